@@ -32,7 +32,7 @@ _OF_ONE_KERNEL = "configuration"
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the compared items are equal."""
+    """The number of equal items among the compared ones."""
 
     equal: int = 0
     compared: int = 0
@@ -43,8 +43,8 @@ class Share:
         return Share(self.equal + other.equal, self.compared + other.compared, self.missing + other.missing)
 
     def __str__(self) -> str:
-        told = f"{self.equal}/{self.compared}" if self.compared else "not measured"
-        return f"{told} ({self.missing} missing)" if self.missing else told
+        share = f"{self.equal}/{self.compared}" if self.compared else "not measured"
+        return f"{share} ({self.missing} missing)" if self.missing else share
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,12 @@ class _Part:
             if twin is None:
                 found.append(self._named(name, "configuration only on the GPU", _name(built)))
             at, diff = _ptx(built, twin)
-            bt, told = _resources(built, twin)
+            bt, figures = _resources(built, twin)
             ptx, resources = ptx + at, resources + bt
             if at.compared > at.equal:
                 found.append(self._named(name, "other PTX", _name(built), diff))
             if bt.compared > bt.equal:
-                found.append(self._named(name, "other resources", f"{_name(built)}: {told}"))
+                found.append(self._named(name, "other resources", f"{_name(built)}: {figures}"))
         found += [self._named(name, "configuration only emitted", _name(each)) for each in compiled.values()]
         if not resources.compared and not resources.missing:
             return Share(missing=1), Share(missing=1), found

@@ -77,9 +77,9 @@ class Classified(nn.Module):
         self.layer, self.norm = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
         self.classes = nn.Linear(WIDTH, 1000)
 
-    def forward(self, tokens: Tensor, wanted: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
         hidden = self.norm(torch.relu(self.layer(self.table(tokens))))
-        return nn.functional.cross_entropy(self.classes(hidden).flatten(0, 1), wanted.flatten())
+        return nn.functional.cross_entropy(self.classes(hidden).flatten(0, 1), targets.flatten())
 
 
 class UNet(nn.Module):

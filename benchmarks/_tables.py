@@ -14,7 +14,7 @@ LEAST_EQUAL = 0.95
 
 
 SAME_CHOICES = "choices as timed"
-"""A row that compares the GPU with code emitted using the GPU's answers where torch times."""
+"""A row that compares the GPU with code emitted with the choices that torch timed on the GPU."""
 GPU_TWICE = "the GPU again"
 """A row that compares the GPU with another run on itself."""
 
@@ -52,10 +52,10 @@ def table(rows: Sequence[Row]) -> str:
     """Return the table of comparisons, its sums, and every difference below it."""
     heads = ("model", "mode", "graph parts", "kernels", "equal source", "equal PTX", "equal resources", "differences")
     lines = [_line(heads), _line(["---"] * len(heads)), *(_line(_cells(row)) for row in rows)]
-    alone, told = on_its_own(rows), with_same_choices(rows)
+    alone, same = on_its_own(rows), with_same_choices(rows)
     lines.append(_sum("all", "", alone))
-    if told != alone:
-        lines.append(_sum("all", SAME_CHOICES, told))
+    if same != alone:
+        lines.append(_sum("all", SAME_CHOICES, same))
     return "\n".join([*lines, "", *_listed(rows)])
 
 
@@ -66,8 +66,8 @@ def on_its_own(rows: Iterable[Row]) -> list[Row]:
 
 def with_same_choices(rows: Sequence[Row]) -> list[Row]:
     """Return a row for each model and mode, preferring the one with the GPU's choices."""
-    told = {(row.model, row.mode): row for row in rows if row.what == SAME_CHOICES}
-    return [told.get((row.model, row.mode), row) for row in on_its_own(rows)]
+    same = {(row.model, row.mode): row for row in rows if row.what == SAME_CHOICES}
+    return [same.get((row.model, row.mode), row) for row in on_its_own(rows)]
 
 
 def _sum(model: str, what: str, rows: Sequence[Row]) -> str:
@@ -122,21 +122,21 @@ def emitted_table(rows: Sequence[Emitted]) -> str:
     heads = ("model", "mode", "target", "verdict", "kernels", "library calls", "undecided", "seconds", "problems")
     lines = [_line(heads), _line(["---"] * len(heads))]
     for row in rows:
-        told = f"failed: {row.failure}" if row.failure else "; ".join(row.problems)
+        outcome = f"failed: {row.failure}" if row.failure else "; ".join(row.problems)
         counts = [row.verdict, str(row.kernels), str(row.calls), str(row.undecided), f"{row.seconds:.0f}"]
-        lines.append(_line([row.model, row.mode, row.target, *counts, told]))
+        lines.append(_line([row.model, row.mode, row.target, *counts, outcome]))
     return "\n".join(lines)
 
 
 def write(file: Path, rows: Sequence[Row] | Sequence[Emitted], about: dict[str, str]) -> None:
-    """Write all of it as JSON."""
+    """Write the rows as JSON."""
     file.write_text(json.dumps({**about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 
 
 def good_enough(rows: Sequence[Row]) -> bool:
-    """Whether the goals are met: sources nearly all equal, PTX and resources of those all, and no run failed.
+    """Whether the goals are met: nearly all sources are equal, all their PTX and resources are, and no run failed.
 
-    Where torch chose by timing, what counts is what is emitted with the same choices.
+    If torch chose by timing, the row with the same choices counts.
     """
     sources, ptx, resources = sums(with_same_choices(rows))
     if any(row.comparison is None for row in rows) or not sources.compared:

@@ -3,8 +3,8 @@
 The minimal work is one process that imports torch and the model's file, makes the same calls in eager, and lets Dynamo
 trace and run the same graphs (`backend="eager"`). Ten sample models are compared with what a project would write
 without ctrace: one pytest process that imports torch once and compiles all of them with `backend="eager"`, each input
-twice. Samples that need Dynamo only and those that are lowered for their guards are reported apart, as is a second
-check of unchanged models. All are whole command lines, run alternately.
+twice. Samples that need only Dynamo, samples that are lowered for their guards, and a second check of unchanged
+models are reported separately. All are whole command lines, run alternately.
 usage: check_cost.py [PAIRS]
 """
 
@@ -25,9 +25,9 @@ SAMPLE_NAMES = (
     "attention", "attention_print", "attention_spellings", "attention_training", "conv_net", "custom_op",
     "data_dependent", "embedding_loss", "mlp", "transformer_stack",
 )  # fmt: skip
-"""Samples whose graphs have no symbolic sizes, so that Dynamo is all that a check of them needs."""
+"""Samples without symbolic sizes, for which a check needs only Dynamo."""
 LOWERED = ("batch_sizes", "step_counter")
-"""Samples whose graphs are lowered for the guards that Inductor adds to symbolic sizes, as far as they have some."""
+"""Samples with symbolic sizes, whose graphs are lowered for the guards that Inductor adds."""
 MOST_OF_PYTEST = 1.3
 """Limit of ten models, as a multiple of the pytest process."""
 MOST_OF_UNCHANGED = 0.1
@@ -63,8 +63,8 @@ def test_it_compiles(path):
     compiled = torch.compile(model, backend="eager")
     for inputs in (module.inputs, *getattr(module, "scenarios", {}).values()):
         for _ in range(2):
-            given = inputs() if callable(inputs) else inputs
-            compiled(**given) if isinstance(given, dict) else compiled(*given)
+            values = inputs() if callable(inputs) else inputs
+            compiled(**values) if isinstance(values, dict) else compiled(*values)
 """
 
 
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _against_pytest(number: int, names: Sequence[str], what: str) -> bool:
-    """Compare a check with a pytest process on the same models, in wall time (which has the limit) and CPU time."""
+    """Compare a check with a pytest process on the same models, in CPU time and in wall time, which has a limit."""
     models = [SAMPLES / f"{name}.py" for name in names]
 
     def checked(folder: Path) -> Cost:

@@ -1,7 +1,7 @@
 """Compare the time of `ctrace explain` with a cold `torch.compile` run, and of `--target` with `ctrace explain`.
 
-Each run is a new process with empty caches; the two alternate. The C++ side of `--target` is built before, because
-it is built once per machine. usage: explain_cost.py [PAIRS] [--only-target]
+Each run is a new process with empty caches; the two alternate. The C++ side of `--target` is built first, because
+it is built only once per machine. usage: explain_cost.py [PAIRS] [--only-target]
 """
 
 import shutil
@@ -48,10 +48,10 @@ def _against_torch(number: int, name: str, file: str, options: tuple[str, ...], 
 
 
 def _against_no_target(number: int, warm: Path, name: str, file: str, options: tuple[str, ...], most: float) -> bool:
-    """Compare the first run for a target, which compiles every kernel, with a second one, which finds them cached."""
+    """Measure the first run for a target, which compiles every kernel, and a second run, which finds them cached."""
     model = SAMPLES / file
     warm.mkdir(exist_ok=True)
-    # Another GPU: this builds what is built once, and caches no kernel for the measured GPU.
+    # Another GPU: this builds the C++ side, and caches no kernel for the measured GPU.
     run(explain(model, *options, "--target", "t4"), {**_own(warm.parent), "CTRACE_CACHE_DIR": str(warm)})
 
     def targeted(folder: Path) -> Cost:
@@ -68,8 +68,8 @@ def _against_no_target(number: int, warm: Path, name: str, file: str, options: t
     costs = pairs(number, targeted, explained)
     plainly = [each.wall for _, each in costs]
     good = report(f"{name}, first time", [(first.wall, second.wall) for first, second in costs], most)
-    again = [(second.wall, wall) for second, wall in zip(seconds, plainly, strict=True)]
-    return report(f"{name}, second time", again, most) and good
+    cached = [(second.wall, wall) for second, wall in zip(seconds, plainly, strict=True)]
+    return report(f"{name}, second time", cached, most) and good
 
 
 def _own(folder: Path) -> dict[str, str]:

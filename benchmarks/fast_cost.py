@@ -1,6 +1,6 @@
-"""What `ctrace explain --fast` costs over the eager calls and the Dynamo-only compile that it cannot do without.
+"""Compare `ctrace explain --fast` with the minimal work: the eager calls and a Dynamo-only compile.
 
-As in `check_cost.py`, both are whole command lines, measured in turn.
+As in `check_cost.py`, both are whole command lines, run alternately.
 usage: fast_cost.py [PAIRS]
 """
 
@@ -12,11 +12,11 @@ from check_cost import TRACED
 
 MODELS = ("mlp.py", "attention.py")
 MOST = 1.3
-"""Times what it cannot do without."""
+"""Limit, as a multiple of the minimal work."""
 
 
 def main() -> int:
-    """Measure all; 1 when something is slower than promised."""
+    """Measure all; return 1 if a limit is exceeded."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     good = [_against_torch(number, SAMPLES / name) for name in MODELS]
     return 0 if all(good) else 1

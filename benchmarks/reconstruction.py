@@ -30,7 +30,7 @@ SECONDS = 300
 
 @dataclass(frozen=True)
 class Share:
-    """How much of one run, or of all, is understood."""
+    """How much bytecode of one run, or of all, is understood."""
 
     functions: int = 0
     """Functions and resume functions; each may be compiled several times."""
@@ -84,8 +84,8 @@ def main() -> int:
     return 0 if len(shares) == len(files) and whole.applied == whole.compilations else 1
 
 
-def _files(given: Iterable[Path]) -> Iterator[Path]:
-    for path in given:
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
         yield from sorted((*path.glob("*.py"), *path.glob("*.log"))) if path.is_dir() else [path]
 
 

@@ -1,4 +1,4 @@
-"""Hold `ctrace time` against torch's own timer, and against itself: eager compared with eager must not differ.
+"""Compare `ctrace time` with torch's own timer, and with itself: eager compared with eager must not differ.
 
 1. Null experiment: both sides are the same eager model; at least 19 of 20 measurements must find no difference.
 2. Overhead: blocks of the same compiled call, as `ctrace time` times them with its callbacks in place, against a plain
@@ -49,7 +49,7 @@ def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 def bench(sides: tuple[Any, Any], inputs: tuple[Any, ...], compilations: Compilations) -> tuple[Bench, list[Event]]:
-    """Return what `ctrace time` would time, after warming up, and the list that receives its rounds."""
+    """Return a warmed-up `Bench` like that of `ctrace time`, and the list that receives its rounds."""
     events: list[Event] = []
     made = Bench(
         scenario="base",
@@ -93,7 +93,7 @@ def nulls(number: int) -> bool:
 
 
 def plain(model: Any, inputs: tuple[Any, ...], calls: int) -> float:
-    """Time a loop as anyone would write it."""
+    """Time a plain loop."""
     if DEVICE == "cuda":
         torch.cuda.synchronize()
     began = time.perf_counter()
@@ -105,7 +105,7 @@ def plain(model: Any, inputs: tuple[Any, ...], calls: int) -> float:
 
 
 def overhead() -> bool:
-    """Alternate blocks with and without what `ctrace time` adds; return whether they take the same time."""
+    """Alternate blocks with and without ctrace's callbacks; return whether they take the same time."""
     fine = True
     for name, (model, inputs) in models().items():
         compiled: Any = torch.compile(model)
@@ -149,7 +149,8 @@ def agreement(pairs: int) -> bool:
             names = {"call": call, "inputs": inputs}
             timer = Timer("call(*inputs)", globals=names, num_threads=torch.get_num_threads())
             times = timer.blocked_autorange(min_run_time=0.3).times
-            return sorted(times)[(len(times) - 1) // 4]  # as a round does, so that a loaded machine disturbs both alike
+            # the lower quartile, as in a round, so that a loaded machine disturbs both alike
+            return sorted(times)[(len(times) - 1) // 4]
 
         ratios = []
         for number in range(pairs):

@@ -5,7 +5,7 @@ with `--build` (2). The kernels of both must have equal sources, apart from hash
 equal PTX without debug information, and equal registers, spills and shared memory.
 
 Torch decides by timing on the GPU whether to pad a matmul, and the answer for the same matmul varies between runs. So
-these models use the GPU alone; and if their kernels differ, two more rows compare equal choices: (1) again with the
+these models get the GPU to themselves. If their kernels differ, two more rows compare equal choices: (1) with the
 answers that torch cached in (2), and (2) with another run of (2).
 
 Without a GPU, or with --emit-only, only (1) runs, and must not fail.
@@ -61,16 +61,16 @@ class Bench:
     saved: bool = False
     """Whether all runs already exist."""
 
-    def on_gpu(self, model: str, mode: str, again: str = "") -> Session:
+    def on_gpu(self, model: str, mode: str, suffix: str = "") -> Session:
         """Capture on the local GPU."""
-        return self._captured(model, mode, f"built{again}", ["--build"], "cuda")
+        return self._captured(model, mode, f"built{suffix}", ["--build"], "cuda")
 
     def emitted(self, model: str, mode: str, target: str) -> Session:
         """Capture on the CPU, with the GPU hidden, and emit for the target."""
         return self._captured(model, mode, target, ["--target", target], "cpu")
 
     def emitted_as_timed(self, model: str, mode: str, target: str) -> Session:
-        """Emit again with the choices that torch made by timing in `on_gpu`."""
+        """Emit with the choices that torch made by timing in `on_gpu`."""
         side = f"{target}-timed"
         if not self.saved:
             # Of torch's caches, keep only LocalCache (torch 2.11, _inductor/codecache.py): no code, no graphs.
@@ -152,11 +152,11 @@ def rows_of(bench: Bench, virtual: Session | Failed, target: str, model: str, mo
     if not is_timed(virtual) or row.comparison is None or not row.comparison.differences:
         return [row]
     as_timed = attempt(lambda: bench.emitted_as_timed(model, mode, target))
-    again = attempt(lambda: bench.on_gpu(model, mode, "-again"))
+    repeated = attempt(lambda: bench.on_gpu(model, mode, "-again"))
     return [
         row,
         compare(model, mode, real, as_timed, SAME_CHOICES),
-        compare(model, mode, real, again, GPU_TWICE),
+        compare(model, mode, real, repeated, GPU_TWICE),
     ]
 
 
@@ -204,44 +204,46 @@ def main() -> int:
     """Measure and print; return 1 if a goal is missed."""
     import torch  # here, because reading saved runs does not need torch
 
-    asked = _asked()
-    comparing = not asked.emit_only and (torch.cuda.is_available() or asked.saved)
-    kept = asked.saved or asked.keep
+    arguments = _arguments()
+    comparing = not arguments.emit_only and (torch.cuda.is_available() or arguments.saved)
+    kept = arguments.saved or arguments.keep
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="ctrace-bench-") as folder:
-        threads = max(1, (os.cpu_count() or 1) // asked.jobs)
-        bench = Bench(Path(folder), asked.timeout, threads, saved=bool(asked.saved))
-        return _compared(bench, asked) if comparing else _emitted(bench, asked)
+        threads = max(1, (os.cpu_count() or 1) // arguments.jobs)
+        bench = Bench(Path(folder), arguments.timeout, threads, saved=bool(arguments.saved))
+        return _compared(bench, arguments) if comparing else _emitted(bench, arguments)
 
 
-def _compared(bench: Bench, asked: argparse.Namespace) -> int:
-    jobs = [(model, mode) for model in asked.models for mode in asked.modes]
-    target = asked.target[0]
+def _compared(bench: Bench, arguments: argparse.Namespace) -> int:
+    jobs = [(model, mode) for model in arguments.models for mode in arguments.modes]
+    target = arguments.target[0]
 
     def emitted(model: str, mode: str) -> Session | Failed:
         return attempt(lambda: bench.emitted(model, mode, target))
 
-    virtual = dict(zip(jobs, _each(asked.jobs, jobs, emitted), strict=True))
+    virtual = dict(zip(jobs, _each(arguments.jobs, jobs, emitted), strict=True))
     together = [job for job in jobs if not is_timed(virtual[job])]
     alone = [job for job in jobs if is_timed(virtual[job])]
     found: dict[tuple[str, ...], list[Row]] = {}
-    for some, at_a_time in ((together, asked.jobs), (alone, 1)):
+    for some, at_a_time in ((together, arguments.jobs), (alone, 1)):
         of_each = _each(at_a_time, some, lambda *job: rows_of(bench, virtual[job], target, *job))
         found |= dict(zip(some, of_each, strict=True))
     rows = [row for job in jobs for row in found[job]]
     print(f"{_about()}, against --target {target} with the GPU hidden\n")
     print(table(rows))
-    if asked.json:
-        write(asked.json, rows, {"machine": _about(), "target": target})
+    if arguments.json:
+        write(arguments.json, rows, {"machine": _about(), "target": target})
     return 0 if good_enough(rows) else 1
 
 
-def _emitted(bench: Bench, asked: argparse.Namespace) -> int:
-    jobs = [(model, mode, target) for model in asked.models for mode in asked.modes for target in asked.target]
-    rows = _each(asked.jobs, jobs, lambda *job: emit(bench, *job))
-    print(f"{_about()}: nothing to compare with, only emitted\n")
+def _emitted(bench: Bench, arguments: argparse.Namespace) -> int:
+    jobs = [
+        (model, mode, target) for model in arguments.models for mode in arguments.modes for target in arguments.target
+    ]
+    rows = _each(arguments.jobs, jobs, lambda *job: emit(bench, *job))
+    print(f"{_about()}: only emitted, not compared with a GPU\n")
     print(emitted_table(rows))
-    if asked.json:
-        write(asked.json, rows, {"machine": _about()})
+    if arguments.json:
+        write(arguments.json, rows, {"machine": _about()})
     return 1 if any(row.failure for row in rows) else 0
 
 
@@ -269,7 +271,7 @@ def _about() -> str:
     return f"{device}, torch {torch.__version__}, triton {triton.__version__}, Python {platform.python_version()}"
 
 
-def _asked() -> argparse.Namespace:
+def _arguments() -> argparse.Namespace:
     from _models import MODELS
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

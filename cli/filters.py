@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from ctrace.inspector.errors import TargetError
 
 _GRAPH = re.compile(r"!?\d+(/\d+)*(_\d+)?")
-"""A compile id of torch's, `[!compiled autograd id/]frame/compilation[_attempt]` (2.13, torch/_guards.py)."""
+"""A compile id of torch, `[!compiled autograd id/]frame/compilation[_attempt]` (2.13, torch/_guards.py)."""
 _LINE = re.compile(r"(?:.*:)?[0-9]{1,9}(?:-[0-9]{1,9})?", re.DOTALL)
 
 
 def check_graph(graph: str | None) -> None:
-    """Refuse a text that is no graph id.
+    """Refuse an invalid graph id.
 
     Raises:
-        TargetError: it is none.
+        TargetError: the id is invalid.
     """
     if graph is not None and not _GRAPH.fullmatch(graph):
         raise TargetError(f"--graph {graph}: no graph has such a name", "name one as ctrace explain does, such as 0/1")
@@ -24,17 +24,17 @@ def check_line(line: str | None) -> None:
     """Refuse a place without a line number.
 
     Raises:
-        TargetError: it has none.
+        TargetError: there is no line number.
     """
     if line and not _LINE.fullmatch(line):
         raise TargetError(f"--line {line}: there is no line number", "write FILE:LINE or LINE")
 
 
 def check_part(stage: str | None) -> None:
-    """Refuse a stage that has no kernels.
+    """Refuse a stage without kernels.
 
     Raises:
-        TargetError: it is none.
+        TargetError: the stage is unknown.
     """
     from ctrace.inspector.model.kernels import Stage
 
@@ -42,10 +42,10 @@ def check_part(stage: str | None) -> None:
 
 
 def check_ir(stage: str | None) -> None:
-    """Refuse a stage that Triton has on no GPU.
+    """Refuse a stage that Triton does not have on any GPU.
 
     Raises:
-        TargetError: it is none.
+        TargetError: the stage is unknown.
     """
     from ctrace.inspector.model.built import IR_STAGES
 
@@ -57,7 +57,7 @@ def check_diff(stages: str | None) -> None:
     """Refuse `before..after` with an unknown stage.
 
     Raises:
-        TargetError: one of them is none.
+        TargetError: a stage is unknown, or the text has another form.
     """
     if stages is None:
         return
@@ -72,7 +72,7 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
     """Refuse an unknown stage; a stage that occurs twice has a number, `forward_2`.
 
     Raises:
-        TargetError: it is none.
+        TargetError: the stage is unknown.
     """
     from ctrace.inspector.model.graphs import GraphStage
 
@@ -84,6 +84,6 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
 def _check(option: str, name: str | None, known: Iterable[str], also: Iterable[str] = ()) -> None:
     from ctrace.inspector.kernels.view import suggestion
 
-    wanted = None if name is None else name.strip().lower()
-    if wanted is not None and wanted not in (*known, *also):
-        raise TargetError(f"{option} {name}: there is no such stage", suggestion(wanted, map(str, known)))
+    stage = None if name is None else name.strip().lower()
+    if stage is not None and stage not in (*known, *also):
+        raise TargetError(f"{option} {name}: there is no such stage", suggestion(stage, map(str, known)))

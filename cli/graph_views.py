@@ -46,7 +46,7 @@ class GraphView(Struct, frozen=True):
             "--dot": self.dot,
             "--svg": self.svg,
         }
-        chosen = [name for name, wanted in views.items() if wanted]
+        chosen = [name for name, value in views.items() if value]
         if self.json and self.is_picture:
             chosen.append("--json")
         if self.stage and (self.diff or self.line or self.passes):

@@ -40,14 +40,14 @@ class KernelView(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         whole = {"--dump": self.dump, "--wrapper": self.wrapper, "--ir": self.ir, "--line": self.line}
-        chosen = [name for name, wanted in whole.items() if wanted]
+        chosen = [name for name, value in whole.items() if value]
         narrowed = {
             "--kernel": bool(self.kernel) and not self.ir,
             "--source": self.source and not self.line,
             "--graph": bool(self.graph and self.dump),
             "--stage": bool(self.stage and (self.dump or self.ir)),
         }
-        chosen += [name for name, wanted in narrowed.items() if wanted and chosen]
+        chosen += [name for name, value in narrowed.items() if value and chosen]
         if len(chosen) > 1:
             raise TargetError(f"{' and '.join(chosen[:2])} exclude each other", "choose one")
 

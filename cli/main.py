@@ -112,7 +112,7 @@ def _ending(prog_name: str | None) -> None:
         with ending_in_order():
             _run(prog_name)
     except EndedBySignal as signal:
-        # The program and everything it started end with us (`inspector/processes/watcher.py`).
+        # The program and all its processes end with this process (`inspector/processes/watcher.py`).
         say(f"ctrace: ended by {signal.name}")
         raise
     except CtraceError as error:

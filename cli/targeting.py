@@ -105,18 +105,18 @@ def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
     """Return the last runs if they are of one target, one for each GPU; else nothing."""
     from ctrace.inspector.runs.rerun import request_of, same_but_for_gpu
 
-    wanted = list(names)
-    runs = [run for run in store.runs() if not run.is_active][-len(wanted) :]
+    gpus = list(names)
+    runs = [run for run in store.runs() if not run.is_active][-len(gpus) :]
     try:
         requests = [request_of(run) for run in runs]
     except RunError:
         return {}
     by_name = {request.gpu.name: run for request, run in zip(requests, runs, strict=True) if request.gpu is not None}
-    if set(by_name) != set(wanted) or len(runs) != len(wanted):
+    if set(by_name) != set(gpus) or len(runs) != len(gpus):
         return {}
     if not all(same_but_for_gpu(requests[0], other) for other in requests):
         return {}
-    return {name: _read(by_name[name]) for name in wanted}
+    return {name: _read(by_name[name]) for name in gpus}
 
 
 def _all(
@@ -130,14 +130,14 @@ def _all(
 
     from ctrace.inspector.runs.child import ChildProcess
 
-    wanted = {name: what(written) for name, written in names.items()}
+    targets = {name: what(written) for name, written in names.items()}
     several = Several()
     errors: list[CtraceError] = []
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
-        children = {name: ChildProcess() for name in wanted}
+        children = {name: ChildProcess() for name in targets}
         try:
             running = {
-                name: pool.submit(captured, *one, timeout, store, child=children[name]) for name, one in wanted.items()
+                name: pool.submit(captured, *one, timeout, store, child=children[name]) for name, one in targets.items()
             }
             for name, result in running.items():
                 try:

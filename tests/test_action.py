@@ -1,4 +1,4 @@
-"""The GitHub Action: its script, run with a `ctrace` that is none."""
+"""The GitHub Action: its script, run with a fake `ctrace`."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def _texts(node: object) -> list[str]:
 
 
 def _run(tmp_path: Path, code: int = 0, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
-    """Run the script as a runner does; give its exit code, what `ctrace` was called with, and the outputs."""
+    """Run the script as a runner does; return its exit code, the arguments of `ctrace`, and the outputs."""
     fake = tmp_path / "bin" / "ctrace"
     fake.parent.mkdir()
     fake.write_text(FAKE)
@@ -60,7 +60,7 @@ def _run(tmp_path: Path, code: int = 0, **inputs: str) -> tuple[int, list[str], 
     return done.returncode, seen.read_text().splitlines(), outputs
 
 
-def test_every_input_that_is_used_is_declared_and_the_other_way_round() -> None:
+def test_used_and_declared_inputs_are_the_same() -> None:
     used = {name for text in _texts(STEPS) for name in re.findall(r"inputs\.([\w-]+)", text)}
     assert used == set(ACTION["inputs"])
 
@@ -77,7 +77,7 @@ def test_every_output_is_written_by_the_script() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 4])
-def test_it_ends_as_the_check_does_and_names_the_files(tmp_path: Path, code: int) -> None:
+def test_the_action_exits_like_the_check_and_names_the_files(tmp_path: Path, code: int) -> None:
     ended, words, outputs = _run(tmp_path, code)
     assert ended == code
     assert outputs.pop("exit-code") == str(code)

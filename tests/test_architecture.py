@@ -1,4 +1,4 @@
-"""Imports go one way: cli -> reports -> inspector, and torch is imported below inspector/capture only."""
+"""Imports go one way: cli -> reports -> inspector, and only inspector/capture imports torch."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.places import ROOT
 
-LAYERS = {"cli": 3, "reports": 2, "inspector": 1}  # a layer may import itself and what is lower
+LAYERS = {"cli": 3, "reports": 2, "inspector": 1}  # a layer may import itself and lower layers
 HEAVY = {"torch", "triton"}
 CAPTURE = "ctrace.inspector.capture"
 API = "ctrace.inspector.api"
@@ -28,7 +28,7 @@ class Import:
 
 
 def within(name: str, package: str) -> bool:
-    """Tell whether a dotted name is the package or lies below it."""
+    """Whether a dotted name is the package or lies below it."""
     return name == package or name.startswith(package + ".")
 
 
@@ -68,7 +68,7 @@ def imports(node: ast.AST, lazy: bool = False) -> Iterator[Import]:
 
 
 def layer(module: str) -> str | None:
-    """Return the layer of a module; ctrace/ itself (version, entry point) stands above them all."""
+    """Return the layer of a module; ctrace/ itself (version, entry point) is above all layers."""
     return next((name for name in LAYERS if within(module, f"ctrace.{name}")), None)
 
 
@@ -100,7 +100,7 @@ def complaints(source: str, module: str) -> list[str]:
 
 
 def complained(found_imports: Iterable[Import], module: str) -> list[str]:
-    """Return `line: what is wrong` for every bad one of some imports of a module."""
+    """Return `line: what is wrong` for each bad import among some imports of a module."""
     found = ((one, complaint(module, one)) for one in found_imports)
     return [f"{one.line}: {text}: {one.name}" for one, text in found if text]
 
@@ -121,7 +121,7 @@ def test_module_imports_downwards_only(module: str, path: Path):
     assert complained(imports_of(path), module) == []
 
 
-def test_every_layer_was_looked_at():
+def test_every_layer_is_checked():
     assert {layer(module) for module in modules()} == {None, *LAYERS}
 
 
@@ -215,17 +215,17 @@ CAPTURE_ORDER = (
     ("inprocess", "main", "probe"),
     ("fork_server",),
 )
-"""The same for inspector/capture/, which also imports what it needs of the rest of inspector/."""
+"""The same for inspector/capture/, which may also import the rest of inspector/."""
 
 
 def rank(name: str, package: str, order: tuple[tuple[str, ...], ...]) -> int | None:
-    """Return the row that a module of a package stands in; None: it lies elsewhere, or is the package itself."""
+    """Return the row of a module of a package; None if it lies elsewhere or is the package itself."""
     room = name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else None
     return next((row for row, rooms in enumerate(order) if room in rooms), None)
 
 
 def upwards(package: str, order: tuple[tuple[str, ...], ...]) -> list[str]:
-    """List the imports that go up, or across to a package of the same row."""
+    """List imports from a higher row, or from another package of the same row."""
     found = []
     for module, path in modules().items():
         here = rank(module, package, order)
@@ -256,8 +256,8 @@ def is_view(module: str) -> bool:
     return module.rpartition(".")[2] in ("view", "summary") or module.endswith("_view")
 
 
-def test_what_makes_a_session_asks_no_view():
-    """A fold decides once; a view answers questions about what was decided."""
+def test_building_a_session_imports_no_view():
+    """A fold decides once; a view answers questions about the decisions."""
     bad = [
         f"{module}:{one.line} imports {one.name}"
         for module, path in modules().items()
@@ -269,17 +269,17 @@ def test_what_makes_a_session_asks_no_view():
 
 
 MOST_FILES = 21
-"""A folder with more modules than this is several subjects."""
+"""A folder with more modules than this covers several subjects."""
 
 
-def test_no_folder_is_a_heap():
+def test_no_folder_has_too_many_files():
     counts = {str(path.parent.relative_to(ROOT)): 0 for path in modules().values()}
     for path in modules().values():
         counts[str(path.parent.relative_to(ROOT))] += 1
     assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
 
 
-def test_every_package_says_what_is_in_it():
+def test_every_package_has_a_docstring():
     for module, path in modules().items():
         if path.name == "__init__.py":
             assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), module
@@ -294,7 +294,7 @@ def named_places(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("guide", GUIDES)
-def test_what_a_guide_names_exists(guide: str):
+def test_files_named_in_guides_exist(guide: str):
     places = named_places((ROOT / guide).read_text(encoding="utf-8"))
     assert len(places) > 10
     for file, name in places:

@@ -1,4 +1,4 @@
-"""README and docs/ say what is so: commands, options, files, links and generated pages."""
+"""README and docs/ are true: commands, options, files, links and generated pages."""
 
 import ast
 import json
@@ -39,7 +39,7 @@ def blocks(text: str, language: str) -> list[tuple[str | None, str]]:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Yield every command that a page names, in blocks and in words: those for a shell, and those in backticks."""
+    """Yield every command that a page names, in shell blocks and in backticks."""
     lines = [line for _, body in blocks(text, "sh") for line in body.splitlines()]
     lines += [
         line.removeprefix("$ ") for _, body in blocks(text, "text") for line in body.splitlines() if line[:2] == "$ "
@@ -56,7 +56,7 @@ NAMED = sorted({(page, shlex.join(words)) for page, path in PAGES.items() for wo
 
 @pytest.mark.parametrize(("page", "command"), NAMED)
 def test_commands_and_their_options_exist(page: str, command: str) -> None:
-    """Typer parses each as it would on a command line; nothing is run."""
+    """Typer parses each command as on a command line; nothing runs."""
     name, *words = separated(shlex.split(command))
     assert name in COMMANDS, page
     COMMANDS[name].make_context(name, words)
@@ -79,7 +79,7 @@ def test_the_reference_is_generated_from_the_code() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_targets(page: str) -> None:
     """`make docs` checks those between pages with their anchors; this one checks README, too."""
     path = PAGES[page]
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", FENCE.sub("", path.read_text()))
@@ -115,7 +115,7 @@ def test_examples_in_other_languages_can_be_read(page: str) -> None:
         json.loads(body)
 
 
-def test_the_policy_is_one(tmp_path: Path) -> None:
+def test_the_policy_example_is_valid(tmp_path: Path) -> None:
     ((title, body),) = [each for each in blocks(PAGES["docs/guide/ci.md"].read_text(), "yaml") if each[0]]
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "mask.py").touch()
@@ -136,7 +136,7 @@ def test_json_names_are_those_of_the_schema() -> None:
 def test_getting_started_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Runs the page's model file with the page's command, then every view that a page names without a target."""
+    """Runs the page's model file with its command, then every view that a page names without a target."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CTRACE_DIR", raising=False)
     page = PAGES["docs/start.md"].read_text()
@@ -159,7 +159,7 @@ def _shows_last_run(words: Sequence[str]) -> bool:
 
 
 def _shown(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command in this process, which saves the start of a second one."""
+    """Run a command in this process, which saves starting another one."""
     capsys.readouterr()
     _app(words, standalone_mode=False)
     return capsys.readouterr().out

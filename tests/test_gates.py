@@ -1,4 +1,4 @@
-"""What other projects hook in, and what this one holds itself to."""
+"""The hooks for other projects, and this project's own gate."""
 
 import re
 from typing import Any
@@ -9,7 +9,7 @@ from ctrace.inspector.gate.policy.file import load_policy
 from tests.support.places import ROOT
 
 NOT_GATED = {"sample_models/skipped_loop.py"}
-"""Nothing of it compiles, on purpose."""
+"""A sample that intentionally never compiles."""
 
 
 def _yaml(name: str) -> Any:

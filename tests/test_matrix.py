@@ -73,7 +73,7 @@ def test_a_run_replaces_its_own_cells_only(store: matrix.Store) -> None:
     assert again.about(PAIR, "date") == "2026-11-02"
 
 
-def test_what_could_not_be_run_does_not_replace_a_result(store: matrix.Store) -> None:
+def test_a_step_that_did_not_run_does_not_replace_a_result(store: matrix.Store) -> None:
     store.put(PAIR, "doctor", matrix.Cell("ok", "26 checks"))
     store.put(PAIR, "doctor", matrix.Cell("not run", "the machine has no Python 3.12"))
     store.put(PAIR, "wheel", matrix.Cell("not run", "the machine has no Python 3.12"))
@@ -81,7 +81,7 @@ def test_what_could_not_be_run_does_not_replace_a_result(store: matrix.Store) ->
     assert str(store.cell(PAIR, "wheel")) == "not run, because the machine has no Python 3.12"
 
 
-def test_newer_cells_of_another_run_are_taken_over(store: matrix.Store, tmp_path: Path) -> None:
+def test_newer_cells_of_another_run_are_copied(store: matrix.Store, tmp_path: Path) -> None:
     store.put(PAIR, "doctor", matrix.Cell("ok", "new"), date="2026-11-03")
     store.put(PAIR, "wheel", matrix.Cell("ok", "old"), date="2026-11-01")
     other = matrix.Store(tmp_path / "other.json")
@@ -98,7 +98,7 @@ def test_a_summary_counts_and_hides_no_failure() -> None:
     assert matrix._summary([ok, bad, left]) == "1 of 3 ok, 1 failed, 1 not run"
 
 
-def test_tests_are_counted_and_the_failed_ones_are_named(tmp_path: Path) -> None:
+def test_tests_are_counted_and_failed_ones_are_named(tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
     report.write_text(JUNIT)
     assert matrix.counted(report) == matrix.Cell("failed", "1 of 3: b")
@@ -109,7 +109,7 @@ def test_tests_are_counted_and_the_failed_ones_are_named(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("torch", "made_with"), [("2.13.0+cpu", "2.13"), ("2.15.0", "2.14")])
-def test_a_torch_without_a_section_is_held_against_the_newest_one(torch: str, made_with: str, tmp_path: Path) -> None:
+def test_a_torch_without_a_section_is_compared_with_the_newest(torch: str, made_with: str, tmp_path: Path) -> None:
     lock = tmp_path / "ctrace.lock"
     text = "[torch 2.13]\na\n\n[torch 2.14]\nb\n"
     assert matrix._as_lock_of(torch, text, lock) == made_with
@@ -123,7 +123,7 @@ def test_constraints_get_the_torch_and_the_triton_of_the_pair() -> None:
 
 
 @pytest.mark.parametrize("page", matrix.PAGES, ids=lambda page: page.name)
-def test_the_tables_are_those_of_the_stored_results(page: Path) -> None:
+def test_the_tables_match_the_stored_results(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "<!-- matrix: short -->" in text
     assert matrix.with_tables(text, matrix.tables(matrix.Store(matrix.DATA))) == text, "run tools/matrix.py --tables"
@@ -138,7 +138,7 @@ def test_every_cell_has_a_result_or_a_reason() -> None:
             assert cell.detail
 
 
-def test_classifiers_name_no_python_that_was_not_run() -> None:
+def test_classifiers_name_only_tested_pythons() -> None:
     store = matrix.Store(matrix.DATA)
     run = {
         pair.python for pair in matrix.pairs() for step in matrix.STEPS if store.cell(pair, step).result != "not run"

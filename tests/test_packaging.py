@@ -1,4 +1,4 @@
-"""The package that users install holds what the tree holds."""
+"""The installed package contains every file of the tree."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 
 
 def shipped_files() -> list[tuple[str, Path]]:
-    """Return every file below the mapped folders, with the dotted name of the package that it lies in."""
+    """Return every file below the mapped folders, with the dotted name of its package."""
     found = []
     for package, folder in SETUPTOOLS["package-dir"].items():
         for path in sorted((ROOT / folder).rglob("*")):

@@ -1,4 +1,4 @@
-"""Every view in every format, of sessions in which every string is hostile: nothing is obeyed, all formats stay whole.
+"""Every view in every format, of sessions with only hostile strings: nothing is obeyed, and all formats stay valid.
 
 Nothing here names a field. A new field of the model, a new view option aside, is tested without a change.
 """
@@ -71,12 +71,12 @@ NODE = re.compile(r'  n\d+_\d+ (?:\[label="(?:[^"\\\n]|\\.)*" fillcolor="#[0-9a-
 
 
 def everything(text: str) -> str:
-    """Spoil a text in all ways that matter at once."""
+    """Poison a text in all relevant ways at once."""
     return f"::error::{text[:1]}{UNSEEN}{text[1:]}{MARKUP}{COMMANDS}"
 
 
 def commands(session: Session) -> list[list[str]]:
-    """List the views, and those that name something of the session."""
+    """List the views, including views of single items of the session."""
     found = [view.split() for view in VIEWS]
     for graph in session.graphs[:1]:
         one = ["graphs", "--graph", graph.id]
@@ -114,7 +114,7 @@ def check_format(words: list[str], ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_made_sessions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handmade_sessions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(poisoned(MADE[name], everything), monkeypatch)
 
 
@@ -130,7 +130,7 @@ def test_all_recorded_sessions(log: Path, how: str, monkeypatch: pytest.MonkeyPa
     check(poisoned(load_log(log), poisons()[how]), monkeypatch)
 
 
-def test_json_gives_back_the_very_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_reads_back_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(load_log(DATA / "fused.log"), everything)
     monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
     read = json.loads(ctrace("explain", "--json").out)
@@ -139,7 +139,7 @@ def test_json_gives_back_the_very_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {each["language"] for each in read["kernels"]} == {each.language for each in session.kernels}
 
 
-def test_ordinary_letters_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordinary_letters_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(sessions.PARTIAL, lambda text: f"{text}é漢🙂")
     monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
     for words in (["explain"], ["explain", "--json"], ["explain", "--markdown"]):

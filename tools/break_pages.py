@@ -26,7 +26,7 @@ _TITLES = {
 _KINDS = {
     "plain": (
         "Nothing to add to torch's text",
-        "User code can meet these, and torch's own text says what there is to say.",
+        "User code can meet these. ctrace has nothing to add to torch's own text.",
     ),
     "internal": (
         "Internal to torch",

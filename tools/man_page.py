@@ -70,6 +70,6 @@ def _examples(epilog: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Escape text for troff: backslashes, hyphens that are to be typed, and a dot or quote at the start of a line."""
+    """Escape text for troff: backslashes, hyphens that users type, and a dot or quote at the start of a line."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

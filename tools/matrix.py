@@ -1,8 +1,8 @@
-"""Run ctrace with every torch and Python that it supports, one pair after the other: `make matrix`.
+"""Run ctrace with every torch and Python that it supports, one pair after another: `make matrix`.
 
-Each pair gets an environment (about 6 GB with a CUDA build of torch), which is removed afterwards unless `--keep`. What
-a step showed is stored in docs/reference/matrix.json, one cell at a time, so that a partial run replaces its own cells
-only. The tables in README.md and docs/reference/versions.md are written from that file, and from inspector/versions/.
+Each pair gets an environment (about 6 GB with a CUDA build of torch), which is removed afterwards unless `--keep`. Each
+step's result is stored in its own cell of docs/reference/matrix.json, so a partial run replaces only its own cells. The
+tables in README.md and docs/reference/versions.md are written from that file and from inspector/versions/.
 
     python tools/matrix.py                                  every pair
     python tools/matrix.py --only 2.15 --only 2.11/3.12     these pairs
@@ -56,7 +56,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a step showed: `ok`, `failed` or `not run`."""
+    """The result of a step: `ok`, `failed` or `not run`."""
 
     result: str
     detail: str
@@ -70,17 +70,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """An environment, and a folder outside of the checkout to work in."""
+    """An environment, and a working folder outside the checkout."""
 
     python: Path
     scratch: Path
 
     def torch(self) -> str:
-        """Return the version of torch, which is not imported."""
+        """Return the version of torch without importing it."""
         return self.run("-c", "from importlib import metadata; print(metadata.version('torch'))").stdout.strip()
 
     def run(self, *words: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a module or a file in the environment; a hang ends after an hour."""
+        """Run a module or a file in the environment, for at most an hour."""
         bin_folder = str(self.python.parent)
         environment = {
             **os.environ,
@@ -110,33 +110,31 @@ def chosen(only: Sequence[str]) -> list[Pair]:
     if not only:
         return known
     found: list[Pair] = []
-    for asked in only:
-        torch, _, python = asked.partition("/")
+    for name in only:
+        torch, _, python = name.partition("/")
         fitting = [one for one in known if _fits(one.torch, torch) and _fits(one.python, python)]
         if not fitting:
             names = [*dict.fromkeys(one.torch for one in known), *(one.name for one in known)]
-            raise TargetError(
-                f"--only {asked}: no supported torch and Python have this name", did_you_mean(asked, names)
-            )
+            raise TargetError(f"--only {name}: no supported torch and Python have this name", did_you_mean(name, names))
         found += [one for one in fitting if one not in found]
     return found
 
 
-def _fits(version: str, asked: str) -> bool:
-    return not asked or version == asked or version.startswith(asked + ".")
+def _fits(version: str, prefix: str) -> bool:
+    return not prefix or version == prefix or version.startswith(prefix + ".")
 
 
 def steps_of(names: str) -> list[str]:
     """Return the steps that `--steps` names."""
-    asked = [name.strip() for name in names.split(",")]
-    for name in asked:
+    selected = [name.strip() for name in names.split(",")]
+    for name in selected:
         if name not in STEPS:
             raise TargetError(f"--steps {name}: there is no such step", did_you_mean(name, STEPS))
-    return [name for name in STEPS if name in asked]
+    return [name for name in STEPS if name in selected]
 
 
 def interpreter(version: str, paths: Sequence[str]) -> str | None:
-    """Find a Python: among `--python`, this one, in pyenv's folder, on PATH; None if none has the version."""
+    """Find a Python of a version: from `--python`, this one, pyenv's or one on PATH; None if there is none."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     of_pyenv = sorted(str(path) for path in pyenv.glob(f"{version}.*/bin/python"))
     on_path = shutil.which(f"python{version}")
@@ -149,14 +147,14 @@ def _version(python: str) -> str:
     try:
         return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return ""  # no Python, which the caller reports
+        return ""  # not a Python; the caller reports it
 
 
 def install(pair: Pair, python: str, folder: Path) -> Path:
-    """Make the environment of a pair, or reuse one that was completed; return its Python.
+    """Make the environment of a pair, or reuse a complete one; return its Python.
 
     Raises:
-        subprocess.CalledProcessError: pip refused.
+        subprocess.CalledProcessError: venv or pip failed.
     """
     ready, inside = folder / ".ready", folder / "bin" / "python"
     constraints = constraints_of(pair)
@@ -184,7 +182,7 @@ def install(pair: Pair, python: str, folder: Path) -> Path:
 
 
 def constraints_of(pair: Pair) -> str:
-    """Return constraints.txt with the torch and the Triton of a pair."""
+    """Return constraints.txt with the torch and Triton versions of a pair."""
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     text = re.sub(r"^torch==.*$", f"torch=={pair.torch}", text, flags=re.MULTILINE)
     return re.sub(r"^triton==.*$", f"triton=={pair.triton}", text, flags=re.MULTILINE)
@@ -194,7 +192,7 @@ def _doctor(bench: Bench) -> Cell:
     done = bench.run("-m", "ctrace", "doctor", "--json")
     found = json.loads(done.stdout)
     bad = [f"{each['name']} ({each['found']})" for each in found if not each["ok"]]
-    checks = [each for each in found if not each["name"].startswith("torch ")]  # the rest says what differs
+    checks = [each for each in found if not each["name"].startswith("torch ")]  # the others list differences
     return _judged(not bad and done.returncode == 0, f"{len(checks)} checks", "; ".join(bad) or _last_line(done))
 
 
@@ -210,7 +208,7 @@ def _target(bench: Bench) -> Cell:
 
 
 def _check(bench: Bench) -> Cell:
-    """Check the samples against the lock; a torch without a section is held against the newest torch that has one."""
+    """Check the samples against the lock; a torch without a section is compared with the newest torch that has one."""
     lock = bench.scratch / "ctrace.lock"
     baseline = _as_lock_of(bench.torch(), (ROOT / "ctrace.lock").read_text(encoding="utf-8"), lock)
     done = bench.run("-m", "ctrace", "check", "--lock", str(lock), cwd=ROOT)
@@ -225,7 +223,7 @@ _SECTION = re.compile(r"^\[torch (\d+)\.(\d+)\]$", re.MULTILINE)
 
 
 def _as_lock_of(torch: str, text: str, path: Path) -> str:
-    """Write a lock that has a section for a torch; return the torch that the section was made with."""
+    """Write a lock that has a section for a torch; return the torch version that the section was recorded with."""
     minor = ".".join(torch.split(".")[:2])
     sections = sorted((int(major), int(small)) for major, small in _SECTION.findall(text))
     made_with = "{}.{}".format(*sections[-1])
@@ -236,7 +234,7 @@ def _as_lock_of(torch: str, text: str, path: Path) -> str:
 
 
 def _wheel(bench: Bench) -> Cell:
-    """Build a wheel from the sdist, install it into an empty folder, and use it from there."""
+    """Build a wheel from the sdist, install it into an empty folder, and run it from there."""
     made, site, away = (bench.scratch / name for name in ("dist", "site", "away"))
     done = bench.run("-m", "build", "--outdir", str(made), str(ROOT))
     if done.returncode == 0:
@@ -271,7 +269,7 @@ _MODEL = textwrap.dedent('''
 
 
 def _pytest(*arguments: str) -> Callable[[Bench], Cell]:
-    """Return a step that runs tests and counts what came of them."""
+    """Return a step that runs tests and counts the results."""
 
     def run(bench: Bench) -> Cell:
         report = bench.scratch / "junit.xml"
@@ -285,7 +283,7 @@ def _pytest(*arguments: str) -> Callable[[Bench], Cell]:
 
 
 def counted(report: Path) -> Cell:
-    """Return what pytest's JUnit file says."""
+    """Count the results in pytest's JUnit file."""
     cases = list(ElementTree.parse(report).getroot().iter("testcase"))
     failed = [
         each.get("name", "") for each in cases if each.find("failure") is not None or each.find("error") is not None
@@ -319,7 +317,7 @@ STEPS: dict[str, Callable[[Bench], Cell]] = {
     "unit tests": _pytest("-n", "2", "-m", "not integration and not slow"),
     "real compiles": _pytest("-n", "2", "-m", "integration and not slow"),
 }
-"""What is run for each pair, cheapest first."""
+"""The steps for each pair, cheapest first."""
 
 
 class Store:
@@ -339,18 +337,18 @@ class Store:
         self._save()
 
     def cell(self, pair: Pair, step: str) -> Cell:
-        """Return what is known of a pair and a step."""
+        """Return the stored result of a pair and a step."""
         found = self.rows.get(pair.name, {}).get("cells", {}).get(step)
         return Cell(found["result"], found["detail"]) if found else Cell("not run", NEVER)
 
     def about(self, pair: Pair, key: str) -> str:
-        """Return the newest `date`, `torch` or `python` among the cells of a pair; empty: none."""
+        """Return the newest `date`, `torch` or `python` among the cells of a pair; empty if there is none."""
         cells = self.rows.get(pair.name, {}).get("cells", {}).values()
         known = [(each.get("date", ""), each[key]) for each in cells if key in each]
         return str(max(known)[1]) if known else ""
 
     def merge(self, other: "Store") -> None:
-        """Take over the cells of another run that are as new as ours, or newer."""
+        """Copy the cells of another run that are at least as new as ours."""
         for pair, row in other.rows.items():
             cells = self.rows.setdefault(pair, {}).setdefault("cells", {})
             for step, cell in row["cells"].items():
@@ -368,7 +366,7 @@ class Store:
 
 
 def try_pair(pair: Pair, steps: Sequence[str], options: argparse.Namespace, store: Store) -> bool:
-    """Run the steps of one pair; return whether all of them are right."""
+    """Run the steps of one pair; return whether all of them pass."""
     print(f"== torch {pair.torch}, Python {pair.python}", flush=True)
     python = interpreter(pair.python, options.python)
     if python is None:
@@ -378,7 +376,7 @@ def try_pair(pair: Pair, steps: Sequence[str], options: argparse.Namespace, stor
     try:
         inside = install(pair, python, folder)
     except subprocess.CalledProcessError as error:
-        return _all(pair, steps, Cell("failed", f"pip refused, exit code {error.returncode}"), store)
+        return _all(pair, steps, Cell("failed", f"the install failed, exit code {error.returncode}"), store)
     right = True
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(inside, Path(scratch))
@@ -388,7 +386,7 @@ def try_pair(pair: Pair, steps: Sequence[str], options: argparse.Namespace, stor
                 cell = STEPS[step](bench)
             except subprocess.TimeoutExpired:
                 cell = Cell("failed", f"did not end within {_MINUTES} minutes")
-            except ValueError as error:  # no JSON
+            except ValueError as error:  # not JSON
                 cell = Cell("failed", f"unreadable output: {error}")
             print(f"   {step}: {cell}", flush=True)
             store.put(pair, step, cell, **about)
@@ -413,7 +411,7 @@ def _all(pair: Pair, steps: Sequence[str], cell: Cell, store: Store) -> bool:
 
 
 def tables(store: Store) -> dict[str, str]:
-    """Return the tables, by the name in their marker."""
+    """Return the tables, by the names in the pages' markers."""
     return {
         "short": "\n".join(_short(store)) + "\n",
         "full": "\n".join(_full(store)) + "\n",
@@ -492,7 +490,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--envs", type=Path, default=ROOT / "build" / "matrix", metavar="DIR", help="where environments are made")
     add("--python", action="append", default=[], metavar="PATH", help="a Python to use for its version")
     add("--data", type=Path, default=DATA, metavar="FILE", help="where results are stored")
-    add("--merge", type=Path, nargs="+", default=[], metavar="FILE", help="take over results, and write the tables")
+    add(
+        "--merge",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="copy results, and write the tables",
+    )
     add("--tables", action="store_true", help="write the tables only")
     add("--list", action="store_true", help="print the pairs as JSON, for a workflow, and stop")
     return parser
@@ -502,19 +507,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the pairs; the exit code is 1 if a step failed."""
     options = _parser().parse_args(arguments)
     try:
-        wanted, steps = chosen(options.only), steps_of(options.steps)
+        selected, steps = chosen(options.only), steps_of(options.steps)
     except CtraceError as error:
         print(f"{error.what}\n→ {error.todo}", file=sys.stderr)
         return error.exit_code
     if options.list:
-        print(json.dumps([{"torch": each.torch, "triton": each.triton, "python": each.python} for each in wanted]))
+        print(json.dumps([{"torch": each.torch, "triton": each.triton, "python": each.python} for each in selected]))
         return 0
     store = Store(options.data)
     for path in options.merge:
         store.merge(Store(path))
     right = True
     if not (options.merge or options.tables):
-        results = [try_pair(pair, steps, options, store) for pair in wanted]
+        results = [try_pair(pair, steps, options, store) for pair in selected]
         right = all(results)
     if options.data == DATA:
         write_tables(store)

@@ -1,7 +1,7 @@
 """Write a JSON Schema of what each command prints with `--json`: `make schemas`.
 
-They are generated from the functions that write the reports (see `shapes.py`): a name, a type or an enum value that
-changes in the code changes here. `reports/schemas/` is shipped, and `ctrace schema` prints what is in it.
+They are generated from the functions that write the reports (see `shapes.py`), so names, types and enum values follow
+the code. The package contains `reports/schemas/`, and `ctrace schema` prints a schema from there.
 """
 
 import enum
@@ -24,14 +24,14 @@ FOLDER = Path(__file__).resolve().parent.parent / "reports" / "schemas"
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a command's output: `module:function` that writes it, and with which options it is printed."""
+    """One form of a command's output: the `module:function` that writes it, and the options that select it."""
 
     writer: str
     options: str = ""
     each: bool = False
     """Whether the output is a list of what the function returns."""
     single: int | None = None
-    """For several GPUs: the form that each GPU's report has."""
+    """For several GPUs: the index of the form of each GPU's report."""
 
 
 _SEVERAL_GPUS = "ctrace.reports.json.side_by_side:render_side_by_side_json"
@@ -110,7 +110,7 @@ def schema_of(command: str) -> dict[str, Any]:
 
 
 def _referred(schema: Any, every: dict[str, Any]) -> set[str]:
-    """Return the definitions that a schema refers to, and those that they refer to."""
+    """Return the definitions that a schema refers to, directly or through other definitions."""
     found: set[str] = set()
     left = [schema]
     while left:
@@ -174,7 +174,7 @@ def _object(shape: Object) -> dict[str, Any]:
 
 
 def _any_of(shapes: tuple[Shape, ...]) -> dict[str, Any]:
-    """Return a schema of several, short: types of scalars in one list, constants and enums in one."""
+    """Merge schemas into a short one: one list of scalar types, one enum for all constants and enums."""
     schemas: list[dict[str, Any]] = []
     for each in (_schema(one) for one in shapes):
         if each not in schemas:
@@ -187,15 +187,15 @@ def _any_of(shapes: tuple[Shape, ...]) -> dict[str, Any]:
     if "number" in types_:
         types_ = [each for each in types_ if each != "integer"]
     others = [each for each in schemas if each not in values and each not in scalars]
-    named = list(dict.fromkeys(one for each in values for one in each.get("enum", [each.get("const")])))
-    if named and types_ == ["null"]:
-        named, types_ = [*named, None], []
+    constants = list(dict.fromkeys(one for each in values for one in each.get("enum", [each.get("const")])))
+    if constants and types_ == ["null"]:
+        constants, types_ = [*constants, None], []
     if "string" in types_:
-        named = [each for each in named if not isinstance(each, str)]
-    found: list[dict[str, Any]] = [{"enum": named}] if named else []
+        constants = [each for each in constants if not isinstance(each, str)]
+    found: list[dict[str, Any]] = [{"enum": constants}] if constants else []
     found += [{"type": types_[0] if len(types_) == 1 else types_}] if types_ else []
     found += others
-    if len(others) == 1 and len(found) == 2 and types_ and not named and isinstance(others[0].get("type"), str):
+    if len(others) == 1 and len(found) == 2 and types_ and not constants and isinstance(others[0].get("type"), str):
         return {**others[0], "type": [others[0]["type"], *types_]}
     return found[0] if len(found) == 1 else {"anyOf": found}
 
@@ -205,7 +205,7 @@ def _listed(type_: str | list[str]) -> list[str]:
 
 
 _SCALARS: dict[Any, Any] = {bool: "boolean", int: "integer", float: ["number", "null"], str: "string"}
-"""JSON has no number that is not finite; such a one is written as null."""
+"""JSON has no NaN or infinity; reports write null instead."""
 
 
 def _of_hint(hint: Any) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def texts() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the schemas; files of commands that are gone are deleted."""
+    """Write the schemas, and delete the files of removed commands."""
     FOLDER.mkdir(exist_ok=True)
     found = texts()
     for path in FOLDER.glob("*.json"):

@@ -1,9 +1,9 @@
 """Infer the shape of a JSON report from the functions that write it.
 
-A writer is an ordinary function that returns dictionaries and lists: `{"line": each.line, "ops": list(each.ops)}`. Its
-annotations and the fields of the records that it reads say which types the values have. `Writers` follows the
-writer's syntax tree and adds those types up. Where it cannot know more, it accepts more: an `if` gives both
-branches, `x and y` gives `y` or what of `x` is false. So the shape may be wider than what is written, never narrower.
+A writer is an ordinary function that returns dictionaries and lists: `{"line": each.line, "ops": list(each.ops)}`. The
+types of the values come from its annotations and from the fields of the records that it reads. `Writers` follows the
+writer's syntax tree and combines these types. It over-approximates: for an `if` it takes both branches, for `x and y`
+it takes `y` and the false values of `x`. So an inferred shape may be wider than the real output, never narrower.
 
 This covers the Python that writers use today. It raises `UnknownSyntaxError` for anything else, with the file and line.
 """
@@ -39,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Constant:
-    """One value that is known: a name, a schema's version, None, a member of an enum."""
+    """A single known value, such as a name, a schema's version, None or a member of an enum."""
 
     value: Any
 
@@ -55,7 +55,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Object:
-    """A JSON object with known properties, or with any names (`names`: those it may have) and values of `rest`."""
+    """A JSON object with known properties, or with any names (limited to `names`) and values of shape `rest`."""
 
     properties: Mapping[str, Property] = field(default_factory=dict)
     rest: "Shape | None" = None
@@ -71,7 +71,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Row:
-    """A tuple or list whose elements are known one by one."""
+    """A tuple or list with a known shape for each element."""
 
     items: tuple["Shape", ...]
 
@@ -85,7 +85,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Reference:
-    """What a writer returns, written once under `$defs`."""
+    """A reference to a writer's result, which is defined once under `$defs`."""
 
     name: str
 
@@ -101,7 +101,7 @@ _STRING_RESULTS = {"rpartition": tuple[str, str, str], "partition": tuple[str, s
 
 
 def either(options: Iterable[Shape]) -> Shape:
-    """Return one of some shapes, flat and each once; objects become one object with optional properties."""
+    """Return the union of some shapes, flat and without duplicates; merge objects into one with optional properties."""
     flat: list[Shape] = []
     for option in options:
         for each in option.options if isinstance(option, Either) else (option,):
@@ -114,7 +114,7 @@ def either(options: Iterable[Shape]) -> Shape:
 
 
 def _joined(objects: list[Object]) -> Object:
-    """Return an object that fits each of some objects."""
+    """Return an object shape that covers all of some objects."""
     names = dict.fromkeys(name for each in objects for name in each.properties)
     properties = {}
     for name in names:
@@ -128,7 +128,7 @@ def _joined(objects: list[Object]) -> Object:
 
 
 def options(shape: Shape) -> tuple[Shape, ...]:
-    """Return the shapes that a shape may be; a union of Python types is taken apart."""
+    """Return the alternatives of a shape; split unions of Python types."""
     if isinstance(shape, Either):
         return tuple(one for each in shape.options for one in options(each))
     if isinstance(shape, Value):
@@ -140,7 +140,7 @@ def options(shape: Shape) -> tuple[Shape, ...]:
 
 
 def _plain_hint(hint: Any) -> Any:
-    """Return what a NewType, an alias or an annotated type stands for."""
+    """Resolve a NewType, an alias or an annotated type."""
     while True:
         if isinstance(hint, typing.NewType):
             hint = hint.__supertype__
@@ -151,7 +151,7 @@ def _plain_hint(hint: Any) -> Any:
 
 
 def _falsy(shape: Shape) -> list[Shape]:
-    """Return what of a shape can be false, as the left side of `and`."""
+    """Return the alternatives of a shape that can be false, as the left side of `and`."""
     found: list[Shape] = []
     for each in options(shape):
         true = isinstance(each, Object | Reference) or (isinstance(each, Value) and _is_always_true(each.type))
@@ -165,7 +165,7 @@ def _is_record(hint: Any) -> bool:
 
 
 def _is_always_true(hint: Any) -> bool:
-    """Whether a type has no false value: a tuple of fixed length, or a class that does not define its truth."""
+    """Whether a type has no false value: a tuple of fixed length, or a class without `__bool__` and `__len__`."""
     if typing.get_origin(hint) is tuple:
         return Ellipsis not in typing.get_args(hint)
     return _is_record(hint) and "__bool__" not in vars(hint) and "__len__" not in vars(hint)
@@ -173,7 +173,7 @@ def _is_always_true(hint: Any) -> bool:
 
 @cache
 def _namespace(module: types.ModuleType) -> dict[str, Any]:
-    """Return the globals of a module, with what it imports for type checkers only."""
+    """Return the globals of a module, including its imports under TYPE_CHECKING."""
     found = dict(vars(module))
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -189,7 +189,7 @@ def _hints(owner: Any) -> dict[str, Any]:
 
 @cache
 def _documented(owner: type) -> dict[str, str]:
-    """Return what the fields of a class are for: the strings that follow them in its source."""
+    """Return the docstrings of a class's fields: the strings after them in its source."""
     found: dict[str, str] = {}
     for base in reversed(owner.__mro__[:-1]):
         try:
@@ -211,7 +211,7 @@ def _documented(owner: type) -> dict[str, str]:
 
 
 def attribute(shape: Shape, name: str) -> Shape:
-    """Return what an attribute of a shape is; None has none, so it is left out."""
+    """Return the shape of an attribute; skip None, which has no attributes."""
     found: list[Shape] = []
     for each in options(shape):
         if each == NULL:
@@ -242,7 +242,7 @@ def _attribute_hint(owner: Any, name: str) -> Any:
 
 
 def items(shape: Shape) -> Shape:
-    """Return what iterating over a shape gives."""
+    """Return the shape of the elements when iterating over a shape."""
     found: list[Shape] = []
     for each in options(shape):
         match each:
@@ -283,7 +283,7 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def parts(shape: Shape, number: int) -> list[Shape]:
-    """Return the elements of a shape that is unpacked into some names."""
+    """Return the shapes that unpacking a shape into some names binds."""
     split: list[list[Shape]] = [[] for _ in range(number)]
     for each in options(shape):
         if isinstance(each, Row):
@@ -302,7 +302,7 @@ def parts(shape: Shape, number: int) -> list[Shape]:
 
 
 def value_of(shape: Shape, key: Shape) -> Shape:
-    """Return what `shape[key]` is."""
+    """Return the shape of `shape[key]`."""
     found = []
     for each in options(shape):
         if isinstance(each, Object) and isinstance(key, Constant) and key.value in each.properties:
@@ -332,14 +332,14 @@ def _constants(values: Iterable[Any]) -> Shape:
 
 @dataclass
 class Writers:
-    """Follows writers, and collects what those return that are used by name, as `definitions`."""
+    """Follows writers, and collects the results of shared writers as `definitions`."""
 
     definitions: dict[str, Shape] = field(default_factory=dict)
     docs: dict[str, str] = field(default_factory=dict)
     _names: dict[Callable[..., Any], str] = field(default_factory=dict)
 
     def returned(self, function: Callable[..., Any], **bound: Shape) -> Shape:
-        """Return the shape of what a function returns, its parameters as annotated where not bound."""
+        """Return the shape of a function's result; parameters that are not bound have their annotated types."""
         hints = _hints(function)
         scope = {name: Value(hints.get(name, Any)) for name in inspect.signature(function).parameters} | bound
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
@@ -349,7 +349,7 @@ class Writers:
         return either(walk.returned)
 
     def reference(self, function: Callable[..., Any]) -> Shape:
-        """Return a reference to what a writer returns for arguments as annotated."""
+        """Return a reference to a writer's result for arguments of its annotated types."""
         if function not in self._names:
             name = function.__name__.strip("_").removesuffix("_data")
             name = "report" if name == "as" else name
@@ -362,12 +362,12 @@ class Writers:
         return Reference(self._names[function])
 
     def resolved(self, shape: Shape) -> Shape:
-        """Return what a reference stands for."""
+        """Return the shape behind a reference."""
         return self.resolved(self.definitions[shape.name]) if isinstance(shape, Reference) else shape
 
 
 def _subject(function: Callable[..., Any]) -> str:
-    """Return what a writer writes: the docstring of the record that its first parameter is."""
+    """Describe a writer's output: the docstring of its first parameter's record type."""
     first = next(iter(_hints(function).values()), None)
     if first is None or not _is_record(first) or first.__name__ == "Session":
         return ""
@@ -375,7 +375,7 @@ def _subject(function: Callable[..., Any]) -> str:
 
 
 def _is_writer(function: Any) -> bool:
-    """Whether a function returns data of a report, whose annotation says no more than `dict[str, Any]`."""
+    """Whether a function returns report data, which is annotated only as `dict[str, Any]` or a `Document`."""
     if not inspect.isfunction(function) or not function.__module__.startswith(_WRITTEN):
         return False
     hint = _hints(function).get("return")
@@ -452,7 +452,7 @@ class _Walk:
                 self.scope[below.name] = attribute(Value(owner), name)
 
     def _known(self, node: ast.expr) -> Any:
-        """Return the Python object that a name in the module or a module's attribute is, or None."""
+        """Return the Python object behind a global name or a module's attribute, or None."""
         match node:
             case ast.Name(name) if name not in self.scope:
                 return self._globals.get(name, getattr(builtins, name, None))
@@ -517,7 +517,7 @@ class _Walk:
         return Row(tuple(found))
 
     def _unrolled(self, over: ast.expr) -> Iterator[Shape]:
-        """Yield what a loop binds: every element where they are known one by one, else once what they all are."""
+        """Yield the shapes that a loop binds: one for each known element, or else one for all elements."""
         shape = self.writers.resolved(self.shape(over))
         match shape:
             case Row(found):
@@ -584,7 +584,7 @@ class _Walk:
         return Object(found, rest)
 
     def _spread(self, shape: Shape) -> Object:
-        """Return what `**shape` adds."""
+        """Return the properties that `**shape` adds."""
         found = []
         for each in map(self.writers.resolved, options(shape)):
             if isinstance(each, Object):
@@ -596,7 +596,7 @@ class _Walk:
         return _joined(found)
 
     def _doc(self, node: ast.expr) -> str:
-        """Return what the field that a value is made of is documented as."""
+        """Return the docstring of the field that a value comes from."""
         match node:
             case ast.BoolOp(_, [*_, ast.Constant(None)]):
                 return self._doc(node.values[0])
@@ -639,7 +639,7 @@ class _Walk:
         return Object({name: self._property(shape.type, name) for name in shape.type.__struct_fields__})
 
     def _writer(self, function: Callable[..., Any], node: ast.Call) -> Shape:
-        """Follow another writer, with data that it is passed; without, refer to what it returns."""
+        """Follow another writer if it is passed data; otherwise refer to its definition."""
         hints = _hints(function)
         names = list(inspect.signature(function).parameters)
         data = {
@@ -650,7 +650,7 @@ class _Walk:
         return self.writers.returned(function, **data) if data else self.writers.reference(function)
 
     def _with_basis(self, node: ast.Call, name: str) -> Object:
-        """Add to data what its figures rest on, as `basis` and `emitted` do."""
+        """Add the `basis` of figures to data, as `basis` and `emitted` do."""
         if name == "basis":
             of, data = self.shape(node.args[0]), self.shape(node.args[1])
             pairs = [self.shape(each.value) for each in node.keywords]
@@ -757,7 +757,7 @@ class _Walk:
 
 
 def _as_list(shape: Shape) -> Shape:
-    """Return what `list` makes of a shape: a tuple keeps its length."""
+    """Return the shape of `list(shape)`; a tuple keeps its length."""
     match shape:
         case Row():
             return shape
@@ -768,7 +768,7 @@ def _as_list(shape: Shape) -> Shape:
 
 
 def _as_text(shape: Shape) -> Shape:
-    """Return what `str` makes of a shape: an enum keeps its values."""
+    """Return the shape of `str(shape)`; an enum keeps its values."""
     match shape:
         case Constant(value) if isinstance(value, enum.Enum):
             return Constant(str(value))

@@ -1,4 +1,4 @@
-"""One module a command; each declares its options, asks `runs` for a Session and hands it to a report.
+"""One module per command; each declares its options, gets a Session and passes it to a report.
 
 `main.py` above joins them.
 """

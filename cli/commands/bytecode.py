@@ -84,12 +84,12 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     functions = function_codes(session)
     if not functions and (function, graph, line) == (None, None, None):
         return ()
-    named = [each for each in functions if function is None or function in (each.name, each.name.rpartition(".")[2])]
-    if function is not None and not named:
+    matching = [each for each in functions if function is None or function in (each.name, each.name.rpartition(".")[2])]
+    if function is not None and not matching:
         _refuse("--function", function, _suggested(function, [each.name for each in functions]))
-    found = tuple(each for one in named for each in one.all if graph in (None, each.compilation.id))
+    found = tuple(each for one in matching for each in one.all if graph in (None, each.compilation.id))
     if graph is not None and not found:
-        _refuse("--graph", graph, _suggested(graph, [each.compilation.id for one in named for each in one.all]))
+        _refuse("--graph", graph, _suggested(graph, [each.compilation.id for one in matching for each in one.all]))
     return found if line is None else _at(session, found, line)
 
 

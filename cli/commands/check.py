@@ -102,9 +102,9 @@ def check(
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
 
+    from ctrace.cli.gate.check_request import CheckRequest
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
-    from ctrace.cli.gate.wanted import Wanted
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.request import Options
 
@@ -113,11 +113,13 @@ def check(
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations)
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    wanted = Wanted(tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards)
-    wanted = replace(wanted, cache=not no_cache, forks=not fresh_processes)
-    wanted.refuse(init=init)
+    request = CheckRequest(
+        tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
+    )
+    request = replace(request, cache=not no_cache, forks=not fresh_processes)
+    request.refuse(init=init)
     try:
-        outcome = started(wanted) if init else checked(wanted, update=update, only_improve=only_improve)
+        outcome = started(request) if init else checked(request, update=update, only_improve=only_improve)
     except NotUpdatedError as error:
         reports.write(error.outcome)
         raise

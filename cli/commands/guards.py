@@ -82,7 +82,7 @@ def guards(
 def _view(**options: bool) -> str:
     from ctrace.inspector.errors import TargetError
 
-    chosen = [name for name, wanted in options.items() if wanted]
+    chosen = [name for name, is_set in options.items() if is_set]
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" if name in ("tree", "cost") else f"--by-{name}" for name in chosen)
         raise TargetError(f"{names} exclude each other", "choose one")

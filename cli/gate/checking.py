@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.cli.console import say, say_left, say_unsaved
-from ctrace.cli.gate.wanted import Wanted, policy_of
+from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
@@ -33,16 +33,16 @@ from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 
 
-def checked(wanted: Wanted, *, update: bool = False, only_improve: bool = False) -> Outcome:
+def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> Outcome:
     """Check, and update the lock with `update`.
 
     Raises:
         CtraceError: the command line, the policy or the lock is wrong.
     """
-    policy, root = policy_of(wanted)
-    path = wanted.lock or root / LOCK
+    policy, root = policy_of(request)
+    path = request.lock or root / LOCK
     lock = load_lock(path)
-    check = _Check(wanted, policy, root)
+    check = _Check(request, policy, root)
     check.run()
     if not update:
         return check.outcome(lock)
@@ -79,37 +79,37 @@ class NotUpdatedError(LockError):
         self.outcome = outcome
 
 
-def started(wanted: Wanted) -> Outcome:
+def started(request: CheckRequest) -> Outcome:
     """Write a first policy for models, and a lock with the current state.
 
     Raises:
         CtraceError: there is a policy already, or the command line is wrong; then nothing is written.
     """
-    path = wanted.policy or Path(POLICIES[0])
+    path = request.policy or Path(POLICIES[0])
     if path.exists():
         raise _policy_is_there(path)
-    if not wanted.models:
+    if not request.models:
         todo = 'name them, or a glob: ctrace check --init "models/*.py"'
         raise TargetError("--init needs models to check", todo)
     if not path.absolute().parent.is_dir():
         raise PolicyError(f"{path}: there is no folder {path.parent}", "make it, or name another file")
-    models = [named_by(each, path.parent).key for each in wanted.models]
-    _refuse_wrong(models, wanted, path.parent)
-    _write_policy(path, starter(models, wanted.options, wanted.targets, wanted.timeout, wanted.inductor_guards))
-    return checked(Wanted(policy=wanted.policy, lock=wanted.lock, jobs=wanted.jobs), update=True)
+    models = [named_by(each, path.parent).key for each in request.models]
+    _refuse_wrong(models, request, path.parent)
+    _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
+    return checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
 
 
 def _policy_is_there(path: Path) -> PolicyError:
     return PolicyError(f"{path} already exists", "edit it, or remove it to start over")
 
 
-def _refuse_wrong(models: Sequence[str], wanted: Wanted, folder: Path) -> None:
+def _refuse_wrong(models: Sequence[str], request: CheckRequest, folder: Path) -> None:
     """Refuse models and options that a policy would reject.
 
     Raises:
         CtraceError: a model is missing, or an option is wrong.
     """
-    policy = Policy(tuple(map(ModelRule, models)), {"base": wanted.options}, wanted.targets or (CPU,))
+    policy = Policy(tuple(map(ModelRule, models)), {"base": request.options}, request.targets or (CPU,))
     for _, error in jobs_of(policy, folder).wrong:
         raise error
 
@@ -138,8 +138,8 @@ def _write_policy(path: Path, text: str) -> None:
 class _Check:
     """Runs the models or reads their logs once; can judge the results more than once."""
 
-    def __init__(self, wanted: Wanted, policy: Policy, root: Path) -> None:
-        self._wanted = wanted
+    def __init__(self, request: CheckRequest, policy: Policy, root: Path) -> None:
+        self._request = request
         self._policy = policy
         self._root = root
         self._jobs = Jobs()
@@ -149,10 +149,10 @@ class _Check:
 
     def run(self) -> None:
         began = time.monotonic()
-        if self._wanted.from_trace is not None:
-            self._seen = [seen(ran, self._root) for ran in traced(self._wanted.from_trace, self._name(), self._policy)]
+        if self._request.from_trace is not None:
+            self._seen = [seen(ran, self._root) for ran in traced(self._request.from_trace, self._name(), self._policy)]
         else:
-            self._jobs = jobs_of(self._policy, self._root, self._wanted.models)
+            self._jobs = jobs_of(self._policy, self._root, self._request.models)
             self._seen = list(self._each())
             say_unsaved(self._store)
         self._seconds = time.monotonic() - began
@@ -170,18 +170,19 @@ class _Check:
         )
         note = reuse_note({each.job.key: each.is_reused for each in self._seen})
         notes = (note, *outcome.notes) if note else outcome.notes
-        return replace(outcome, command=self._wanted.command, notes=notes)
+        return replace(outcome, command=self._request.command, notes=notes)
 
     def _is_whole(self) -> bool:
         """Whether the check covers everything in the policy, with the policy's options."""
-        asked = self._wanted
-        return not asked.models and asked.from_trace is None and asked.gpu is None and asked.options == Options()
+        request = self._request
+        is_policy = not request.models and request.from_trace is None and request.gpu is None
+        return is_policy and request.options == Options()
 
     def _each(self) -> Iterator[Seen]:
         from ctrace.cli.progress import many
 
         reuse = Reuse(self._store.root, self._root, self._policy.owned)
-        reused = {job.key: found for job in self._jobs.jobs if self._wanted.cache and (found := reuse.find(job))}
+        reused = {job.key: found for job in self._jobs.jobs if self._request.cache and (found := reuse.find(job))}
         yield from reused.values()
         jobs = [each for each in self._jobs.jobs if each.key not in reused]
         left: list[Ran] = []
@@ -189,10 +190,10 @@ class _Check:
             for ran in run_jobs(
                 jobs,
                 store=self._store,
-                at_a_time=self._wanted.jobs,
+                at_a_time=self._request.jobs,
                 owned=self._policy.owned,
                 observe=shown.observe,
-                forks=self._wanted.forks,
+                forks=self._request.forks,
             ):
                 left.append(ran)
                 one = seen(ran, self._root)
@@ -203,4 +204,4 @@ class _Check:
 
     def _name(self) -> str:
         """Return a trace's model name for the lock and the policy."""
-        return self._wanted.models[0] if self._wanted.models else "trace"
+        return self._request.models[0] if self._request.models else "trace"

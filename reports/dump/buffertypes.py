@@ -1,4 +1,4 @@
-"""Types of buffers, from the kernels that take them."""
+"""Infer the dtypes of buffers from the kernels that take them."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from ctrace.reports.dump.signatures import Parameter
 
 
 def base(argument: ast.expr) -> str:
-    """Name the buffer of an argument, be it a part of one."""
+    """Return the name of an argument's buffer, also for a view of the buffer."""
     match argument:
         case ast.Name(id=name):
             return name
@@ -19,7 +19,7 @@ def base(argument: ast.expr) -> str:
 
 
 def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
-    """Return the types of buffers from the kernels that take them, also under an earlier name."""
+    """Return the dtypes of buffers from the kernels that take them; earlier names of a buffer get the same dtype."""
     found: dict[str, str] = {}
     renamed: list[tuple[str, str]] = []
     for node in _statements(module):

@@ -24,7 +24,7 @@ class CodeFile(Struct, frozen=True):
 
 
 def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Resources, ...]]:
-    """Return every configuration of each kernel of a graph part that was compiled, by name."""
+    """Return every compiled configuration of each kernel of a graph part, by the kernel's name."""
     found: dict[str, tuple[Resources, ...]] = {}
     for each in resources(session, graph, all_of_them=True):
         if each.built.stage is stage:
@@ -33,14 +33,14 @@ def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Reso
 
 
 class Instructions(Struct, frozen=True):
-    """The last stage of a graph part's kernels, which may have to be read from their binaries."""
+    """The machine code of a graph part's kernels, which ctrace may have to read from their binaries."""
 
     by_hash: Mapping[str, str]
     why_not: str = ""
 
 
 def instructions(session: Session, graph: str) -> Instructions:
-    """Read the instructions of all kernels of a graph at once; say why, if they cannot be read."""
+    """Read the machine code of all kernels of a graph at once, or say why that fails."""
     compiled = (each for each in session.built if each.graph == graph)
     if not any(_LAST in stages_of(each) for each in compiled):
         return Instructions({})
@@ -52,7 +52,7 @@ def instructions(session: Session, graph: str) -> Instructions:
 
 
 def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: Instructions) -> Iterator[CodeFile]:
-    """Write the code of each configuration: `KERNEL.ptx`, of several `KERNEL.1.ptx` and on."""
+    """Write the code of each configuration: `KERNEL.ptx`, or `KERNEL.1.ptx`, `KERNEL.2.ptx` and so on for several."""
     compiled = [each for each in found if each.built.ir]
     for number, each in enumerate(compiled, 1):
         middle = f".{number}" if len(compiled) > 1 else ""
@@ -67,12 +67,12 @@ def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: 
 def _head(session: Session, each: Resources, stage: str) -> str:
     mark = COMMENTS.get(stage, "//")
     gpu = target_of(session)
-    whom = f", emitted for {fmt.one_line(called(gpu), 100)}, not run" if gpu else ""
-    return f"{mark} {fmt.one_line(each.built.kernel, 100)}, {configuration_text(each.built)}{whom}"
+    target_note = f", emitted for {fmt.one_line(called(gpu), 100)}, not run" if gpu else ""
+    return f"{mark} {fmt.one_line(each.built.kernel, 100)}, {configuration_text(each.built)}{target_note}"
 
 
 def notes(session: Session, found: tuple[Resources, ...], *, generated: bool) -> tuple[str, ...]:
-    """Say for the head of a kernel's file which GPU it needs, and what each configuration takes."""
+    """Say for the head of a kernel's file which GPU it needs, and which resources each configuration uses."""
     gpu = target_of(session)
-    whom = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
-    return (*whom, *map(resources_text, found))
+    target_note = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
+    return (*target_note, *map(resources_text, found))

@@ -13,22 +13,22 @@ class DumpedKernel(Struct, frozen=True):
     name: str
     language: str
     file: str
-    """From the folder of the dump; empty: it has none."""
+    """Path relative to the dump's folder; empty if there is no file."""
     why_not: str = ""
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     launches: int = 1
     bytes: int | None = None
-    """Read and written by the first launch; None: not known."""
+    """Bytes that the first launch reads and writes; None if not known."""
     flops: int | None = None
     built: tuple[Resources, ...] = ()
     """Every configuration that was compiled."""
     code: tuple[str, ...] = ()
-    """Files of what Triton made of it, from the folder of the dump."""
+    """Files with the code that Triton compiled, relative to the dump's folder."""
 
 
 class DumpedPart(Struct, frozen=True):
-    """A graph part, and what was written of it."""
+    """A graph part, and its dumped files."""
 
     graph: str
     stage: str
@@ -36,15 +36,15 @@ class DumpedPart(Struct, frozen=True):
     kernels: tuple[DumpedKernel, ...] = ()
     wrapper: bool = False
     compared: str = ""
-    """Why the wrapper is not compared with eager; empty: it is."""
+    """Why the wrapper is not compared with eager; empty if it is."""
     why_not: str = ""
-    """Why nothing was written of it."""
+    """Why the part has no files; empty if it has some."""
     no_instructions: str = ""
-    """Why there are no files of the instructions of its kernels, where Triton compiled them."""
+    """Why Triton's kernels have no files with machine code; empty if they have, or if there are none."""
 
 
 class Dumped(Struct, frozen=True):
-    """What was written."""
+    """The result of a dump."""
 
     folder: Path
     files: tuple[Path, ...] = ()

@@ -1,6 +1,6 @@
 """Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index.
 
-Names of files and folders that are safe on every disk.
+File and folder names are safe on every file system.
 """
 
 import re
@@ -33,17 +33,17 @@ from ctrace.reports.json.target import emitted, target_data
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST = 80
-"""Characters of a stem; the generated names of fused kernels go up to some 200."""
+"""Most characters of a stem; Inductor's names of fused kernels reach about 200."""
 _RESERVED = frozenset(
     ("con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10)))
 )
-"""Names that mean a device on Windows, whatever comes after a dot."""
+"""Names that Windows reserves for devices, with any extension."""
 
 
 def safe(text: str) -> str:
-    """Make a stem of a file's name out of any text: ASCII letters, digits, `_` and `-`, at most 80, none reserved.
+    """Make a file name's stem from any text: at most 80 ASCII letters, digits, `_` and `-`, and no reserved name.
 
-    What comes last is kept of a long name: kernels of a graph differ in their number.
+    A long name keeps its end, because the number there tells the kernels of a graph apart.
     """
     stem = _UNSAFE.sub("_", text).strip("_-") or "unnamed"
     if len(stem) > _LONGEST:
@@ -53,7 +53,7 @@ def safe(text: str) -> str:
 
 
 class Names:
-    """Gives names out, each once, also where the disk does not tell capitals from small letters."""
+    """Makes unique names; names that differ only in case count as equal, as on some file systems."""
 
     def __init__(self, *taken: str) -> None:
         self._taken = {name.lower() for name in taken}
@@ -76,7 +76,7 @@ def dump(session: Session, folder: Path) -> Dumped:
     """Write a run's kernels, wrappers and graphs into a folder, which must be new, empty, or from an earlier dump.
 
     Raises:
-        DumpError: the run holds no output code, or the folder is another's or cannot be written.
+        DumpError: the run has no output code, or the folder has other files or cannot be written.
     """
     if not session.code:
         raise DumpError("this run has no code from Inductor", "run it again with this ctrace, or see: ctrace explain")
@@ -94,7 +94,7 @@ def dump(session: Session, folder: Path) -> Dumped:
 
 
 class _Part:
-    """Writes one graph part."""
+    """Writes the files of one graph part."""
 
     def __init__(self, session: Session, code: OutputCode, target: Folder, folder: str) -> None:
         self._session = session
@@ -112,7 +112,9 @@ class _Part:
         code = self._code
         module = read(code.text)
         if module is None:
-            return DumpedPart(code.graph, str(code.stage), self._folder, why_not="its code is no Python with a `call`")
+            return DumpedPart(
+                code.graph, str(code.stage), self._folder, why_not="its code is not a Python module with a `call`"
+            )
         wrapper = follow(module, self._dtypes())
         kernels, by_name = self._write_kernels(module, wrapper)
         why_not = self._write_graph()
@@ -134,15 +136,15 @@ class _Part:
         return file
 
     def _write_graph(self) -> str:
-        """Write the graph; say why it cannot be run, if it cannot."""
+        """Write the graph; return why it cannot run, or an empty text."""
         printed = _post_grad(self._session, self._code)
         if not printed:
             return "the graph after Inductor's last passes is not in the log"
         self._write("graph.txt", printed + "\n")
-        made = graph_file(printed, f"{self._title}: the graph after Inductor's last passes")
-        if made.text:
-            self._write("graph.py", made.text)
-        return made.why_not
+        program = graph_file(printed, f"{self._title}: the graph after Inductor's last passes")
+        if program.text:
+            self._write("graph.py", program.text)
+        return program.why_not
 
     def _write_kernels(self, module: Module, wrapper: Wrapper) -> tuple[list[DumpedKernel], dict[str, str]]:
         dumped, by_name = list[DumpedKernel](), dict[str, str]()
@@ -151,7 +153,7 @@ class _Part:
             described = self._described(module, group, about)
             try:
                 if site.name in module.others:
-                    raise CannotDumpError("ctrace makes no files of kernels of this kind")
+                    raise CannotDumpError("ctrace cannot dump kernels of this kind")
                 text = kernel_file(site, module, wrapper.below, about)
             except CannotDumpError as error:
                 code = self._write_code(self._names.new(described.name), described.built) if described.built else ()

@@ -1,4 +1,4 @@
-"""The folder that a dump goes to: nothing outside it is written, nothing of anybody else's is lost."""
+"""The folder of a dump: ctrace writes nothing outside it, and deletes no file that it did not write."""
 
 import hashlib
 import json
@@ -15,17 +15,17 @@ _ELSEWHERE = "name another folder, or an empty one"
 
 
 class Folder:
-    """A folder to dump to; `index.json` says which files are ours, and is written first and last."""
+    """A folder to dump to; `index.json` lists the files that ctrace wrote, and is written first and last."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._written: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Make the folder, or empty it of an earlier dump.
+        """Make the folder, or delete an earlier dump in it.
 
         Raises:
-            DumpError: something else is in it, a file of the earlier dump was changed, or it cannot be written.
+            DumpError: the folder has other files, a file of the earlier dump was changed, or a write fails.
         """
         try:
             old = self._earlier()
@@ -67,25 +67,25 @@ class Folder:
         return path
 
     def _at(self, name: str) -> Path:
-        """Return the path of a file of ours, and follow no link to it."""
+        """Return the path of a dumped file; refuse names outside the folder and folders that are links."""
         parts = Path(name).parts
         if not parts or len(parts) > 2 or Path(name).is_absolute() or ".." in parts or "\0" in name:
-            raise DumpError(f"{name!r} is no name of a dumped file", _ELSEWHERE)
+            raise DumpError(f"{name!r} is not the name of a dumped file", _ELSEWHERE)
         if len(parts) == 2 and (self.path / parts[0]).is_symlink():
             raise DumpError(f"{self.path / parts[0]} is a link to somewhere else", _ELSEWHERE)
         return self.path / name
 
     def _earlier(self) -> list[str]:
-        """List the files of an earlier dump that lie in the folder."""
+        """List the files of an earlier dump in the folder."""
         if not self.path.exists():
             return []
         if not self.path.is_dir():
-            raise DumpError(f"{self.path} is no folder", _ELSEWHERE)
+            raise DumpError(f"{self.path} is not a folder", _ELSEWHERE)
         if not any(self.path.iterdir()):
             return []
         files = _files(self.path / INDEX)
         if files is None:
-            raise DumpError(f"{self.path} holds something else than a dump of ctrace", _ELSEWHERE)
+            raise DumpError(f"{self.path} has files that are not from a dump of ctrace", _ELSEWHERE)
         for name, digest in files.items():
             path = self._at(name)
             if path.is_file() and not path.is_symlink() and _digest(path.read_bytes()) != digest:
@@ -106,7 +106,7 @@ class Folder:
 
 
 def _files(index: Path) -> dict[str, str] | None:
-    """Read which files an earlier dump wrote; None: there is none."""
+    """Read which files an earlier dump wrote; None without an earlier dump."""
     try:
         if index.is_symlink():
             return None

@@ -1,4 +1,4 @@
-"""The graph that a graph part came from, as a file that runs it one operation after another."""
+"""Write the graph that a graph part was compiled from as a file that runs it op by op in eager."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ from math import inf, nan
 import torch
 from torch import device
 
-try:  # registers operators of Inductor's own
+try:  # registers Inductor's internal operators
     import torch._inductor.fx_passes.post_grad
     import torch._inductor.inductor_prims
     import torch._inductor.lowering
@@ -35,7 +35,7 @@ except ImportError:
 _TAIL = '''
 
 def run(constants, arguments):
-    """Run the graph on a list of arguments; tensors that the graph itself holds are given by name."""
+    """Run the graph on a list of arguments; `constants` are the tensors that the graph itself holds, by name."""
     graph = GraphModule()
     for name, value in constants.items():
         setattr(graph, name, value)
@@ -52,37 +52,38 @@ class GraphFile(Struct, frozen=True):
 
 
 def graph_file(printed: str, title: str) -> GraphFile:
-    """Make a module of a graph as torch printed it."""
+    """Turn a printed graph into a Python module."""
     written = "\n".join(_lines(printed)) + "\n"
     forward = _forward(written)
     if forward is None:
-        return GraphFile(why_not="torch's text of the graph is no Python module of one graph")
+        return GraphFile(why_not="torch's text of the graph is not a Python module with one graph")
     if reason := _not_eager(forward):
         return GraphFile(why_not=reason)
-    before = f"{comment(title)}\n# As torch printed it; run(constants, arguments) gives its outputs.\n{_HEAD}"
+    before = f"{comment(title)}\n# As torch printed it; run(constants, arguments) returns its outputs.\n{_HEAD}"
     placed = _forward(before + written)
     if placed is None:
-        return GraphFile(why_not="torch's text of the graph is no Python module of one graph")
+        return GraphFile(why_not="torch's text of the graph is not a Python module with one graph")
     random = _random(forward)
     names = [each.arg for each in forward.args.args[1:]]
     tables = (
-        f"\n\nASSIGNED = {_assigned(placed)!r}\n# Names that are given a value, by line of this file.\n"
-        f"NOT_COMPARABLE = {_outputs(forward, random)!r}\n# Outputs that depend on chance, and why.\n"
+        f"\n\nASSIGNED = {_assigned(placed)!r}\n# Names that this file assigns, by line.\n"
+        f"NOT_COMPARABLE = {_outputs(forward, random)!r}\n"
+        "# Outputs that depend on random numbers or uninitialized memory, and why.\n"
         f"PLACEHOLDERS = {names!r}\n# Names of the inputs.\n"
-        f"CHANGED_INPUTS = {_changed(forward, names)!r}\n# Inputs that the graph writes to, by their place.\n"
+        f"CHANGED_INPUTS = {_changed(forward, names)!r}\n# Indexes of inputs that the graph writes to.\n"
     )
     return GraphFile(before + written + tables + _TAIL)
 
 
 def _lines(printed: str) -> list[str]:
-    """Return the graph's class a name that Python takes, and drop what stands before it."""
+    """Give the graph's class a valid Python name, and drop the lines above the class."""
     lines = printed.splitlines()
     start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
     return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]] if lines else []
 
 
 def _forward(written: str) -> ast.FunctionDef | None:
-    """Find the `forward` of a module's only class."""
+    """Return the `forward` of a module's only class; None unless that is the only function."""
     try:
         tree = ast.parse(written)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -94,7 +95,7 @@ def _forward(written: str) -> ast.FunctionDef | None:
 
 
 def _not_eager(forward: ast.FunctionDef) -> str:
-    """Say why a graph cannot run by itself; empty: it can."""
+    """Return why the printed graph cannot run in eager; empty if it can."""
     for node in ast.walk(forward):
         if isinstance(node, ast.Attribute) and "torch.ops.higher_order." in dotted(node):
             return f"the graph calls {dotted(node)}, which needs more than its text"
@@ -102,7 +103,7 @@ def _not_eager(forward: ast.FunctionDef) -> str:
 
 
 def _sets(forward: ast.FunctionDef) -> list[tuple[str, ast.expr, int]]:
-    """List names and what they are set to; what only lets go of a value is left out."""
+    """List names with the values assigned to them; skip `name = None`, which only frees a value."""
     return [
         (target.id, node.value, node.lineno)
         for node in ast.walk(forward)
@@ -120,7 +121,7 @@ def _assigned(forward: ast.FunctionDef) -> dict[int, list[str]]:
 
 
 def _random(forward: ast.FunctionDef) -> dict[str, str]:
-    """Find the values that depend on chance or on memory that nobody wrote, and why."""
+    """Find the values that depend on random numbers or uninitialized memory, and why."""
     found: dict[str, str] = {}
     made: dict[str, str] = {}
     for name, value, _ in sorted(_sets(forward), key=lambda each: each[2]):
@@ -128,7 +129,7 @@ def _random(forward: ast.FunctionDef) -> dict[str, str]:
         match value:
             case ast.Subscript(value=ast.Name(id=whole), slice=ast.Constant(value=int() as at)) if at > 1:
                 if _ATTENTION in made.get(whole, ""):
-                    found[name] = "the state of the random numbers of an attention kernel"
+                    found[name] = "the random state of an attention kernel"
         reason = _chance(value) or next(
             (found[node.id] for node in ast.walk(value) if isinstance(node, ast.Name) and node.id in found), ""
         )
@@ -144,14 +145,16 @@ def _chance(value: ast.expr) -> str:
     if _ATTENTION in called and "backward" not in called and _drops(value):
         return f"random numbers of {called}"
     if _EMPTY.search(called):
-        return f"{called} gives memory that nobody wrote"
+        return f"{called} returns uninitialized memory"
     return f"random numbers of {called}" if _RANDOM.search(called) and "backward" not in called else ""
 
 
 def _drops(call: ast.Call) -> bool:
-    """Whether a call of an attention kernel has a chance of dropout above zero."""
-    chances = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, float)]
-    return any(chance > 0 for chance in chances[:1])
+    """Whether a call of an attention kernel has a dropout probability above zero."""
+    probabilities = [
+        each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, float)
+    ]
+    return any(probability > 0 for probability in probabilities[:1])
 
 
 def _outputs(forward: ast.FunctionDef, random: dict[str, str]) -> dict[int, str]:
@@ -163,7 +166,7 @@ def _outputs(forward: ast.FunctionDef, random: dict[str, str]) -> dict[int, str]
 
 
 def _changed(forward: ast.FunctionDef, names: list[str]) -> list[int]:
-    """Find the inputs that `copy_` writes to."""
+    """Find the inputs that in-place ops such as `copy_` write to."""
     written = {
         call.args[0].id
         for call in ast.walk(forward)

@@ -1,4 +1,4 @@
-"""Launches that one file serves, with what the run knows of them."""
+"""Group the launches that share one dumped file."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -13,25 +13,26 @@ from ctrace.reports.dump.values import Tensor, Value
 
 
 class Group(Struct, frozen=True):
-    """Launches of a kernel, or calls of a library with arguments of the same form."""
+    """Launches of one kernel, or calls of one library function with arguments of the same form."""
 
     site: Site
-    """The first."""
+    """The first launch."""
     kernel: Kernel | None = None
-    """None: the run does not name it."""
+    """None if the run has no kernel of that name."""
     launch: Launch | None = None
     launches: int = 1
 
 
 def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
-    """Put launches together that one file serves, in the order of the first of each."""
+    """Group the launches that share one file, in the order of their first launch."""
     by_name = {kernel.name: kernel for kernel in kernels}
     seen: dict[str, int] = {}
     found: dict[tuple[str, str], Group] = {}
     for site in wrapper.sites:
         kernel, at = by_name.get(site.name), seen.get(site.name, 0)
         seen[site.name] = at + 1
-        launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None  # a kernel's come in one order
+        # The wrapper and the log have a kernel's launches in the same order.
+        launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None
         key = site.name, "" if site.kernel else _form(site, wrapper.below)
         first = found.get(key)
         found[key] = replace(first, launches=first.launches + 1) if first else Group(site, kernel, launch)
@@ -39,7 +40,7 @@ def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
 
 
 def _form(site: Site, below: Mapping[str, int]) -> str:
-    """Write a call with numbers in the place of names."""
+    """Write a call with numbers instead of names, so that calls of the same form compare equal."""
     order = {name: f"_{at}" for at, name in enumerate(site.arguments)}
     text = ast.parse(ast.unparse(site.call), mode="eval")
     for node in ast.walk(text):

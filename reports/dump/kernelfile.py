@@ -1,4 +1,4 @@
-"""One file a kernel: its source, a run of it with made inputs, and its time."""
+"""Write one file per kernel: its source, a run with made-up inputs, and a benchmark."""
 
 import ast
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ _OURS = frozenset(
     ("inputs", "run", "benchmark", "main", "NAME", "LANGUAGE", "DEVICE", "BYTES", "FLOPS", "ARGUMENTS", "LOW", "HIGH",
      "MISSING", "SOURCE", "TYPES")
 )  # fmt: skip
-"""Names of the files' own."""
+"""Names that the dumped file itself defines."""
 _ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
 
 
@@ -22,7 +22,7 @@ def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: Abo
     """Write the file of a kernel that the module defines, or of a call of a library.
 
     Raises:
-        CannotDumpError: an argument is not known, or its source cannot stand in a file with a harness.
+        CannotDumpError: an argument is not known, or the source does not fit into a dumped file.
     """
     arguments = _known(site)
     imported, assigned = needed(module, site)
@@ -32,7 +32,7 @@ def kernel_file(site: Site, module: Module, below: Mapping[str, int], about: Abo
     elif site.kernel.language == "triton":
         own, written = source(site.kernel.source)
         _refuse_ours(written)
-        written += _named(site.kernel, written)
+        written += _bound(site.kernel, written)
         language = "triton"
     else:
         own, written, language = list(_ASYNC), _cpp(site.kernel), "cpp"
@@ -89,16 +89,16 @@ def _known(site: Site) -> dict[str, Value]:
 def _refuse_ours(written: str) -> None:
     clash = sorted(taken_names(written) & _OURS)
     if clash:
-        raise CannotDumpError(f"its source defines {clash[0]}, a name that the harness has")
+        raise CannotDumpError(f"its source defines {clash[0]}, a name that the dumped file also defines")
 
 
-def _named(kernel: Defined, written: str) -> str:
-    """Return a kernel the name that the wrapper calls it by."""
-    there = taken_names(written)
-    if kernel.name in there:
+def _bound(kernel: Defined, written: str) -> str:
+    """Bind the kernel to the name that the wrapper uses; empty if the source defines that name."""
+    defined = taken_names(written)
+    if kernel.name in defined:
         return ""
-    if kernel.function not in there:
-        raise CannotDumpError("its source does not define it")
+    if kernel.function not in defined:
+        raise CannotDumpError(f"its source does not define {kernel.function}")
     return f"\n{kernel.name} = {kernel.function}\n"
 
 
@@ -106,7 +106,7 @@ def _cpp(kernel: Defined) -> str:
     types = ", ".join(string(each) for each in kernel.types)
     return (
         f"TYPES = [{types}]\nSOURCE = {block(kernel.source)}\n{text('built')}"
-        f"{kernel.name} = _Built()\n{comment('Called as the wrapper calls it.')}\n"
+        f"{kernel.name} = _Built()\n{comment('Called as in the wrapper.')}\n"
     )
 
 
@@ -127,6 +127,6 @@ def _run(site: Site, arguments: Mapping[str, Value]) -> list[str]:
 
 
 def device_of(values: Iterable[Value]) -> str:
-    """Name the device of some arguments: the first that is not the CPU, if there is one."""
+    """Return the device of some arguments: the first that is not the CPU, else `cpu`."""
     found = [each.device for each in values if isinstance(each, Tensor) and each.device]
     return next((each for each in found if each != "cpu"), "cpu")

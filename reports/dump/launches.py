@@ -1,4 +1,4 @@
-"""Follow a wrapper's `call` line by line, without running it: what each kernel is launched with."""
+"""Follow a wrapper's `call` line by line, without running it, to find the arguments of each launch."""
 
 import ast
 from collections.abc import Mapping
@@ -20,34 +20,34 @@ class Site(Struct, frozen=True):
     """One launch of a kernel in a wrapper, or one call of a library."""
 
     name: str
-    """The kernel's in the wrapper, or what is called: `extern_kernels.addmm`."""
+    """The kernel's name in the wrapper, or the library function, such as `extern_kernels.addmm`."""
     line: int
-    """In the text that was read."""
+    """Line of the launch in the parsed text."""
     call: ast.Call
     arguments: Mapping[str, Value]
-    """What the names in the call stand for; None: not known."""
+    """Value of each name in the call; None if not known."""
     streams: Mapping[str, int]
-    """Streams by name, and the number of their device."""
+    """Device index of each stream, by the stream's name."""
     written: tuple[str, ...]
-    """Names of the buffers that it fills, as far as that is known."""
+    """Names of the buffers that it writes, as far as known."""
     kernel: Defined | None = None
-    """None: a library's."""
+    """None for a library call."""
 
 
 class Wrapper(Struct, frozen=True):
-    """What following a wrapper gave."""
+    """The launches and inputs of a wrapper."""
 
     sites: tuple[Site, ...] = ()
     inputs: Mapping[str, Value] = field(default_factory=dict)
-    """Inputs of the graph part by name, in order; None: of a kind that cannot be made."""
+    """Inputs of the graph part by name, in order; None for an input that ctrace cannot make."""
     constants: Mapping[str, Value] = field(default_factory=dict)
-    """Tensors of the module itself."""
+    """Tensors that the module itself holds."""
     below: Mapping[str, int] = field(default_factory=dict)
-    """By memory: the limit of the whole numbers in it, where they serve as an index."""
+    """Exclusive upper bound of the integers in a storage, if kernels use them as indexes."""
 
 
 def follow(module: Module, dtypes: Mapping[str, str]) -> Wrapper:
-    """Follow `call` of a module; `dtypes` are those of buffers, where something else than the wrapper says them."""
+    """Follow the `call` of a module; `dtypes` are dtypes of buffers from sources other than the wrapper."""
     walk = _Walk(module, dtypes)
     walk.make_inputs()
     walk.function("call", [walk.inputs.get(name) for name in walk.order])
@@ -66,11 +66,11 @@ class _Walk:
         self.constants: dict[str, Value] = {}
         self.below: dict[str, int] = {}
         self._inside: set[str] = set()
-        self._given = {name for each in (*module.imports, *module.header) for name in bound(each)}
-        self._given |= set(module.kernels) | set(module.others)
+        self._module_names = {name for each in (*module.imports, *module.header) for name in bound(each)}
+        self._module_names |= set(module.kernels) | set(module.others)
 
     def make_inputs(self) -> None:
-        """Read how torch makes inputs."""
+        """Read the inputs from the function that makes them for torch's own benchmark."""
         globals_: set[str] = set()
         for statement in self._module.inputs:
             match statement:
@@ -98,14 +98,14 @@ class _Walk:
         return number(value, {})
 
     def function(self, name: str, arguments: list[Value]) -> Value:
-        """Follow a function that takes a list of arguments."""
-        made = self._module.functions.get(name)
-        if made is None or name in self._inside:
+        """Follow a function that takes one list of arguments; return its result."""
+        followed = self._module.functions.get(name)
+        if followed is None or name in self._inside:
             return None
         self._inside.add(name)
         scope = _Scope({**self.constants, "args": arguments})
         try:
-            return self._block(made.body, scope)
+            return self._block(followed.body, scope)
         finally:
             self._inside.discard(name)
 
@@ -153,7 +153,7 @@ class _Walk:
             scope.values[target.id] = self._made(target.id, value, scope)
 
     def _made(self, name: str, value: ast.expr, scope: "_Scope") -> Value:
-        """Return what a name is set to: fresh memory, a view of other memory, a number."""
+        """Return the value that a name is assigned: fresh memory, a view or a number."""
         match value:
             case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
                 device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
@@ -186,14 +186,14 @@ class _Walk:
         return number(value, scope.values)
 
     def _view(self, call: ast.Call, scope: "_Scope") -> Tensor | None:
-        """Return what `reinterpret_tensor(...)` and the like give; None: it is none of them."""
+        """Return the view that `reinterpret_tensor(...)` or a similar call makes; None for other calls."""
         match dotted(call.func), call.args:
             case "reinterpret_tensor", [base, shape, stride, offset, *_]:
                 source, start = self._value(base, scope), number(offset, scope.values)
                 sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
                 if isinstance(source, Tensor) and isinstance(start, int):
                     return replace(source, shape=sizes, stride=steps, offset=source.offset + start)
-            case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: it, or a copy
+            case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: its argument, or a copy
                 return source if isinstance(source := self._value(base, scope), Tensor) else None
             case "aten.view.dtype" | "torch.ops.aten.view.dtype", [base, dtype]:
                 source = self._value(base, scope)
@@ -207,10 +207,10 @@ class _Walk:
         return None
 
     def _call(self, call: ast.Call, result: str, line: int, scope: "_Scope") -> None:
-        """Take note of a statement that calls something."""
+        """Record a call: a size assertion, a fill with zeros, a launch or a library call."""
         name = dotted(call.func)
         if name == "assert_size_stride" and len(call.args) > 2 and isinstance(call.args[0], ast.Name):
-            self._told(call.args[0].id, call.args[1], call.args[2], scope)
+            self._set_sizes(call.args[0].id, call.args[1], call.args[2], scope)
         elif name.endswith(".zero_") and name.count(".") == 1:
             buffer = name.removesuffix(".zero_")
             value = scope.values.get(buffer)
@@ -224,21 +224,20 @@ class _Walk:
             into = [each.value.id for each in call.keywords if each.arg == "out" and isinstance(each.value, ast.Name)]
             self._site(name, call, line, tuple(dict.fromkeys([*into, *([result] if result else [])])), None, scope)
 
-    def _told(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
+    def _set_sizes(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
         value = scope.values.get(name)
         if isinstance(value, Tensor) and value.shape is None:
             sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
             scope.values[name] = replace(value, shape=sizes, stride=steps)
 
     def _kernel(self, kernel: Defined, call: ast.Call, line: int, scope: "_Scope") -> None:
-        taken = self._parameters[kernel.name]
-        pairs = list(zip(taken, call.args, strict=False))
+        pairs = list(zip(self._parameters[kernel.name], call.args, strict=False))
         for parameter, argument in pairs:
             value = self._value(argument, scope)
             if parameter.below is not None and isinstance(value, Tensor):
                 self.below[value.storage] = min(parameter.below, self.below.get(value.storage, parameter.below))
         written = [name for parameter, argument in pairs if parameter.written and (name := base(argument))]
-        if not written:  # a kernel of the user's: its source does not say in torch's words what it writes
+        if not written:  # the source of a user-written kernel does not declare what it writes
             written = [
                 name for each in call.args if (name := base(each)) and isinstance(scope.values.get(name), Tensor)
             ]
@@ -249,12 +248,12 @@ class _Walk:
     ) -> None:
         used = dict.fromkeys(node.id for node in ast.walk(call) if isinstance(node, ast.Name))
         streams = {each: scope.streams[each] for each in used if each in scope.streams}
-        arguments = {each: scope.values.get(each) for each in used if each not in {*streams, *self._given}}
+        arguments = {each: scope.values.get(each) for each in used if each not in {*streams, *self._module_names}}
         self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
 
 
 class _Scope(Struct):
-    """Names of one function."""
+    """The local variables of one function."""
 
     values: dict[str, Value]
     streams: dict[str, int] = field(default_factory=dict)

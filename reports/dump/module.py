@@ -1,4 +1,4 @@
-"""The parts of the module that Inductor wrote for a graph part: header, kernels, functions, inputs; read, never run."""
+"""Parse the module that Inductor generated for a graph part, without running it."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
-"""Functions for torch's own timing; the inputs are read from the first (2.11) or from both."""
+"""Functions for torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other one."""
 
 
 class Defined(Struct, frozen=True):
@@ -18,30 +18,30 @@ class Defined(Struct, frozen=True):
     """`triton` or `cpp`."""
     source: str
     function: str = ""
-    """Of a Triton kernel: what it is called in its source; a kernel that the user wrote has another name outside."""
+    """For a Triton kernel: its name in its own source; a user-written kernel has another name in the wrapper."""
     types: tuple[str, ...] = ()
-    """Of a C++ kernel: the types of its arguments."""
+    """For a C++ kernel: the types of its arguments."""
 
 
 class Module(Struct, frozen=True):
-    """What is in the output code of a graph part."""
+    """The parts of a graph part's output code."""
 
     imports: tuple[ast.stmt, ...] = ()
     header: tuple[ast.stmt, ...] = ()
     """Assignments before the first kernel, such as `aten = torch.ops.aten`."""
     kernels: Mapping[str, Defined] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
-    """Kernels of a kind that cannot be dumped, and the kind; they stay in the wrapper."""
+    """Kernels that ctrace cannot dump, each with its kind; they stay in the wrapper."""
     kept: tuple[ast.stmt, ...] = ()
-    """What follows: the runner, `call` and those below it."""
+    """All other statements, such as the runner and `call`."""
     functions: Mapping[str, ast.FunctionDef] = field(default_factory=dict)
-    """`call`, and `partition_0` and the like, wherever they are."""
+    """All functions, such as `call` and `partition_0`, also those inside classes."""
     inputs: tuple[ast.stmt, ...] = ()
-    """How torch makes inputs like those that it compiled for."""
+    """The statements with which torch makes inputs like those it compiled for."""
 
 
 def read(text: str) -> Module | None:
-    """Take output code apart; None: it is no Python module with a `call`, as with a C++ wrapper."""
+    """Parse output code; return None if it is not a Python module with a `call`, such as a C++ wrapper."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -86,7 +86,7 @@ def _sorted(tree: ast.Module, functions: dict[str, ast.FunctionDef]) -> Module:
 
 
 def _compiled(statement: ast.stmt) -> tuple[str, str, ast.Call] | None:
-    """Recognise `name = async_compile.kind(...)`."""
+    """Recognize `name = async_compile.kind(...)`."""
     match statement:
         case ast.Assign(
             targets=[ast.Name(id=name)],
@@ -112,21 +112,21 @@ def _is_assigned(statement: ast.stmt) -> bool:
 
 
 def is_for_torch(statement: ast.stmt) -> bool:
-    """Whether a statement serves torch's own timing only."""
+    """Whether a statement is only for torch's own benchmark."""
     if isinstance(statement, ast.If):
         return ast.unparse(statement.test) == "__name__ == '__main__'"
     return isinstance(statement, ast.FunctionDef) and statement.name in _NOT_NEEDED
 
 
 def _without_compiling(statements: list[ast.stmt], *, keep: bool) -> Iterator[ast.stmt]:
-    """Leave out that kernels are waited for, where none is left to wait for."""
+    """Drop the statements that wait for kernels, unless some kernels still compile in the module."""
     for statement in statements:
         if keep or ast.unparse(statement) not in ("async_compile.wait(globals())", "del async_compile"):
             yield statement
 
 
 def bound(statement: ast.stmt) -> list[str]:
-    """List the names that a statement of a header binds."""
+    """List the names that a statement binds."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
     if isinstance(statement, ast.Assign):

@@ -1,4 +1,4 @@
-"""Pieces that dumped files are put together from."""
+"""Building blocks of dumped files."""
 
 import ast
 import sys
@@ -20,11 +20,11 @@ _DRIVER = "triton_helpers.set_driver_to_gpu()"
 
 
 class CannotDumpError(Exception):
-    """Something cannot be made a file of; the text says why."""
+    """A kernel cannot be dumped to a file; the message says why."""
 
 
 class About(Struct, frozen=True):
-    """What the head of a file says, and the figures that it prints."""
+    """The facts in the head of a dumped file, and the figures that it prints."""
 
     title: str
     ops: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class About(Struct, frozen=True):
 
 
 def imports(statements: Iterable[ast.stmt]) -> str:
-    """Write the imports of a file so that it can also be imported where one of them is missing."""
+    """Write the imports of a file so that the file can be imported even if one of them is missing."""
     every = list(statements)
     sure = [ast.unparse(each) for each in every if _is_standard(each)]
     guarded = [each for each in every if not _is_standard(each) and bound(each) != ["torch"]]
@@ -52,22 +52,22 @@ def imports(statements: Iterable[ast.stmt]) -> str:
 
 
 def _is_standard(statement: ast.stmt) -> bool:
-    """Whether an import is of the standard library."""
+    """Whether an import is from the standard library."""
     names = [each.name for each in statement.names] if isinstance(statement, ast.Import) else []
     names += [statement.module or ""] if isinstance(statement, ast.ImportFrom) else []
     return bool(names) and all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
 
 
 def source(written: str) -> tuple[list[ast.stmt], str]:
-    """Cut a Triton kernel's source into its imports and the rest, which stays as it is.
+    """Split a Triton kernel's source into its imports and the rest, without torch's own benchmark.
 
     Raises:
-        CannotDumpError: it is no Python.
+        CannotDumpError: it is not valid Python.
     """
     try:
         tree = ast.parse(written)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise CannotDumpError(f"its source is no Python: {type(error).__name__}") from None
+        raise CannotDumpError(f"its source is not valid Python: {type(error).__name__}") from None
     lines = written.splitlines()
     taken, needed = set[int](), list[ast.stmt]()
     for statement in tree.body:
@@ -86,7 +86,7 @@ def source(written: str) -> tuple[list[ast.stmt], str]:
 
 
 def taken_names(written: str) -> set[str]:
-    """List what the top level of some source defines."""
+    """List the names that the top level of some source defines."""
     return {name for statement in ast.parse(written).body for name in bound(statement)}
 
 
@@ -103,7 +103,7 @@ def needed(module: Module, site: Site) -> tuple[list[ast.stmt], list[str]]:
 
 
 def table(values: Mapping[str, Value], below: Mapping[str, int]) -> Iterator[str]:
-    """Write arguments as entries of a list, by name."""
+    """Write arguments as entries of a list, each with its name as a comment."""
     for name, value in values.items():
         yield f"    {entry(value, below)},  # {name}"
 

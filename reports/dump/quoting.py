@@ -1,4 +1,4 @@
-"""Foreign text inside Python files: as a string, as a comment, as an identifier."""
+"""Write foreign text into Python files, as a string or as a comment."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -7,12 +7,12 @@ from ctrace.reports import format as fmt
 
 
 def string(text: str) -> str:
-    """Write any text as a literal of one line."""
+    """Write any text as a one-line literal."""
     return ascii(text)
 
 
 def block(text: str) -> str:
-    """Write any text as a literal over several lines, to be read and changed; where that cannot be, of one line."""
+    """Write any text as a multi-line literal, which is easy to read and edit, or else as a one-line literal."""
     written = f"r'''{text}'''"
     try:
         is_same = ast.literal_eval(written) == text
@@ -22,12 +22,12 @@ def block(text: str) -> str:
 
 
 def comment(text: str, limit: int = 110) -> str:
-    """Write any text as one line of comment."""
+    """Write any text as a one-line comment."""
     return f"# {fmt.one_line(text, limit)}"
 
 
 def comments(lines: Iterable[str]) -> Iterator[str]:
-    """Write lines of comment, without those that say nothing."""
+    """Write lines as comments; skip empty ones."""
     for line in lines:
         if line:
             yield comment(line)

@@ -44,7 +44,7 @@ def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
     versions = [f"torch {session.environment.torch}" if session.environment.torch else "", session.environment.device]
     yield f"# Kernels of {_cell(name)}"
     yield ""
-    yield ", ".join(_cell(each) for each in versions if each) or "The log does not say which torch made it."
+    yield ", ".join(_cell(each) for each in versions if each) or "The log does not record the torch version."
     yield ""
     if line := target_sentence(session):
         yield f"{_cell(line)} {_NEEDS}"
@@ -64,7 +64,7 @@ def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
     yield f"Not compared with eager: {_cell(part.compared)}." if part.compared else "`wrapper.py` compares with eager."
     yield ""
     if part.no_instructions:
-        yield f"There are no files of instructions (SASS): {_cell(part.no_instructions)}."
+        yield f"No machine code (SASS): {_cell(part.no_instructions)}."
         yield ""
     yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
     yield "|---|---|---:|---:|---:|---|---|"
@@ -79,7 +79,7 @@ def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
 
 
 def _built(each: DumpedKernel) -> Iterator[str]:
-    """List what each configuration of a compiled kernel takes, and the files of its code."""
+    """List the resources of each configuration of a compiled kernel, and its code files."""
     if not each.built:
         return
     yield f"{code(each.name)}, as compiled:"
@@ -105,6 +105,6 @@ def _row(each: DumpedKernel, cwd: str) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Make foreign text safe for a cell of a table: one line, no bars, no markup."""
+    """Make foreign text safe for a table cell: one line, no bars, no markup."""
     line = fmt.one_line(text, 200)
     return "".join(f"\\{letter}" if letter in "|`<>[]*\\" else letter for letter in line)

@@ -1,4 +1,4 @@
-"""What a kernel's own source says of its arguments: names, types, which are written, which numbers index what."""
+"""Read a kernel's parameters from its source: names, dtypes, and which are written or used as indexes."""
 
 import ast
 import re
@@ -28,18 +28,18 @@ _SUM = re.compile(r"(?:\w+\()?(tmp\d+) \+ (tmp\d+)\)?;?")
 
 
 class Parameter(Struct, frozen=True):
-    """One argument of a kernel, in the order of a launch."""
+    """One parameter of a kernel, in launch order."""
 
     name: str
     dtype: str = ""
-    """Of what it points to; empty: not a pointer, or not known."""
+    """dtype of the elements that it points to; empty if it is not a pointer, or if not known."""
     written: bool = False
     below: int | None = None
-    """Whole numbers in it are used as an index below this; None: the source does not say."""
+    """Exclusive upper bound of its integers, if the kernel uses them as indexes; None if not known."""
 
 
 def parameters(kernel: Defined) -> tuple[Parameter, ...]:
-    """List what a kernel takes; empty where its source cannot be read."""
+    """List a kernel's parameters; empty if its source cannot be parsed."""
     found = _of_triton(kernel.source) if kernel.language == "triton" else _of_cpp(kernel)
     limits = bounds(kernel.source)
     return tuple(Parameter(each.name, each.dtype, each.written, limits.get(each.name)) for each in found)
@@ -57,7 +57,7 @@ def _of_triton(source: str) -> list[Parameter]:
 
 
 def _is_block(name: str) -> bool:
-    """Whether an argument is filled in by the configuration, not by the launch."""
+    """Whether the configuration sets a parameter, not the launch."""
     return name.isupper() or (name.endswith("BLOCK") and name[0].isupper())
 
 
@@ -68,7 +68,7 @@ def _parameter(name: str, type_: str, changed: list[object]) -> Parameter:
 
 
 def _meta(tree: ast.Module, key: str) -> object:
-    """Find the value of a key in the dictionaries that the decorators are given."""
+    """Find the value of a key in the source's dictionaries, which are arguments of decorators."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for name, value in zip(node.keys, node.values, strict=True):
@@ -99,16 +99,16 @@ def _of_cpp(kernel: Defined) -> list[Parameter]:
 
 
 def _head(source: str) -> str:
-    """Cut out the C++ kernel's list of arguments."""
+    """Cut out a C++ kernel's parameter list."""
     _, _, rest = source.partition("kernel(")
     return rest.partition("{")[0]
 
 
 def bounds(source: str) -> dict[str, int]:
-    """Tell below what number the values behind a pointer must stay, where they are used as an index.
+    """Return the exclusive upper bound of the integers behind each pointer that the kernel uses as indexes.
 
-    From the check that Inductor writes before an indirect load, and where it writes none, from the size that it adds
-    to a negative index; both lead back over assignments to the loads that the index comes from.
+    The bound is in the check that Inductor writes before an indirect load. Without a check, it is the size that
+    Inductor adds to a negative index. From there, follow the assignments back to the loads of the index.
     """
     values: dict[str, list[str]] = {}
     for name, text in _SET.findall(source):
@@ -121,7 +121,7 @@ def bounds(source: str) -> dict[str, int]:
 
 
 def _wrapped(source: str, values: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """Find `tmp + size`, where `tmp < 0` is asked as well."""
+    """Find `tmp + size` if the source also tests `tmp < 0`."""
     pairs = []
     for texts in values.values():
         for text in texts:
@@ -132,7 +132,7 @@ def _wrapped(source: str, values: dict[str, list[str]]) -> list[tuple[str, str]]
 
 
 def _constants(name: str, values: dict[str, list[str]]) -> list[str]:
-    """Find the number that a value is, be it converted on the way."""
+    """Find the constants that a value may be, through assignments and conversions."""
     seen, todo, found = {name}, [name], list[str]()
     while todo:
         for text in values.get(todo.pop(), ()):
@@ -146,7 +146,7 @@ def _constants(name: str, values: dict[str, list[str]]) -> list[str]:
 
 
 def _loaded(name: str, values: dict[str, list[str]]) -> set[str]:
-    """Find the pointers that a value was loaded from, at any remove; a load ends the way."""
+    """Find the pointers that a value was loaded from, through any number of assignments; stop at each load."""
     seen, todo, found = {name}, [name], set[str]()
     while todo:
         for text in values.get(todo.pop(), ()):

@@ -1,4 +1,4 @@
-"""What is known of a value in a wrapper, and a calculator for the numbers in it."""
+"""Values in a wrapper, and an evaluator of its number expressions."""
 
 import ast
 import math
@@ -10,28 +10,28 @@ _LARGEST = 2**63
 
 
 class Tensor(Struct, frozen=True):
-    """A tensor of a wrapper, as far as its text says."""
+    """A tensor in a wrapper, as far as the wrapper's text shows."""
 
     storage: str
-    """The name under which its memory was made: what shares memory has the same."""
+    """Name of the allocation; tensors that share memory have the same."""
     dtype: str = ""
-    """`torch.float32`; empty: not known."""
+    """`torch.float32`; empty if not known."""
     shape: tuple[int, ...] | None = None
     stride: tuple[int, ...] | None = None
     offset: int = 0
     """In elements."""
     device: str = ""
     zero: bool = False
-    """Whether the wrapper fills it with zeros before."""
+    """Whether the wrapper fills it with zeros before use."""
 
     @property
     def is_known(self) -> bool:
-        """Whether one like it can be made."""
+        """Whether enough is known to make such a tensor."""
         return bool(self.dtype and self.device) and self.shape is not None and self.stride is not None
 
     @property
     def extent(self) -> int:
-        """Elements of its memory up to its last."""
+        """Number of elements from the start of its memory to its last element."""
         if self.shape is None or self.stride is None:
             return 0
         if 0 in self.shape:
@@ -40,17 +40,17 @@ class Tensor(Struct, frozen=True):
 
 
 Value = Tensor | int | float | bool | list["Value"] | None
-"""None: nothing is known of it."""
+"""None if nothing is known about the value."""
 
 
 def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | None:
-    """Work out an expression of numbers; None: it is none, or holds something that is not known."""
+    """Evaluate a number expression; return None for other expressions, or if a part is not known."""
     match node:
         case ast.Constant(value=bool() | int() | float() as value):
             return value
         case ast.Name(id=name):
-            meant = known.get(name)
-            return meant if isinstance(meant, bool | int | float) else None
+            resolved = known.get(name)
+            return resolved if isinstance(resolved, bool | int | float) else None
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = number(operand, known)
             return None if inner is None else -inner
@@ -91,7 +91,7 @@ def _combined(
 
 
 def numbers(node: ast.expr, known: Mapping[str, Value]) -> tuple[int, ...] | None:
-    """Work out a tuple of whole numbers, as of sizes; None: one of them is not known."""
+    """Evaluate a tuple of integers, such as sizes; return None if one of them is not known."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
     found = [number(each, known) for each in node.elts]

@@ -1,4 +1,4 @@
-"""The wrapper of a graph part: `call`, which takes its kernels from their files, compared with the graph in eager."""
+"""Write the wrapper of a graph part: `call` with its kernels from their files, and a comparison with eager."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ _ASYNC = ("AsyncCompile()", "AsyncCompile")
 
 
 class Parts(Struct, frozen=True):
-    """What a wrapper's file is made of."""
+    """The contents of a wrapper's file."""
 
     title: str
     code: str
@@ -28,9 +28,9 @@ class Parts(Struct, frozen=True):
     module: Module
     wrapper: Wrapper
     files: Mapping[str, str]
-    """Kernel -> its file."""
+    """File of each kernel, by the kernel's name."""
     graph: str
-    """Why there is no graph to compare with; empty: there is one."""
+    """Why there is no graph to compare with; empty if there is one."""
 
 
 def wrapper_file(parts: Parts) -> str:
@@ -49,7 +49,7 @@ def _before(parts: Parts) -> str:
             *comments(
                 [
                     parts.title,
-                    "As Inductor wrote it, but for the kernels, which come from the files beside this one.",
+                    "As Inductor generated it, but with the kernels imported from the files beside this one.",
                     "python THIS_FILE compares with graph.py and times it; from Python: inputs(), call(args)",
                 ]
             ),
@@ -69,7 +69,7 @@ def _embedded(parts: Parts, lines: list[str]) -> Iterable[str]:
     """Keep the sources of kernels that have no file, since `call` needs them."""
     missing = [name for name in parts.module.kernels if name not in parts.files]
     if missing:
-        yield comment("Kernels that have no file of their own; index.json says why.")
+        yield comment("Kernels without a file; index.json says why.")
         tree = ast.parse(parts.code)
         yield from () if parts.module.others else ["async_compile = AsyncCompile()"]
         for statement in tree.body:
@@ -119,7 +119,7 @@ def _tensors(wrapper: Wrapper) -> list[Value]:
 
 
 def _launches(parts: Parts, before: str) -> Iterable[str]:
-    """Say where in the file kernels are launched, in which order, and what they write."""
+    """List the kernels that each line of the file launches, in order, and the buffers that they write."""
     found: dict[int, list[tuple[str, str, tuple[str, ...]]]] = {}
     chance = ""
     placed = read(before)
@@ -128,7 +128,7 @@ def _launches(parts: Parts, before: str) -> Iterable[str]:
         if _is_random(site):
             chance = "random numbers"
         found.setdefault(site.line, []).append((name, chance, site.written))
-        chance = "random numbers came before" if chance else ""
+        chance = "an earlier kernel used random numbers" if chance else ""
     return [f"    {line}: {entries!a}," for line, entries in sorted(found.items())]
 
 

@@ -1,1 +1,1 @@
-"""JSON reports: one module a subject; `report.py` has `explain --json`. Names may be added to, never renamed."""
+"""JSON reports, one module per subject, `explain.py` for `explain`. New names may come, old ones never change."""

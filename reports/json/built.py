@@ -1,4 +1,4 @@
-"""What `--build` or `--target` showed of kernels, as data for JSON reports; times in seconds, memory in bytes."""
+"""Compiled kernels of `--build` or `--target` as data for JSON reports; times in seconds, memory in bytes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")
 
 
 def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
-    """Return the GPU, every configuration of each kernel that was compiled, and launches that were timed."""
+    """Return the GPU, every compiled configuration of each kernel, and the timed launches."""
     return {
         "gpu": None if session.gpu is None else _gpu(session.gpu),
         "built": [resources_data(each) for each in resources(session, graph, all_of_them=True)],
@@ -43,7 +43,7 @@ def _gpu(gpu: Gpu) -> dict[str, Any]:
 
 
 def resources_data(each: Resources) -> dict[str, Any]:
-    """Return what one configuration of a kernel takes."""
+    """Return the resources of one configuration of a kernel."""
     built = each.built
     data = {
         "graph": built.graph,

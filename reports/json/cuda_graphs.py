@@ -1,4 +1,4 @@
-"""CUDA graphs as JSON, for programs. Names are fixed: they may be added to, never renamed."""
+"""CUDA graphs as JSON, for programs. Names are fixed: new ones may come, old ones never change."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ctrace.reports.json.explain import SCHEMA
 
 
 def render_cuda_graphs_json(session: Session, graph: str | None = None) -> Document:
-    """Write the CUDA graph of each graph part; the list is empty if torch.compile was not asked for any."""
+    """Write the CUDA graph of each graph part; the list is empty if the mode uses no CUDA graphs."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,

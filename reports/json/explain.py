@@ -1,4 +1,4 @@
-"""A Session as JSON, for programs. Names are fixed: they may be added to, never renamed."""
+"""A Session as JSON, for programs. Names are fixed: new ones may come, old ones never change."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def as_data(session: Session) -> dict[str, Any]:
 
 
 def incomplete_data(session: Session) -> list[dict[str, Any]]:
-    """Return the evidence that the log does not hold all that happened as plain data."""
+    """Return the evidence that the log is incomplete as plain data."""
     return [
         {"kind": str(each.kind), "what": each.what, "unknown": each.unknown, "compilation": each.compilation}
         for each in session.cut_off
@@ -130,7 +130,7 @@ def render_breaks_json(session: Session, owner: Owner | None) -> Document:
 
 
 def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
-    """Say more of a break than `explain` does: its number there, what it costs with the skips it causes, its paths."""
+    """Return a break with its index in `explain`, its cost including the skips it causes, and its call paths."""
     cwd = session.environment.cwd
     paths = [
         [{"file": fmt.relative(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
@@ -288,12 +288,12 @@ def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
 
 
 def _cut(each: Cut) -> dict[str, Any]:
-    """Say which graph goes on after one, and the breaks between them, as indexes into `breaks`."""
+    """Return the graph that continues after another, and the breaks between the two as indexes into `breaks`."""
     return {"next": each.after, "breaks": list(each.breaks)}
 
 
 def kernel_data(row: Row, cwd: str) -> dict[str, Any]:
-    """Return a kernel in short as plain data; what is not known is null."""
+    """Return the main facts of a kernel as plain data; unknown values are null."""
     kernel, work = row.kernel, row.work
     data = {
         "graph": kernel.graph,

@@ -17,7 +17,7 @@ from ctrace.reports.wording.fusion import order_text
 
 
 def render_fusion_json(session: Session, found: tuple[Fusion, ...]) -> Document:
-    """Write all of some graph parts, indented, with a final newline."""
+    """Write the fusion of some graph parts in full, indented, with a final newline."""
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -46,7 +46,7 @@ def _part(session: Session, fusion: Fusion) -> dict[str, Any]:
 
 
 def _recorded(fusion: Fusion, cwd: str) -> dict[str, Any]:
-    """Return what the nodes are and which were not fused; None each where the log does not hold the nodes."""
+    """Return the nodes, buffers and missed fusions; all None if the log does not record the nodes."""
     names = (
         "kinds_before",
         "kinds_after",

@@ -1,4 +1,4 @@
-"""What `explain --json` says of fusion."""
+"""Fusion in `explain --json`."""
 
 from typing import Any
 

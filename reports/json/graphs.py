@@ -21,7 +21,7 @@ from ctrace.reports.json.target import target_data
 
 
 def render_graphs_json(session: Session, found: tuple[Compiled, ...]) -> Document:
-    """Write all graphs in short, indented, with a final newline."""
+    """Write a summary of all graphs, indented, with a final newline."""
     cwd = session.environment.cwd
     graphs = [
         {**_overview(overview(session, each), cwd), "attention": attention_data(session, each.id)} for each in found
@@ -43,7 +43,7 @@ def render_stage_json(session: Session, each: Compiled, staged: Staged) -> Docum
 
 
 def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]) -> Document:
-    """Write what one line became."""
+    """Write the nodes of one source line at every stage."""
     cwd = session.environment.cwd
     stages = [
         {"graph": one.each.id, "stage": one.staged.label, "nodes": [_node(node, cwd) for node in one.nodes]}

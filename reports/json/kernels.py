@@ -1,6 +1,6 @@
 """Kernels as JSON, for programs.
 
-Triton kernels that the user wrote, as data for JSON reports.
+This includes user-written Triton kernels.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from ctrace.reports.json.target import WORK, bounds_data, emitted, target_data, 
 
 
 def user_kernels_data(session: Session) -> list[dict[str, Any]]:
-    """Return each call of a user-written kernel; what is not known is null."""
+    """Return each call of a user-written kernel; unknown values are null."""
     return [_kernel(each, session.environment.cwd) for each in session.user_kernels]
 
 
@@ -83,7 +83,7 @@ def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
 
 
 def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
-    """Write the kernels of each graph part, those that move most bytes first; with `source` their code too."""
+    """Write the kernels of each graph part, those that move the most bytes first; with `source`, also their code."""
     every = tuple(found)
     parts = [_part(part, session, source=source) for part in every]
     more = {"bounds": bounds_data(session, every), **unknown_data(session)}
@@ -93,12 +93,12 @@ def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool
 
 
 def render_line_json(
-    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
+    session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Document:
-    """Write the kernels of some lines, and of none, why there is none."""
+    """Write the kernels of some lines; if there are none, also write why."""
     cwd = session.environment.cwd
     kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
-    return _written(session, {"line": asked.text, "kernels": kernels, "why_none": why or None})
+    return _written(session, {"line": request.text, "kernels": kernels, "why_none": why or None})
 
 
 def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
@@ -108,7 +108,7 @@ def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str
 
 
 def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> Document:
-    """Write the code that Triton made at one stage.
+    """Write the code of one compilation stage of Triton.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
@@ -117,7 +117,7 @@ def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str 
 
 
 def render_dump_json(session: Session, dumped: Dumped) -> Document:
-    """Write which files a dump consists of, and what it left out."""
+    """Write the list of files in a dump, and what it left out."""
     left = [{"name": name, "why": why} for name, why in dumped.left_out]
     return _written(
         session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}

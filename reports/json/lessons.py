@@ -1,4 +1,4 @@
-"""What is known of a kind of break or cause as JSON, for programs."""
+"""Explanations of a kind of break or cause as JSON, for programs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from ctrace.reports.json.explain import SCHEMA, advice_data
 
 
 def render_lesson_json(lesson: Lesson) -> Document:
-    """Write what is known of a kind of break, indented, with a final newline."""
+    """Write the explanation of a kind of break, indented, with a final newline."""
     torch = lesson.torch
     data = {
         "schema": SCHEMA,
@@ -30,7 +30,7 @@ def render_lesson_json(lesson: Lesson) -> Document:
 
 
 def render_cause_lesson_json(lesson: CauseLesson) -> Document:
-    """Write what is known of a kind of cause, indented, with a final newline."""
+    """Write the explanation of a kind of cause, indented, with a final newline."""
     data = {
         "schema": SCHEMA,
         "kind": lesson.name,

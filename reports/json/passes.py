@@ -1,4 +1,4 @@
-"""What Inductor's passes did, and what became of attention, as data for JSON reports."""
+"""What Inductor's passes changed, and whether attention is fused, as data for JSON reports."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from ctrace.reports import format as fmt
 
 
 def passes_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the passes over one graph, or over all; those that changed nothing have no more than their names."""
+    """Return the passes over one graph, or over all; passes that changed nothing have only their names."""
     cwd = session.environment.cwd
     return [_pass(each, cwd) for each in session.passes if graph_id in (None, each.graph)]
 
 
 def run_data(run: Run, cwd: str) -> list[dict[str, Any]]:
-    """Return the passes of one run that changed something."""
+    """Return the passes of one run that changed the graph."""
     return [_pass(each, cwd) for each in run.changed]
 
 
@@ -56,7 +56,7 @@ def _pass(each: Pass, cwd: str) -> dict[str, Any]:
 
 
 def attention_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Return what became of each attention of one graph, or of all."""
+    """Return the outcome of each attention of one graph, or of all."""
     cwd = session.environment.cwd
     return [_attention(each, cwd) for each in answers(session, graph_id)]
 

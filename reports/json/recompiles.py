@@ -11,7 +11,7 @@ from ctrace.reports.json.explain import SCHEMA, cause_data, recompile_data
 
 
 def render_recompiles_json(session: Session) -> Document:
-    """Write recompiles, their groups and the caches that they fill, indented, with a final newline."""
+    """Write recompiles, their causes and the caches that they fill, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,

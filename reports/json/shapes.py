@@ -1,4 +1,4 @@
-"""What became of sizes as JSON, for programs. Names are fixed: they may be added to, never renamed."""
+"""Static and dynamic sizes as JSON, for programs. Names are fixed: new ones may come, old ones never change."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One program emitted for several GPUs, as JSON."""
+"""A comparison of one program's code for several GPUs, as JSON."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from ctrace.reports.json.target import basis
 def render_side_by_side_json(
     targets: Mapping[str, Session], failed: Mapping[str, str], each: Callable[[Session], Document]
 ) -> Document:
-    """Write what a command says of every GPU, as `each` writes it for one, and their kernels compared."""
+    """Write a command's report for every GPU, as `each` writes it for one, and a comparison of their kernels."""
     data = {
         "schema": SCHEMA,
         "targets": {name: json.loads(each(session)) for name, session in targets.items()},

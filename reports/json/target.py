@@ -1,6 +1,6 @@
-"""What JSON reports say of a run with `--target`, and what every figure rests on.
+"""A run with `--target` in JSON reports, and the basis of each figure.
 
-An object with figures has `basis`: what all of it rests on, but for the fields that `bases` names.
+An object with figures has a `basis`, such as `emitted`; `bases` lists the fields with another basis.
 """
 
 from typing import Any
@@ -14,29 +14,29 @@ from ctrace.inspector.target.view import left_open, not_emitted, questions, targ
 from ctrace.reports import format as fmt
 
 WORK = ("read", "written", "flops", "intensity", "share")
-"""Fields that say what a kernel moves and computes."""
+"""Fields with the bytes and FLOPs of a kernel."""
 
 
 def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:
-    """Add the basis of figures, and for each field with another basis, that one."""
+    """Add the basis of all figures, and the other basis of each field in `others`."""
     bases = {name: str(other) for other, names in others.values() for name in names if name in data}
     figures = {name: value for name, value in data.items() if name not in ("basis", "bases")}
     return {"basis": str(of), **({"bases": bases} if bases else {}), **figures}
 
 
 def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
-    """Mark what was emitted, but for fields that were computed."""
+    """Mark data as emitted, and the fields in `computed` as computed."""
     return basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, computed))
 
 
 def target_data(session: Session) -> dict[str, Any] | None:
-    """Return the GPU that code was emitted for; None: for the device that the program used."""
+    """Return the GPU that code was emitted for; None if the code is for the program's own device."""
     gpu = target_of(session)
     return None if gpu is None else {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
-    """Return figures of a GPU: memory in bytes, rates a second."""
+    """Return figures of a GPU: memory in bytes, rates per second."""
     return {
         "capability": ".".join(map(str, gpu.multiprocessor.capability)),
         "processors": gpu.processors,
@@ -50,7 +50,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
 
 
 def unknown_data(session: Session) -> dict[str, Any]:
-    """Return what only the device can tell, where the program asked about it, and graphs of which there is no code."""
+    """Return choices left to the device, the program's questions about the device, and graphs without code."""
     cwd = session.environment.cwd
     return {
         "undecided": [_undecided(each, cwd) for kind in left_open(session) for each in kind.choices],

@@ -12,7 +12,7 @@ from ctrace.reports.json.explain import SCHEMA
 
 
 def render_timing_json(timings: Timings) -> Document:
-    """Return the times of one configuration; the names before `scenarios` are those of its first part."""
+    """Return the times of one configuration; the properties before `scenarios` are those of its first part."""
     measured = timings.configurations[0]
     return json_document({"schema": SCHEMA, "target": timings.target, **configuration_data(measured)})
 

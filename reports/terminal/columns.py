@@ -13,15 +13,15 @@ WIDE = 100
 _SHORTEST = 14
 """Least width of the first column."""
 _FIRST, _SECOND = 18, 15
-"""Widths of the first two columns: the second always gets its own, and more once the first has its."""
+"""Least widths of the first two columns; the second gets more only after the first has its width."""
 
 
 def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
-    """Return a table; columns marked with `>` hold numbers and are never cut, the first two text columns may be."""
+    """Return a table; columns marked with `>` hold numbers and are never cut, but the first two text columns may be."""
     gap = GAP if width >= WIDE else 1
-    made = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
+    table = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
-        made.add_column(
+        table.add_column(
             column.lstrip(">"), no_wrap=True, overflow="ellipsis", justify="right" if column.startswith(">") else "left"
         )
     widths = [max(map(len, cells)) for cells in zip((name.lstrip(">") for name in columns), *rows, strict=True)]
@@ -31,8 +31,8 @@ def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Te
     first = left - second
     for row in rows:
         rest = (fmt.one_line(str(row[1]), second), *row[2:]) if second else row[1:]
-        made.add_row(cut(str(row[0]), max(first, _SHORTEST)), *rest)
-    return made
+        table.add_row(cut(str(row[0]), max(first, _SHORTEST)), *rest)
+    return table
 
 
 def cut(name: str, limit: int) -> str:

@@ -19,11 +19,11 @@ _MOST = 8
 def cuda_graphs_screen(
     session: Session, graph: str | None = None, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show each graph part with what became of its CUDA graph."""
+    """Show each graph part, and whether it replays a CUDA graph."""
     yield headline(session)
     found = cuda_graphs(session, graph)
     if not session.cuda_graphs:
-        yield Text("\nNo CUDA graphs: torch.compile was not asked for any.")
+        yield Text("\nNo CUDA graphs: torch.compile was not set to use them.")
         yield fix("use --mode reduce-overhead, on a GPU with --build, or with --target GPU")
         return
     yield section(f"CUDA graphs: {sentence(session)}")
@@ -51,8 +51,8 @@ def _status(each: CudaGraph) -> str:
     if each.status is not CudaGraphStatus.UNKNOWN:
         return str(each.status)
     if each.recordings is not None:
-        return "not recorded, and torch gave no reason"
-    return "may be skipped" if each.found else "nothing speaks against it"
+        return "not recorded; torch logs no reason"
+    return "may be skipped" if each.found else "no obstacle found"
 
 
 def _where(session: Session, reason: CudaGraphReason) -> str:
@@ -67,5 +67,6 @@ def _notes(session: Session, found: Sequence[CudaGraph]) -> Iterator[RenderableT
     if gpu is not None:
         yield Text("With --target, tensors that the program makes on the CPU count as made on the GPU.", style="dim")
     if any(each.found and each.status is not CudaGraphStatus.SKIPPED for each in found):
-        text = "Torch skips a part that changes its inputs when it runs, unless they come from another CUDA graph."
-        yield Text(f"{text} It may run other nodes between several CUDA graphs.", style="dim")
+        skips = "At run time, torch skips a part that changes its inputs, unless they come from another CUDA graph."
+        splits = "It may split a part into several CUDA graphs, and run other such nodes between them."
+        yield Text(f"{skips} {splits}", style="dim")

@@ -17,15 +17,15 @@ from ctrace.reports.wording.comparison import basis
 from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
 
 _ADVICE = 320
-"""Letters of a piece of advice."""
+"""Most characters of a piece of advice."""
 _EXPLAINED = 2
-"""Causes whose reason is shown where there are more than three."""
+"""Number of causes whose reason is shown if there are more than three causes."""
 _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
-"""Letters of a cause's reason, by the number of causes that are shown: all have to fit one screen."""
+"""Most characters of a cause's reason, by the number of causes shown, so that all fit one screen."""
 _PLACE = 60
-"""Columns of a place."""
+"""Most columns of a place."""
 _DETAIL = 150
-"""Letters of torch's own reason, shown if it is about another cache entry."""
+"""Most characters of torch's own reason, which is shown if it is about another cache entry."""
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 

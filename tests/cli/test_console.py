@@ -1,4 +1,4 @@
-"""The streams of the command line: nothing that is written there is obeyed, whoever writes it."""
+"""The streams of the command line: a terminal or CI system obeys no text written there."""
 
 import ast
 import sys
@@ -29,7 +29,7 @@ def test_a_long_message_is_cut_and_says_so(capsys: pytest.CaptureFixture[str]) -
     assert "29,996,000 more characters" in err
 
 
-def test_what_others_print_is_guarded_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_other_code_is_guarded_too(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.stderr
     with guarded_streams():
         print(f"a library's warning {UNSEEN}{COMMANDS}", file=sys.stderr)
@@ -54,7 +54,7 @@ def _writes(node: ast.AST) -> bool:
 
 
 @pytest.mark.parametrize("folder", ["cli", "reports"])
-def test_nobody_else_writes(folder: str) -> None:
+def test_no_other_module_writes(folder: str) -> None:
     files = [file for file in (ROOT / folder).rglob("*.py") if str(file.relative_to(ROOT)) not in WRITERS]
     trees = {file: ast.parse(file.read_text()) for file in files}
     assert [str(file) for file, tree in trees.items() if any(map(_writes, ast.walk(tree)))] == []

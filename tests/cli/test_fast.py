@@ -1,4 +1,4 @@
-"""`ctrace explain --fast`: what it cannot go with is two lines and exit code 2."""
+"""`ctrace explain --fast`: incompatible options get two lines and exit code 2."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.inprocess import ctrace
         (("--backend", "eager"), "--fast and --backend exclude each other"),
     ],
 )
-def test_what_needs_a_backend_is_refused(
+def test_options_that_need_a_backend_are_refused(
     options: tuple[str, ...], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

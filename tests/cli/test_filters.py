@@ -1,4 +1,4 @@
-"""What narrows a view: a value that nothing has is refused, before a run is made wherever that can be known."""
+"""Options that narrow a view refuse unknown values, before the capture if possible."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def _refused(line: str) -> str:
 
 
 @pytest.mark.parametrize("line", EARLY)
-def test_no_run_is_made_for_what_no_run_has(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_values_are_refused_before_a_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capturing, "saved", lambda _target, _store: pytest.fail("looked for a run"))
     _refused(line)
 
@@ -64,14 +64,14 @@ def test_a_run_without_anything_refuses_too(line: str, monkeypatch: pytest.Monke
     assert ctrace(*line.split()).code == 2
 
 
-def test_what_was_meant_is_said(shown: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_typo_gets_a_suggestion(shown: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "did you mean inference?" in _refused("fusion --stage inferense-nope".replace("-nope", ""))
     _show(monkeypatch, guarded.GUARDED)
     ran = ctrace("guards", "--kind", "tensor_mach")
     assert (ran.code, "did you mean TENSOR_MATCH?" in ran.err) == (2, True)
 
 
-def test_guards_shows_the_compilation_that_has_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guards_shows_the_compilation_with_the_selected_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     _show(monkeypatch, guarded.GUARDED)
     assert ctrace("guards", "--kind", "tensor").code == 0
 

@@ -1,4 +1,4 @@
-"""The command line, as far as it goes without torch."""
+"""The parts of the command line that need no torch."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ NO_TORCH = "import sys; sys.modules['torch'] = None; sys.modules['triton'] = Non
 
 
 def _ctrace(*words: str, cwd: Path, code: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in this process, which is 10 times as fast; in a process of its own if it needs `code` first."""
+    """Run a command in this process, which is 10 times as fast, or in a new process after `code`."""
     if not code:
         with contextlib.chdir(cwd), patch.dict(os.environ, environment):
             ran = inprocess.ctrace(*words)
@@ -136,7 +136,7 @@ def without_torch(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, .
 
 
 @pytest.mark.parametrize("words", WITHOUT_TORCH, ids=lambda words: " ".join(Path(each).name for each in words))
-def test_what_needs_no_torch_never_imports_it(
+def test_commands_that_need_no_torch_never_import_it(
     words: tuple[str, ...], without_torch: dict[tuple[str, ...], list[Any]]
 ) -> None:
     code, out, err = without_torch[words]
@@ -167,7 +167,7 @@ def test_a_report_goes_to_a_file(tmp_path: Path) -> None:
 
 
 class TestBreaks:
-    def test_those_of_the_last_run(self, tmp_path: Path) -> None:
+    def test_the_last_run_is_shown(self, tmp_path: Path) -> None:
         name = _saved(tmp_path)
         done = _ctrace("breaks", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
@@ -193,11 +193,11 @@ class TestBreaks:
         assert done.stderr.startswith("ctrace: there is no run in .ctrace yet\n")
 
     @pytest.mark.parametrize("owner", ["user", "Library", "TORCH"])
-    def test_those_of_an_owner(self, owner: str, tmp_path: Path) -> None:
+    def test_one_owner_can_be_selected(self, owner: str, tmp_path: Path) -> None:
         _saved(tmp_path)
         assert _ctrace("breaks", "--owner", owner, cwd=tmp_path).returncode == 0
 
-    def test_those_of_nobody(self, tmp_path: Path) -> None:
+    def test_an_unknown_owner_is_refused(self, tmp_path: Path) -> None:
         _saved(tmp_path)
         done = _ctrace("breaks", "--owner", "bogus", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
@@ -219,7 +219,7 @@ class TestBreaks:
         data = json.loads((tmp_path / "loop.json").read_text())
         assert (data["id"], data["torch"]) == ("loop", None)
 
-    def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
+    def test_an_unknown_lesson_is_refused(self, tmp_path: Path) -> None:
         done = _ctrace("breaks", "--explain", "nonsense", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         first, second = done.stderr.splitlines()
@@ -228,7 +228,7 @@ class TestBreaks:
 
 
 class TestRecompiles:
-    def test_those_of_the_last_run(self, tmp_path: Path) -> None:
+    def test_the_last_run_is_shown(self, tmp_path: Path) -> None:
         name = _saved(tmp_path)
         done = _ctrace("recompiles", cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
@@ -254,14 +254,14 @@ class TestRecompiles:
         assert done.stdout.startswith("size  ")
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_lesson_on_nothing(self, tmp_path: Path) -> None:
+    def test_an_unknown_lesson_is_refused(self, tmp_path: Path) -> None:
         done = _ctrace("recompiles", "--explain", "nonsense", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("ctrace: nonsense: ")
 
 
 class TestDamaged:
-    """A run whose run.json cannot be read is not passed over in silence."""
+    """ctrace warns about a run whose run.json cannot be read."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
@@ -271,7 +271,7 @@ class TestDamaged:
         return tmp_path
 
     @pytest.mark.parametrize("words", [("runs",), ("runs", "--json"), ("explain",), ("explain", "--json"), ("breaks",)])
-    def test_it_is_mentioned_beside_the_others(self, words: tuple[str, ...], folder: Path) -> None:
+    def test_a_damaged_run_is_mentioned_beside_the_others(self, words: tuple[str, ...], folder: Path) -> None:
         _saved(folder)
         done = _ctrace(*words, cwd=folder)
         assert done.returncode == 0
@@ -281,23 +281,23 @@ class TestDamaged:
         assert "20260101-000000-old" not in done.stdout
 
     @pytest.mark.parametrize(("command", "code"), [("runs", 0), ("explain", 2)])
-    def test_it_is_mentioned_where_there_is_no_other(self, command: str, code: int, folder: Path) -> None:
+    def test_a_damaged_run_is_mentioned_if_it_is_the_only_one(self, command: str, code: int, folder: Path) -> None:
         done = _ctrace(command, cwd=folder)
         assert (done.returncode, done.stdout) == (code, "")
         assert "run.json cannot be read" in done.stderr.splitlines()[0]
 
-    def test_whoever_asks_for_it_is_told_what_to_do(self, folder: Path) -> None:
+    def test_selecting_it_explains_what_to_do(self, folder: Path) -> None:
         done = _ctrace("explain", "20260101-000000-old", cwd=folder)
         assert done.returncode == 2
         first, second = done.stderr.splitlines()
         assert "run.json cannot be read" in first
         assert "delete the folder" in second
 
-    def test_one_of_a_newer_ctrace_is_mentioned_too(self, folder: Path) -> None:
+    def test_a_run_of_a_newer_ctrace_is_mentioned_too(self, folder: Path) -> None:
         (folder / ".ctrace" / "20260101-000000-old" / "run.json").write_text('{"schema": 99}')
         assert "newer ctrace" in _ctrace("runs", cwd=folder).stderr
 
-    def test_whoever_names_another_run_is_not_told(self, folder: Path) -> None:
+    def test_selecting_another_run_does_not_mention_it(self, folder: Path) -> None:
         assert _ctrace("explain", _saved(folder), cwd=folder).stderr == ""
 
 
@@ -310,12 +310,12 @@ def test_runs_lists_and_prunes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_a_pipe_gets_no_colours(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_pipe_gets_no_colors(environment: dict[str, str], tmp_path: Path) -> None:
     _saved(tmp_path)
     assert "\x1b" not in _process("explain", cwd=tmp_path, **environment).stdout
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_closes_early_is_no_error(tmp_path: Path) -> None:
     _saved(tmp_path)
     boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app()"
     command = f'"{sys.executable}" -c "{boot}" explain | head -n 0; exit ${{PIPESTATUS[0]}}'

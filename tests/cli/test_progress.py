@@ -14,7 +14,7 @@ from ctrace.inspector.runs.request import Options
 
 
 class _Status:
-    """Stands in for rich's."""
+    """Replaces rich's status."""
 
     def __init__(self) -> None:
         self.shown = ""
@@ -27,7 +27,7 @@ def _job(model: str, scenario: str = "base") -> Job:
     return Job(JobKey(model, scenario), model, Options())
 
 
-def test_one_line_says_how_far_all_jobs_are() -> None:
+def test_one_line_shows_the_progress_of_all_jobs() -> None:
     status = _Status()
     shown = Many(30, status)  # type: ignore[arg-type]
     mask, mlp = _job("models/deep/mask.py", "training"), _job("mlp.py")
@@ -48,7 +48,7 @@ def test_names_are_one_line_of_a_terminal() -> None:
     assert status.shown.isprintable()
 
 
-def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shown_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with many(2) as shown:
@@ -58,7 +58,7 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("is_program", [False, True])
-def test_a_compilation_that_takes_long_is_named_once(
+def test_a_slow_compilation_is_named_once(
     is_program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]
@@ -67,9 +67,9 @@ def test_a_compilation_that_takes_long_is_named_once(
     shown.observe(CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),)))
     for clock[0] in (10.0, 31.0, 90.0):
         shown.observe(None)
-    said = capsys.readouterr().err
-    assert said.count("Ctrl-C stops") == (0 if is_program else 1)
-    assert is_program or said.startswith("ctrace: compiling forward has been in dynamo for 31 s.")
+    err = capsys.readouterr().err
+    assert err.count("Ctrl-C stops") == (0 if is_program else 1)
+    assert is_program or err.startswith("ctrace: compiling forward has been in dynamo for 31 s.")
 
 
 def test_a_long_call_is_not_called_compiling(

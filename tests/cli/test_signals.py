@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such si
 
 @contextmanager
 def handled(number: signal.Signals, by: signal.Handlers) -> Iterator[None]:
-    """Begin with a known handler: who runs the tests may have them ignore a signal, as nohup does."""
+    """Start with a known handler, since the tests may run under nohup, which ignores a signal."""
     before = signal.signal(number, by)
     try:
         yield
@@ -23,7 +23,7 @@ def handled(number: signal.Signals, by: signal.Handlers) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_they_raise_and_are_put_back(number: signal.Signals) -> None:
+def test_signals_raise_and_handlers_are_restored(number: signal.Signals) -> None:
     with handled(number, signal.SIG_DFL):
         with pytest.raises(SystemExit) as ended, ending_in_order():
             signal.raise_signal(number)

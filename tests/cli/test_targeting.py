@@ -1,4 +1,4 @@
-"""`--target` on the command line: what it goes with, saved runs for a GPU, runs made anew; without torch."""
+"""`--target` on the command line, without torch: other options, saved runs for a GPU, repeated runs."""
 
 import json
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_without_triton_nothing_is_run(tmp_path: Path) -> None:
 
 @pytest.fixture
 def captures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Options]]:
-    """Note what would be captured, and give a Session for it."""
+    """Replace captures: record each request, and return a Session for it."""
     seen: list[tuple[Any, Options]] = []
 
     def capture(resolved: Any, options: Options, **_: object) -> Session:
@@ -97,7 +97,7 @@ def request(target: str | None, gpu: str | None, **options: Any) -> Request:
         (("kernels", "model.py", "--target", "a100,,h100"), "--target names no GPU", "there are: "),
     ],
 )
-def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+def test_invalid_combinations_are_refused(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     made(tmp_path, None)
     done = _ctrace(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -106,7 +106,7 @@ def test_what_cannot_be(words: tuple[str, ...], what: str, todo: str, tmp_path: 
     assert second.strip().startswith(todo)
 
 
-def test_names_are_put_once_in_their_order() -> None:
+def test_names_are_unique_and_keep_their_order() -> None:
     assert target_names(request(None, "H100, a100,h100")) == {"h100": "h100", "a100": "a100"}
     assert target_names(request(None, None)) == {}
 
@@ -132,7 +132,7 @@ def test_a_named_run_of_another_gpu(tmp_path: Path) -> None:
     assert "is a saved run, which has code for one GPU only" in several.stderr
 
 
-def test_the_last_run_is_made_again(tmp_path: Path, captures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_run_is_repeated(tmp_path: Path, captures: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path, None, train=True, build=True)
     _, is_new = session_of(request(None, "h100", mode="reduce-overhead"))
     assert is_new
@@ -142,7 +142,7 @@ def test_the_last_run_is_made_again(tmp_path: Path, captures: list[Any], capsys:
     assert "again for h100, with the options of the last run" in capsys.readouterr().err
 
 
-def test_a_saved_run_with_another_backend_cannot_be_made_anew(tmp_path: Path, captures: list[Any]) -> None:
+def test_a_saved_run_with_another_backend_cannot_be_repeated(tmp_path: Path, captures: list[Any]) -> None:
     made(tmp_path, None, backend="eager")
     with pytest.raises(TargetError, match="--target and --backend eager"):
         session_of(request(None, "h100"))
@@ -166,7 +166,7 @@ def test_several_are_captured_each_and_one_may_fail(tmp_path: Path, captures: li
         sessions_for(request("model.py", "t4"), names("t4"))
 
 
-def test_the_last_runs_are_compared_if_they_are_of_the_same(tmp_path: Path, captures: list[Any]) -> None:
+def test_the_last_runs_are_compared_if_they_have_one_target(tmp_path: Path, captures: list[Any]) -> None:
     made(tmp_path, "h100")
     made(tmp_path, "a100")
     found = sessions_for(request(None, "a100,h100"), names("a100", "h100"))

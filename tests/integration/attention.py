@@ -1,7 +1,7 @@
-"""Attention in many spellings: what torch makes of each, by its counter `fuse_attention`, and what we say of it.
+"""Attention in many spellings: whether torch fuses each, by its counter `fuse_attention`, and what ctrace reports.
 
-Each spelling that is not matched names another one that differs from it in exactly the thing that we say is first in
-the way, and that torch matches: so a sentence is true or a test fails.
+Each unmatched spelling names one that torch matches and that differs only in the obstacle that ctrace reports first. So
+each reported obstacle is true, or a test fails.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - what everybody calls it
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -20,14 +20,14 @@ ROOT = math.sqrt(WIDTH)
 
 @dataclass(frozen=True)
 class Spelling:
-    """One way of writing attention; `inputs` are random tensors of shapes, `long` ones are a mask of zeros and ones."""
+    """One way to write attention; `inputs` are the shapes of random tensors, `long` ones of a mask of zeros and ones."""
 
     call: Callable[..., Any]
     matched: bool
     code: str = ""
     """The reported obstacle."""
     instead: str = ""
-    """The spelling without it."""
+    """The spelling without this obstacle."""
     shapes: tuple[tuple[int, ...], ...] = ((2, 4, 8, WIDTH),) * 3
     mask: tuple[int, ...] = ()
     train: bool = False
@@ -35,9 +35,9 @@ class Spelling:
     learned_mask: bool = False
     axis: int = -1
     on_cuda: str = ""
-    """What is in the way on CUDA alone."""
+    """The obstacle that exists only on CUDA."""
     on_2_11: str = ""
-    """What is in the way before torch 2.13 alone."""
+    """The obstacle that exists only before torch 2.13."""
     exact: bool = False
     """Whether TF32 is off."""
     wrong: bool = False
@@ -169,7 +169,7 @@ def fixed_queries(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def padded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """DistilBERT's way, which torch has a pattern for, without gradients."""
+    """DistilBERT's attention, for which torch has a pattern, without gradients."""
     q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
     scores = (q @ k.transpose(-2, -1)).div(ROOT)
     return scores.masked_fill((mask == 0).view(2, 1, 1, 8).expand_as(scores), -float("inf")).softmax(-1) @ v
@@ -199,7 +199,7 @@ def averaged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def t5(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """T5's way, for which torch has patterns; those with dropout are not for CUDA."""
+    """T5's attention, for which torch has patterns; those with dropout are not for CUDA."""
     q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
     weights = (q @ k.permute(0, 1, 3, 2) + mask).float().softmax(-1).type_as(q)
     return F.dropout(weights, 0.1) @ v

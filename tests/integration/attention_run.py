@@ -18,10 +18,10 @@ from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling
 
 
 def counted(spelling: Spelling | Called, device: str) -> int:
-    """Compile one, and return how often torch counted an attention."""
+    """Compile one spelling, and return how often torch counted an attention."""
     torch._dynamo.reset()
     counters.clear()
-    # Torch's patterns take no float32 on CUDA without TF32.
+    # Torch's patterns do not match float32 on CUDA without TF32.
     torch.set_float32_matmul_precision("highest" if spelling.exact else "high")
     torch.compile(spelling.call)(*spelling.inputs(device))
     return int(counters["inductor"]["fuse_attention"])
@@ -33,7 +33,7 @@ def no_code(_codegen: Codegen, graph: Any) -> None:
 
 
 def main(log: str, device: str, *names: str) -> None:
-    """Run some, each after a reset, and print torch's count for each."""
+    """Run some spellings, each after a reset, and print torch's count for each."""
     with patched(Codegen, "generate", no_code), capturing(Path(log), build=False):
         seen = {name: counted(ALL[name], device) for name in names}
     print(json.dumps(seen))

@@ -15,7 +15,7 @@ from tests.support.places import ROOT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark everything in this folder as integration: it compiles for real."""
+    """Mark all tests in this folder as integration tests: they compile for real."""
     for item in items:
         if Path(__file__).parent in Path(item.fspath).parents:
             item.add_marker(pytest.mark.integration)
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str

@@ -19,7 +19,7 @@ AT_ONCE = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class Ran:
-    """How a dumped file ended."""
+    """The result of running a dumped file."""
 
     file: str
     code: int
@@ -50,7 +50,7 @@ def run(ctrace: Command, path: Path, *words: str) -> Ran:
 
 
 def run_all(ctrace: Command, made: Dumped) -> list[Ran]:
-    """Run all wrappers, whose kernels are then built, and all kernels; fail where one does."""
+    """Run all wrappers, which build the kernels, then all kernels; fail if one fails."""
     files = [path for path in made.files if path.suffix == ".py" and path.name != "graph.py"]
     ran = [run(ctrace, path) for path in files if path.name == "wrapper.py"]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -61,5 +61,5 @@ def run_all(ctrace: Command, made: Dumped) -> list[Ran]:
 
 
 def wrappers(ran: list[Ran]) -> list[Ran]:
-    """Pick the wrappers."""
+    """Return the results of the wrappers."""
     return [each for each in ran if each.file == "wrapper.py"]

@@ -1,8 +1,8 @@
-"""Captures models whose sizes change, with all of Inductor and as `ctrace check` does, and writes what both saw.
+"""Capture models with changing sizes, with all of Inductor and as `ctrace check` does, and write both results.
 
     python dynamic_zoo.py OUTPUT.json NAME...
 
-Run by test_inductor_guards.py, in a separate process. Each model does something else to symbolic sizes.
+Run by test_inductor_guards.py, in a separate process. Each model uses symbolic sizes in another way.
 """
 
 import json
@@ -26,7 +26,7 @@ from ctrace.inspector.runs.request import Options
 
 @dataclass(frozen=True)
 class Dynamic:
-    """A model, the inputs that it is called with in turn, and how."""
+    """A model, the inputs of its calls in order, and its options."""
 
     model: Callable[..., Any]
     inputs: list[Any]
@@ -75,7 +75,7 @@ class Attention(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Three steps of a cell over a batch."""
+    """Runs three steps of a cell over a batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ def captured(name: str, **options: Any) -> Session:
 
 
 def seen(session: Session) -> dict[str, Any]:
-    """Return what a check of recompiles looks at."""
+    """Return the fields of a recompile that a check compares."""
     return {
         "graphs": [graph.id for graph in session.graphs],
         "recompiles": [

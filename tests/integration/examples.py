@@ -15,7 +15,7 @@ from ctrace.inspector.model.session import Session
 
 @contextmanager
 def _torch_as_it_was() -> Iterator[None]:
-    """Start and leave torch as a new process has it.
+    """Start with torch's state as in a new process, and restore it afterwards.
 
     Torch empties the processor's caches to time the guards of each graph (2.13, _dynamo/guards.py:4516), which takes
     longer than all else.
@@ -37,7 +37,7 @@ def _torch_as_it_was() -> Iterator[None]:
 
 
 def run(code: str, file: Path) -> None:
-    """Run a program, with a device that is everywhere."""
+    """Run a program on a device that every machine has."""
     file.write_text("import torch\n\n" + code.replace('"cuda"', '"meta"'), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("example", file)
     assert spec is not None

@@ -1,4 +1,4 @@
-"""Compiles all sorts of models, and writes every graph that torch prints: its text, and what the live graph holds.
+"""Compile many kinds of models, and write every graph that torch prints: its text, and the content of the live graph.
 
     python graph_zoo.py OUTPUT.json
 
@@ -39,7 +39,7 @@ def noted(module: Any, name: str, *args: Any, **options: Any) -> str:
 
 
 def held(module: Any) -> dict[str, Any]:
-    """Describe a live graph in the words of ctrace."""
+    """Describe a live graph in ctrace's format."""
     children = [held(child) for _, child in module.named_children() if isinstance(child, GraphModule)]
     return {"nodes": [node_of(node) for node in module.graph.nodes], "graphs": children}
 
@@ -194,7 +194,7 @@ def transformers() -> Iterator[tuple[str, Callable[..., Any], list[tuple[Any, ..
 
 
 def run() -> None:
-    graph_module._print_readable = noted  # type: ignore[assignment]  # for good: the process ends with this
+    graph_module._print_readable = noted  # type: ignore[assignment]  # never restored: the process ends after this
     warnings.simplefilter("ignore")
     for _, model, calls, train in models():
         compiled = torch.compile(model)

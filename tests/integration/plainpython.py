@@ -1,4 +1,4 @@
-"""Dump all that a program can see of the Python that runs it; run by `test_plain_python.py` in both ways."""
+"""Dump everything that a program can see of its Python; `test_plain_python.py` runs it with and without ctrace."""
 
 import atexit
 import builtins
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class Here:
-    """Something of this file's, to be pickled."""
+    """A class of this file, to be pickled."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Here
@@ -33,7 +33,7 @@ def _answer(number: int) -> tuple[int, str, list[str], str, bool]:
 
 def _children() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    # Python itself cannot import what is pickled out of a `__main__.py` elsewhere: its spawned workers fail for ever.
+    # Python itself cannot import objects pickled from a `__main__.py` elsewhere: its spawned workers always fail.
     is_importable = not str(sys.modules["__main__"].__file__).endswith("__main__.py")
     for method in ("fork", "spawn", "forkserver") if is_importable else ("fork",):
         with multiprocessing.get_context(method).Pool(1) as pool:
@@ -84,7 +84,7 @@ def _main_module() -> dict[str, str]:
 
 
 def dump() -> dict[str, Any]:
-    """Return everything, as JSON can hold it."""
+    """Return everything as JSON data."""
     return {
         "sys.path": sys.path,
         "sys.argv": sys.argv,

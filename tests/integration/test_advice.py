@@ -1,4 +1,4 @@
-"""The code in the advice is true: `before` breaks and gets this very advice, `after` does not and gives the same."""
+"""The code in the advice is true: `before` breaks and gets this advice, `after` does not and returns the same."""
 
 import importlib.util
 import random
@@ -39,7 +39,7 @@ TRIED = ("2.13", "2.15")
 """The versions of torch that the examples of gb ids were written for."""
 TORCH = ".".join(map(str, release_of(torch_version() or "") or ()))
 SAMPLE = 4
-"""Every fourth example of a gb id runs by default, all of them with the slow tests."""
+"""One in four examples of gb ids runs by default; all run with the slow tests."""
 RAISES = {"GB0040", "GB0041", "GB0067", "GB0308", "GB0313", "GB0314", "GB0339", "GB0343"}
 """Examples of operators such as torch.cond: they compile their functions in eager code as well, and raise."""
 EXAMPLES = [
@@ -142,7 +142,7 @@ def test_a_skip_gets_the_advice_whose_example_it_is(key: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("key", [*EXAMPLES, *SKIPS])
-def test_what_the_advice_says_does_not_break(key: str, tmp_path: Path) -> None:
+def test_the_advised_code_does_not_break(key: str, tmp_path: Path) -> None:
     import torch
 
     entry = (BREAKS | SKIPS)[key]

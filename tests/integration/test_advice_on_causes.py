@@ -1,4 +1,4 @@
-"""The advice on causes is true: `before` is compiled again for this very cause, `after` is not compiled again at all."""
+"""The advice on causes is true: `before` recompiles for this cause, `after` never recompiles."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """Run all examples of what recompiles in one trace."""
+    """Run all recompiling examples in one trace."""
     folder = tmp_path_factory.mktemp("examples")
     with ctrace.trace() as traced:
         for number, entry in enumerate(CAUSES.values()):
@@ -32,7 +32,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.parametrize("key", CAUSES)
-def test_the_example_is_compiled_again_for_this_cause(key: str, session: Session) -> None:
+def test_the_example_recompiles_for_this_cause(key: str, session: Session) -> None:
     if key in ELSEWHERE and (release_of(session.environment.torch) or NEWEST) < (2, 13):
         pytest.skip(ELSEWHERE[key])
     recompiles = recompiles_of(session, list(CAUSES).index(key))
@@ -45,7 +45,7 @@ def test_the_sources_agree_on_all_examples(session: Session) -> None:
 
 
 @pytest.mark.parametrize("key", CAUSES)
-def test_what_the_advice_says_is_not_compiled_again(key: str, tmp_path: Path) -> None:
+def test_the_advised_code_does_not_recompile(key: str, tmp_path: Path) -> None:
     import torch
 
     with torch._dynamo.config.patch(error_on_recompile=True):

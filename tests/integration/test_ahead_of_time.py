@@ -36,7 +36,7 @@ compiled(x)
 """
 
 
-def test_a_precompiled_function_works_and_is_not_taken_for_a_graph(ctrace: Command, tmp_path: Path) -> None:
+def test_a_precompiled_function_works_and_does_not_count_as_a_graph(ctrace: Command, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     result = ctrace("explain", str(program), "--json")

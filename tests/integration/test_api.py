@@ -35,7 +35,7 @@ def test_explain_gives_the_session(ctrace: Command) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_emitted_in_a_block_is_compiled_for_real_after_it(ctrace: Command) -> None:
+def test_code_emitted_in_a_block_is_compiled_after_it(ctrace: Command) -> None:
     body = (
         "g = torch.compile(f)\n"
         "with ctrace.trace() as t:\n    g(torch.ones(3, 3))\n"
@@ -48,7 +48,7 @@ def test_what_was_emitted_in_a_block_is_compiled_for_real_after_it(ctrace: Comma
     assert _run(ctrace, body) == "partial 2 ()\n2 True ()\nnot_compiled\n"
 
 
-def test_the_session_is_there_when_the_block_raises(ctrace: Command) -> None:
+def test_the_session_exists_if_the_block_raises(ctrace: Command) -> None:
     body = (
         "try:\n    with ctrace.trace() as t:\n        torch.compile(f)(torch.ones(2))\n        raise ValueError\n"
         "except ValueError:\n    print(t.session.verdict)\n"

@@ -76,11 +76,11 @@ def _check_by_hand(run: Run, name: str) -> None:
     spelling, found = SPELLINGS[name], run.of(f"hand:{name}")
     counted = run.counted[f"hand:{name}"]
     code = (spelling.on_cuda if run.device == "cuda" else "") or (spelling.on_2_11 if OLD else "") or spelling.code
-    assert (counted > 0) == (not code)  # the table is what torch does
+    assert (counted > 0) == (not code)  # the table matches torch
     assert found.counted == counted
     assert (found.matched is not None) == (not code)
     assert found.call is None
-    assert found.axis in (spelling.axis, None)  # None: not one dimension
+    assert found.axis in (spelling.axis, None)  # None: more than one dimension
     assert found.is_wrong == spelling.wrong
     if code:
         assert state_of(found) is State.NOT_MATCHED
@@ -102,5 +102,5 @@ def _check_call(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in SPELLINGS.items() if not each.matched])
-def test_without_what_is_in_the_way_it_matches(name: str) -> None:
+def test_attention_matches_after_removing_the_obstacle(name: str) -> None:
     assert SPELLINGS[SPELLINGS[name].instead].matched  # which the test above compares with torch's counter

@@ -69,7 +69,7 @@ def test_every_op_in_eager_is_charged_to_a_break(ctrace: Command) -> None:
     assert report["problems"] == []
 
 
-def test_a_saved_run_shows_its_source_although_the_file_is_gone(ctrace: Command) -> None:
+def test_a_saved_run_shows_its_source_after_the_file_is_deleted(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     ctrace("explain", "model.py", "--backend", "eager")
     (ctrace.folder / "model.py").unlink()
@@ -79,7 +79,7 @@ def test_a_saved_run_shows_its_source_although_the_file_is_gone(ctrace: Command)
     assert "^^^^^^^^^^^" in screen
 
 
-def test_code_that_a_project_owns_is_the_users_wherever_it_lies(ctrace: Command) -> None:
+def test_a_projects_code_is_the_users_wherever_it_is(ctrace: Command) -> None:
     site = ctrace.folder / "lib" / "python3.11" / "site-packages"
     ctrace.write("lib/python3.11/site-packages/lib/part.py", LIBRARY)
     ctrace.write("model.py", f"import sys\nsys.path.insert(0, {str(site)!r})\n{USER}")
@@ -91,7 +91,7 @@ def test_code_that_a_project_owns_is_the_users_wherever_it_lies(ctrace: Command)
 
 
 @pytest.mark.slow
-def test_a_mode_that_ignores_what_is_compiled_adds_no_recompile(ctrace: Command) -> None:
+def test_a_mode_that_ignores_compiled_code_adds_no_recompile(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     report = ctrace("explain", "model.py", "--json").report
     assert report["recompiles"] == []

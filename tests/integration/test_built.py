@@ -128,14 +128,16 @@ def run(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_program_computes_what_it_computes_without_ctrace(ctrace: Command) -> None:
+def test_a_program_computes_the_same_as_without_ctrace(ctrace: Command) -> None:
     ctrace.write("program.py", PROGRAM)
     plain = run(ctrace.folder, "program.py")
     code = generated(ctrace.folder)
     result = ctrace("run", "--build", "program.py")
     assert result.code == 0, result.err
     assert result.out == plain
-    assert generated(ctrace.folder) == code != set()  # files are named by what they hold: Inductor wrote the same
+    assert (
+        generated(ctrace.folder) == code != set()
+    )  # file names are hashes of the content: Inductor generated the same code
     session = last_session(ctrace.folder)
     assert not session.problems
     timed = {each.kernel for each in session.timed}
@@ -158,7 +160,7 @@ def test_a_program_that_profiles_itself_is_left_alone(ctrace: Command) -> None:
     assert {each.why for each in last_session(ctrace.folder).timed} == {"the program was being profiled"}
 
 
-def test_what_triton_says_of_a_compile_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+def test_triton_reports_the_resources_for_an_absent_gpu(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     log = tmp_path / "trace.log"
     (tmp_path / "compile.py").write_text(TRITON)
@@ -179,7 +181,7 @@ def test_what_triton_says_of_a_compile_for_a_gpu_that_is_not_there(tmp_path: Pat
 
 @pytest.mark.skipif("not has_gpu()", reason="needs a GPU")
 class TestOnAGpu:
-    """Run by hand on a machine that has one."""
+    """Run this by hand on a machine with a GPU."""
 
     def test_attention(self, ctrace: Command) -> None:
         ctrace.write("attention.py", ATTENTION)
@@ -198,7 +200,7 @@ class TestOnAGpu:
         assert session.gpu.copied
         assert session.gpu.copied < session.gpu.bandwidth
 
-    def test_registers_are_those_of_the_binary(self, ctrace: Command) -> None:
+    def test_registers_equal_those_of_the_binary(self, ctrace: Command) -> None:
         dump = """\
 
             import ctrace.inspector.capture.built_kernels.triton_builds as builds
@@ -221,7 +223,7 @@ class TestOnAGpu:
         assert any(each.spills for each in session.built)  # the sine of large numbers needs memory
         assert result.err.count("AGREED") >= len(session.built) > 0
 
-    def test_times_are_near_those_of_the_profiler(self, ctrace: Command) -> None:
+    def test_times_are_close_to_the_profilers(self, ctrace: Command) -> None:
         ctrace.write("attention.py", ATTENTION)
         profile = """\
             import torch, attention
@@ -241,7 +243,7 @@ class TestOnAGpu:
         assert result.code == 0, result.err
         ours = sum(each.seconds or 0 for each in last_session(ctrace.folder).timed)
         theirs = float(run(ctrace.folder, "profile_it.py"))
-        assert 0.9 < ours / theirs < 1.5  # ours with cold caches
+        assert 0.9 < ours / theirs < 1.5  # ctrace measures with cold caches
 
     def test_inside_a_cuda_graph(self, ctrace: Command) -> None:
         ctrace.write("model.py", ATTENTION)

@@ -1,4 +1,4 @@
-"""Bytecode of models that torch rewrites in many ways, in this process: edits, sameness, links and explanations."""
+"""Bytecode of models that torch rewrites in many ways, in this process: edits, kept parts, links and explanations."""
 
 from pathlib import Path
 
@@ -174,7 +174,7 @@ def test_every_function_is_shown_once(session: Session) -> None:
     assert all(function.resumes_at is None for function in function_codes(session))
 
 
-def test_the_edits_make_the_new_code_and_what_is_the_same_is(session: Session) -> None:
+def test_the_edits_produce_the_new_code_and_kept_parts_are_equal(session: Session) -> None:
     for function in function_codes(session):
         for compiled in function.all:
             each = explained(session, compiled)
@@ -185,7 +185,7 @@ def test_the_edits_make_the_new_code_and_what_is_the_same_is(session: Session) -
             assert_same(before, after, kept)
 
 
-def test_links_lead_to_graphs_and_resume_functions(session: Session) -> None:
+def test_links_name_existing_graphs_and_resume_functions(session: Session) -> None:
     graphs = {graph.id for graph in session.graphs}
     ends = 0
     for function in function_codes(session):
@@ -202,7 +202,7 @@ def test_links_lead_to_graphs_and_resume_functions(session: Session) -> None:
     assert ends > 10
 
 
-def test_all_that_was_put_in_is_understood(session: Session) -> None:
+def test_all_inserted_instructions_are_explained(session: Session) -> None:
     for function in function_codes(session):
         for compiled in function.all:
             each = explained(session, compiled)
@@ -210,7 +210,7 @@ def test_all_that_was_put_in_is_understood(session: Session) -> None:
             assert not strange, (function.name, compiled.compilation.id, strange)
 
 
-def test_side_effects_are_told(session: Session) -> None:
+def test_side_effects_are_described(session: Session) -> None:
     texts = {
         piece.text.removeprefix("replays ")
         for function in function_codes(session)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 MODULE = "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
 OPEN = True
-"""A recompile that is expected, for torch leaves the value open then."""
+"""An expected recompile: torch then makes the value dynamic."""
 
 USUAL = "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView, AutogradCPU)"
 BATCHED = (
@@ -166,7 +166,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_changed(name: str, session: Session) -> None:
+def test_the_change_is_named(name: str, session: Session) -> None:
     recompiles = recompiles_of(session, list(PROGRAMS).index(name))
     found = [
         (cause.kind, cause.subject, cause.was, cause.now, cause.line, each.expected)

@@ -65,13 +65,13 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     assert "\x1b" not in worse.out
     assert (ctrace.folder / "ctrace.lock").read_text() == lock
 
-    wanted = ctrace("check", "--update", "--markdown")
-    assert wanted.code == 0
-    assert "ctrace: wrote ctrace.lock" in wanted.err
+    updated = ctrace("check", "--update", "--markdown")
+    assert updated.code == 0
+    assert "ctrace: wrote ctrace.lock" in updated.err
     assert "GB0059" in (ctrace.folder / "ctrace.lock").read_text()
 
 
-def test_models_that_cannot_be_judged_cost_only_themselves(ctrace: Command) -> None:
+def test_models_that_cannot_be_judged_affect_only_themselves(ctrace: Command) -> None:
     models = {"good": HEALTHY, "raises": RAISES, "nothing": NOTHING, "hangs": HANGS, "dies": DIES, "asks": ASKS}
     for name, source in models.items():
         ctrace.write(f"{name}.py", source)
@@ -100,7 +100,7 @@ def test_models_that_cannot_be_judged_cost_only_themselves(ctrace: Command) -> N
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
-def test_who_ends_a_check_ends_all_that_it_started(ctrace: Command) -> None:
+def test_ending_a_check_ends_all_its_processes(ctrace: Command) -> None:
     file, made = ctrace.write("hangs.py", HANGS), ctrace.folder / "hangs.pid"
     check = subprocess.Popen([sys.executable, "-m", "ctrace", "check", file.name], cwd=ctrace.folder, env=INSTALLED)
     deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""Advice on a real model is checked by running it, and the file stays as it is."""
+"""ctrace checks advice on a real model by running it, without changing the file."""
 
 import json
 import subprocess
@@ -43,7 +43,7 @@ def test_prints_have_one_cause_and_checked_advice(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_fast_looks_at_dynamo_alone(tmp_path: Path) -> None:
+def test_fast_runs_only_dynamo(tmp_path: Path) -> None:
     report = json.loads(explained(tmp_path, "--fast", "--json").stdout)
     assert report["breaks"]
     assert report["kernels"] == []

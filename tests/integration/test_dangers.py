@@ -1,4 +1,4 @@
-"""Silent dangers found and proven in real runs, and none where there are none."""
+"""Silent dangers found and proven in real runs, without false alarms."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ QUICK = {"a variable set later"}
 @pytest.mark.parametrize(
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
-def test_what_changed_is_named_and_proven(case: str, ctrace: Command) -> None:
+def test_the_changed_state_is_named_and_proven(case: str, ctrace: Command) -> None:
     forward, change, kind, subject, line = CASES[case]
     report = explained(ctrace, forward, change)
     (danger,) = report["dangers"]
@@ -94,14 +94,14 @@ def test_a_backward_hook_changes_gradients(ctrace: Command) -> None:
     ],
     ids=["counter, dropout, statistics", "a global counter", "Python's random numbers", "input changed in place"],
 )
-def test_a_model_with_state_of_its_own_is_no_danger(forward: str, change: str, ctrace: Command) -> None:
+def test_a_model_with_its_own_state_is_no_danger(forward: str, change: str, ctrace: Command) -> None:
     report = explained(ctrace, forward, change)
     assert report["dangers"] == []
     assert [(each["compared"], each["not_compared"]) for each in report["scenarios"]] == [(2, None)] * 2
 
 
 @pytest.mark.slow
-def test_a_model_that_does_not_repeat_itself_is_not_compared(ctrace: Command) -> None:
+def test_a_nondeterministic_model_is_not_compared(ctrace: Command) -> None:
     report = explained(ctrace, "x = x * (time.perf_counter_ns() % 1000003)", "pass")
     assert report["dangers"] == []
     assert {each["not_compared"] for each in report["scenarios"]} == {

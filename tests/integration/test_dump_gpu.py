@@ -89,7 +89,7 @@ def test_all_files_run_and_match(ctrace: Command, name: str):
     ran = run_all(ctrace, made)
     for each in wrappers(ran):
         print(each.out)
-        assert ": as eager" in each.out
+        assert ": matches eager" in each.out
         assert ("random numbers" in each.out) == (name == "embedding_dropout") or "backward" in each.out
     for each in ran:
         assert re.search(r"median [\d.]+ µs of \d+ (runs|calls) on cuda:0", each.out), each.out

@@ -1,4 +1,4 @@
-"""How a run can end early: a model file may not end the process, and every promised scenario ran or is named."""
+"""Runs that end early: a model file cannot end the process, and every scenario that did not run is named."""
 
 import json
 
@@ -33,7 +33,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize("code", ENDINGS)
-def test_a_model_file_may_not_end_the_process(code: str, ctrace: Command) -> None:
+def test_a_model_file_cannot_end_the_process(code: str, ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.format(code=code))
     result = ctrace("explain", "model.py", "--json")
     report = result.report
@@ -50,7 +50,7 @@ def test_a_model_file_may_not_end_the_process(code: str, ctrace: Command) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", ENDINGS[:2])
-def test_a_check_names_what_did_not_run(code: str, ctrace: Command) -> None:
+def test_a_check_names_the_models_that_did_not_run(code: str, ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.format(code=code))
     result = ctrace("check", "model.py", "--json")
     assert result.code == 3, result.out
@@ -58,7 +58,7 @@ def test_a_check_names_what_did_not_run(code: str, ctrace: Command) -> None:
 
 
 @pytest.mark.parametrize("where", ["load", "inputs"])
-def test_what_was_promised_is_known_as_early_as_can_be(where: str, ctrace: Command) -> None:
+def test_scenario_names_are_recorded_early(where: str, ctrace: Command) -> None:
     text = MODEL.format(code="pass")
     text = f"{text}\nsys.exit()" if where == "load" else text.replace("return (torch.rand(2, 4),)", "sys.exit(0)")
     ctrace.write("model.py", text)
@@ -68,12 +68,12 @@ def test_what_was_promised_is_known_as_early_as_can_be(where: str, ctrace: Comma
     assert names == ([] if where == "load" else ["base", "first", "last"])
 
 
-def test_a_fork_that_comes_back_is_not_another_run(ctrace: Command) -> None:
+def test_a_returning_fork_is_not_another_run(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.format(code="os.fork()"))
     result = ctrace("explain", "model.py", "--json")
     assert (result.code, result.report["verdict"], result.report["error"]["type"]) == (3, "failed", "Fork")
     assert [each["outcome"] for each in result.report["scenarios"]] == ["done"] * 3
-    assert result.report["coverage"]["ops"] == 6  # two a scenario
+    assert result.report["coverage"]["ops"] == 6  # two per scenario
 
 
 PROGRAM = """
@@ -94,7 +94,7 @@ compiled(torch.rand(3))
         "logging.disable(); logging.getLogger('torch.__trace').disabled = True; other(torch.rand(4))",
     ],
 )
-def test_what_a_program_compiles_late_is_seen(code: str, ctrace: Command) -> None:
+def test_late_compilations_are_recorded(code: str, ctrace: Command) -> None:
     ctrace.write("program.py", PROGRAM + code)
     result = ctrace("explain", "program.py", "--json")
     assert (result.code, result.report["verdict"]) == (0, "compiled"), result.err
@@ -107,11 +107,11 @@ def test_a_program_that_ends_while_it_compiles_is_incomplete(ctrace: Command) ->
     result = ctrace("explain", "program.py", "--json")
     assert (result.code, result.report["verdict"]) == (3, "incomplete")
     assert [each["compilation"] for each in result.report["incomplete"]] == ["1/0"]
-    again = ctrace("recompiles")
-    assert (again.code, again.out.split()[0]) == (0, "INCOMPLETE")
+    repeated = ctrace("recompiles")
+    assert (repeated.code, repeated.out.split()[0]) == (0, "INCOMPLETE")
 
 
-def test_an_exception_is_itself_whatever_it_says(ctrace: Command) -> None:
+def test_an_exception_keeps_its_type_whatever_its_message(ctrace: Command) -> None:
     ctrace.write("silent.py", "class Silent(Exception):\n    def __str__(self): raise RuntimeError\nraise Silent")
     result = ctrace("run", "silent.py")
     assert result.code == 3

@@ -1,4 +1,4 @@
-"""Models of a check that are forks of one process: each is as alone as in a new process."""
+"""Models of a check that run in forks of one process: each is as isolated as in a new process."""
 
 import json
 import os
@@ -44,12 +44,12 @@ DEEDS = {
     "seed": "import random; torch.manual_seed(0); random.seed(0)",
     "modules": "import sys; sys.modules['json'] = None",
 }
-"""What the models do to their process while it loads them."""
+"""Changes that the models make to their process while loading."""
 FEW = ("config", "hidden", "exit", "crash", "prints", "thread")
 
 
 def compared(report: dict[str, Any]) -> dict[str, Any]:
-    """Return what must not depend on the process: everything but times, runs and process ids."""
+    """Return the data that must not depend on the process: everything but times, runs and process ids."""
     text = json.dumps(report)
     text = re.sub(r'"seconds": [\d.e-]+', '"seconds": 0', text)
     text = re.sub(r'"run": "[\w-]+"', '"run": ""', text)
@@ -75,12 +75,12 @@ def same_both_ways(ctrace: Command, names: tuple[str, ...]) -> None:
     assert (plain["exit"], plain["counts"]["graphs"], plain["coverage"]) == (0, 2, 100.0)
 
 
-def test_what_a_model_does_to_its_process_ends_with_it(ctrace: Command) -> None:
+def test_a_models_changes_to_its_process_end_with_it(ctrace: Command) -> None:
     same_both_ways(ctrace, FEW)
 
 
 @pytest.mark.slow
-def test_so_does_everything_else(ctrace: Command) -> None:
+def test_other_changes_end_with_the_process_too(ctrace: Command) -> None:
     same_both_ways(ctrace, tuple(DEEDS))
 
 
@@ -110,7 +110,7 @@ inputs = (torch.rand(2, 4),)
 """.replace("dict(os.environ.items()) if False else ", "")
 
 
-def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> None:
+def test_a_forked_model_sees_the_same_process_as_alone(ctrace: Command) -> None:
     ctrace.write("one.py", WORLD)
     ctrace.write("two.py", WORLD)
     worlds = []
@@ -125,7 +125,7 @@ def test_a_model_finds_the_process_that_it_would_find_alone(ctrace: Command) -> 
     assert forked == fresh
 
 
-def test_unchanged_models_are_answered_from_the_last_check(ctrace: Command) -> None:
+def test_unchanged_models_reuse_the_last_check(ctrace: Command) -> None:
     models = written(ctrace, ("exit", "seed"))
     ctrace.write("a_seed.py", PLAIN.format(code="from pathlib import Path\nPath('size').read_text()"))
     ctrace.write("size", "4")
@@ -161,7 +161,7 @@ def ours(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_of_a_check_that_was_ended(number: int, ctrace: Command) -> None:
+def test_an_ended_check_leaves_no_processes(number: int, ctrace: Command) -> None:
     code = "import subprocess, time\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n"
     up = "from pathlib import Path\nPath(__file__ + '.up').touch()\ntime.sleep(600)"
     for name in ("one", "two"):

@@ -1,4 +1,4 @@
-"""Copies of arguments, and the time of launches on them, in this process."""
+"""Copies of arguments, and the times of launches on these copies, in this process."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ctrace.inspector.capture.built_kernels.stopwatch import timed
 torch = pytest.importorskip("torch")
 
 
-def test_copies_hold_the_same_and_share_as_the_arguments_do() -> None:
+def test_copies_have_the_same_values_and_sharing() -> None:
     base = torch.arange(12.0)
     left, right = base[2:8].view(2, 3).t(), base[4:]
     fresh = Fresh((left, [right, 3]), {"out": base, "name": "x"})
@@ -24,7 +24,7 @@ def test_copies_hold_the_same_and_share_as_the_arguments_do() -> None:
     assert not fresh.on_gpu
 
 
-def test_what_was_written_is_restored() -> None:
+def test_written_arguments_are_restored() -> None:
     kept, written = torch.ones(3), torch.ones(3)
     fresh = Fresh((kept, written), {})
     restore = fresh.restoring([written, 3])
@@ -43,12 +43,12 @@ def test_a_parameter_and_an_empty_tensor() -> None:
 
 
 @pytest.mark.parametrize("argument", [torch.ones(2).to_sparse(), torch.ones(2, dtype=torch.complex64).conj()])
-def test_what_cannot_be_copied(argument: Any) -> None:
+def test_arguments_that_cannot_be_copied(argument: Any) -> None:
     with pytest.raises(CannotCopyError):
         Fresh((argument,), {})
 
 
-def test_each_launch_is_restored_before() -> None:
+def test_arguments_are_restored_before_each_launch() -> None:
     seen: list[str] = []
     seconds, launches = timed(lambda: seen.append("launch"), lambda: seen.append("restore"), on_gpu=False)
     assert seconds >= 0

@@ -1,4 +1,4 @@
-"""Fusion rounds of a language model are those of torch's own log; `test_samples.py` has those of the samples."""
+"""Fusion rounds of a language model match torch's own log; `test_samples.py` checks those of the samples."""
 
 import pytest
 

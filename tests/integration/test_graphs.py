@@ -24,7 +24,7 @@ ZOO = Path(__file__).with_name("graph_zoo.py")
 
 
 def described(graph: FxGraph) -> dict[str, Any]:
-    """Describe a graph of ours as graph_zoo.py describes a live one."""
+    """Describe a graph read by ctrace as graph_zoo.py describes a live one."""
     nodes = [
         {
             "name": "output" if node.kind is Kind.OUTPUT else node.name,
@@ -58,7 +58,7 @@ def test_graphs_equal_the_live_ones(ctrace: Command) -> None:
 
 
 def _in_the_log(ctrace: Command, texts: set[str]) -> None:
-    """Every graph of the log is one of those, every stage is there, and nothing of it is left unread."""
+    """Every graph of the log matches a live one, every stage occurs, and ctrace reads all of the text."""
     session = load(Store(ctrace.folder / ".ctrace").load())
     seen, wordless = set(), set()
     for each in compiled(session):
@@ -74,7 +74,7 @@ def _in_the_log(ctrace: Command, texts: set[str]) -> None:
     assert session.unknown == {}
 
 
-def test_words_are_about_ops_that_there_are() -> None:
+def test_described_ops_exist() -> None:
     import torch
     import torch._inductor.inductor_prims
 

@@ -1,6 +1,6 @@
 """Guards and unmet guards against torch's own objects, in this process; and capture changes nothing.
 
-What is compiled here runs on the eager backend. Torch is asked by `_debug_get_cache_entry_list` while entries live.
+Everything here compiles with the eager backend. `_debug_get_cache_entry_list` returns torch's live entries.
 """
 
 import itertools
@@ -31,7 +31,7 @@ def _anew() -> None:
 
 
 def _program() -> tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]:
-    """Return a function with guards of many kinds, and its arguments: of call 0, and of others that differ."""
+    """Return a function with guards of many kinds, its arguments for call 0, and different ones for later calls."""
     import torch
 
     class Net(torch.nn.Module):
@@ -68,7 +68,7 @@ def _program() -> tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]:
 
 
 def _walked(node: Any, seen: set[Any]) -> Iterator[Any]:
-    """Return all leaf guards, those on several values once."""
+    """Return all leaf guards; list a guard on several values once."""
     from torch._C._dynamo.guards import RelationalGuard
 
     for guard in node.get_leaf_guards():
@@ -86,7 +86,7 @@ def _walked(node: Any, seen: set[Any]) -> Iterator[Any]:
 
 
 def _checks(guard: Any) -> list[str]:
-    """Name the checks that a leaf guard makes: a lambda may hold several expressions, and each is a check."""
+    """Name the checks of a leaf guard; each expression of a lambda is one check."""
     kind = type(guard).__name__
     return [kind] * (len(guard.verbose_code_parts()) if kind == "LAMBDA_GUARD" else 1)
 
@@ -98,7 +98,7 @@ def _entries(function: Callable[..., Any]) -> dict[str, Any]:
     return {str(entry.compile_id): entry for entry in _debug_get_cache_entry_list(function.__code__)}
 
 
-def test_every_guard_of_torchs_is_there() -> None:
+def test_every_torch_guard_is_listed() -> None:
     import torch
 
     function, arguments = _program()
@@ -123,13 +123,13 @@ def test_every_guard_of_torchs_is_there() -> None:
 def test_places_are_the_innermost_lines_of_the_user() -> None:
     import torch
 
-    asked: dict[str, set[tuple[str, int] | None]] = {}
+    places: dict[str, set[tuple[str, int] | None]] = {}
 
     def keep_all(entries: list[Any]) -> list[bool]:
         for entry in entries:
             stack = entry.orig_guard.user_stack or ()
             mine = [(frame.filename, frame.lineno) for frame in stack if frame.filename == __file__]
-            asked.setdefault(entry.orig_guard.name, set()).add(mine[-1] if mine else None)
+            places.setdefault(entry.orig_guard.name, set()).add(mine[-1] if mine else None)
         return [True] * len(entries)
 
     function, arguments = _program()
@@ -141,19 +141,19 @@ def test_places_are_the_innermost_lines_of_the_user() -> None:
     shown = [
         (guard.source, guard.place and (guard.place.file, guard.place.line)) for guard in guarded(session, head).guards
     ]
-    known = [(source, place) for source, place in shown if source in asked]
+    known = [(source, place) for source, place in shown if source in places]
     assert len(known) > 40
-    assert [(source, place) for source, place in known if place and place not in asked[source]] == []
+    assert [(source, place) for source, place in known if place and place not in places[source]] == []
     assert {place[0] for _, place in shown if place} == {__file__}
     of_values = [guard for guard in guarded(session, head).guards if guard.source.startswith(("L[", "G["))]
-    by_itself = {guard.kind for guard in of_values if guard.source in asked and not guard.place}
-    assert by_itself == {"NO_TENSOR_ALIASING"}
+    without_place = {guard.kind for guard in of_values if guard.source in places and not guard.place}
+    assert without_place == {"NO_TENSOR_ALIASING"}
 
 
 def _unmet_by_hand(entry: Any, f_locals: dict[str, Any]) -> Counter[str]:
-    """Ask every leaf guard of an entry about a call's values, and count by source those that are not met.
+    """Evaluate every leaf guard of an entry on a call's values, and count the unmet guards by source.
 
-    Below a value that is not what it should be nothing is asked, as ctrace does it.
+    Skip guards below a value that fails its own guard, as ctrace does.
     """
     manager = entry.guard_manager
     scope = {**manager.global_scope, **manager.closure_vars, "L": f_locals, "G": manager.global_scope["G"]}
@@ -212,7 +212,7 @@ def test_all_unmet_guards_are_found(tmp_path: Path) -> None:
 CHANGES = {"x.dtype": 0, "n": 1, "mode": 2, "len(items)": 3}
 
 
-def test_each_set_of_changes_gives_just_its_causes() -> None:
+def test_each_set_of_changes_has_exactly_its_causes() -> None:
     import torch
 
     def called(x: Any, n: int, mode: str, items: list[int]) -> Any:
@@ -233,7 +233,7 @@ def test_each_set_of_changes_gives_just_its_causes() -> None:
             assert recompile.distances == {"0/0": size}
 
 
-def test_the_nearest_entry_is_not_the_one_that_torch_names() -> None:
+def test_the_nearest_entry_can_differ_from_torchs() -> None:
     import torch
 
     def called(x: Any, n: int, mode: str) -> Any:
@@ -246,7 +246,7 @@ def test_the_nearest_entry_is_not_the_one_that_torch_names() -> None:
             compiled(*arguments)
     last: Recompile = traced.session.recompiles[-1]
     assert last.reason.startswith("0/2: ")
-    assert last.distances == {"0/2": 2, "0/1": 2, "0/0": 1}  # with mode "b" nothing looks at n
+    assert last.distances == {"0/2": 2, "0/1": 2, "0/0": 1}  # mode "b" does not use n
     assert last.nearest == "0/0"
     assert [(cause.kind, cause.subject, cause.was, cause.now) for cause in last.causes] == [
         ("argument_value", "n", "5", "7")
@@ -268,7 +268,7 @@ def test_capture_changes_nothing(cost: bool, tmp_path: Path) -> None:
         counters.clear()
         paired, same, twin = torch.compile(pair, backend="eager"), torch.ones(3), torch.ones(3)
         results = [paired(*each) for each in ((same, twin), (same, same), (same, twin), (same, same))]
-        if not cost:  # measuring takes its time
+        if not cost:  # measuring takes long
             compiled = torch.compile(function, backend="eager")
             results += [compiled(*arguments(call)) for call in (0, 1, 0, 2, 3, 1, 2)]
         seen = {name: dict(counts) for name, counts in counters.items()}

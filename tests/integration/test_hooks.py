@@ -1,4 +1,4 @@
-"""Torch's C++ side sees the target GPU only while it is presented, and no compiler is needed."""
+"""Torch's C++ side sees the target GPU only while ctrace presents it, and no compiler is needed."""
 
 import os
 import subprocess
@@ -57,11 +57,11 @@ def _run(code: str) -> str:
     return done.stdout
 
 
-def test_autograd_differentiates_and_a_fork_still_may() -> None:
+def test_autograd_works_also_in_a_fork() -> None:
     assert _run(_GRAD + _FORK) == "refused: \ncuda:0\ncuda:0\nfork: 0\n"
 
 
-def test_another_torch_is_refused_and_left_alone() -> None:
+def test_an_unsupported_torch_is_refused_and_not_patched() -> None:
     *refused, known = _run(_REFUSED).splitlines()
     expected = [
         "torch has no _ZN2at5other",

@@ -1,4 +1,4 @@
-"""A check sees the guards, graphs and recompiles that a capture with all of Inductor sees, and generates no code."""
+"""A check finds the same guards, graphs and recompiles as a capture with all of Inductor, and generates no code."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ SLOW = (
     "softmax_both", "ordered", "windows", "spectrum", "rolled", "scaled", "taken", "static",
 )  # fmt: skip
 HIDDEN = {"sum": "graphs", "half_sum": "graphs", "gated": "recompiles", "unet": "recompiles"}
-"""Models for which a capture without Inductor shows a difference, and what differs."""
+"""Models for which a capture without Inductor differs, with the differences."""
 
 
 def _compared(folder: Path, *names: str) -> dict[str, Any]:
@@ -47,12 +47,12 @@ def _check(name: str, seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.integration
-def test_both_see_the_same(tmp_path: Path) -> None:
+def test_both_find_the_same(tmp_path: Path) -> None:
     for name, seen in _compared(tmp_path, *QUICK).items():
         _check(name, seen)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_both_see_the_same_of_a_larger_model(tmp_path: Path, name: str) -> None:
+def test_both_find_the_same_in_a_larger_model(tmp_path: Path, name: str) -> None:
     _check(name, _compared(tmp_path, name)[name])

@@ -1,4 +1,4 @@
-"""Kernels of real compiles: calls, sources, lines, bytes and counts agree with what torch wrote."""
+"""Kernels of real compiles: calls, sources, lines, bytes and counts match torch's output."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def inputs():
     return torch.rand(8, 8), torch.rand(8, 8)
 """
 OURS = {"* tmp": 3, "+ tmp": 4, ".sin()": 5, "sum_masked_reduce": 6, "/ tmp": 7, "clamp_min": 9, ".store(": (7, 9)}
-"""What tells a statement, and the line that it comes from."""
+"""A pattern that identifies a statement, and the statement's source line."""
 GPT2 = """\
 import torch, transformers
 sizes = dict(n_layer=2, n_embd=32, n_head=2, vocab_size=50, n_positions=16, bos_token_id=0, eos_token_id=0)
@@ -132,7 +132,7 @@ def _codes(log: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
+def test_a_store_has_the_line_of_its_value(ctrace: Command) -> None:
     ctrace.write(
         "model.py",
         "import torch\n"
@@ -148,7 +148,7 @@ def test_a_store_is_of_the_line_that_made_its_value(ctrace: Command) -> None:
         assert all(place.endswith(":3") for each in stores for place in each.lines)
 
 
-def test_a_call_that_torch_says_nothing_of_is_there_too(ctrace: Command) -> None:
+def test_a_call_without_a_torch_record_is_listed_too(ctrace: Command) -> None:
     ctrace.write(
         "model.py",
         "import torch\n"
@@ -160,4 +160,4 @@ def test_a_call_that_torch_says_nothing_of_is_there_too(ctrace: Command) -> None
     (call,) = (kernel for kernel in session.kernels if kernel.language == "external")
     assert "scatter_reduce" in call.name
     assert call.lines[0].endswith("model.py:3")
-    assert session.problems == ()  # such as bytes that no kernel moves
+    assert session.problems == ()  # such as bytes without a kernel that moves them

@@ -120,7 +120,7 @@ def _named(name: str) -> str:
 
 
 def _together(cases: dict[str, str], lines: dict[str, tuple[str, ...]] | None = None) -> str:
-    """Put all cases into one program, a function each, with lines of each pasted in."""
+    """Put all cases into one program, with one function per case and its suggested lines."""
     made = [HEAD]
     for name, text in cases.items():
         pasted = "; ".join((lines or {}).get(name, ())) or "pass"
@@ -129,7 +129,7 @@ def _together(cases: dict[str, str], lines: dict[str, tuple[str, ...]] | None = 
 
 
 def _run(ctrace: Command, script: str, **environment: Any) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """Run all cases, and return the compilations and suggested lines of each."""
+    """Run all cases; return the compilations and the suggested lines of each."""
     ctrace.write("script.py", script)
     result = ctrace("shapes", "script.py", "--json", **environment)
     assert result.code == 0, result.err
@@ -210,7 +210,7 @@ for n in (2, 3, 4):
 
 
 @pytest.mark.slow
-def test_what_is_fixed_is_not_to_be_marked(ctrace: Command) -> None:
+def test_marking_a_specialized_size_is_not_suggested(ctrace: Command) -> None:
     ctrace.write("script.py", HEAD + FIXED)
     report = ctrace("shapes", "script.py", "--json").report
     assert [mark["line"] for mark in report["marks"]] == [None]

@@ -30,7 +30,7 @@ scenarios = {"wide": lambda: (torch.rand(32, 256),)}
 """
 
 NARROW = SOFTMAX.partition("scenarios")[0].replace("256", "128")
-"""Torch tries several configurations of it; the first shares memory among its warps, the others do not."""
+"""A kernel for which torch tries several configurations; only the first shares memory among its warps."""
 
 CRASH = """\
 import os, torch, triton
@@ -68,10 +68,10 @@ def sessions(folder: Path) -> list[Session]:
 
 
 @pytest.mark.parametrize(("target", "arch"), [("h100", "sm_90"), pytest.param("t4", "sm_75", marks=pytest.mark.slow)])
-def test_down_to_the_metal_and_quickly_the_second_time(ctrace: Command, target: str, arch: str) -> None:
+def test_kernels_are_compiled_to_machine_code_and_cached(ctrace: Command, target: str, arch: str) -> None:
     ctrace.write("model.py", SOFTMAX)
     cache: dict[str, Any] = {"CTRACE_CACHE_DIR": str(ctrace.folder / "kept")}
-    for _ in range(2):  # the wide call makes a graph of dynamic shapes, whose code is generated in line
+    for _ in range(2):  # the wide call makes a graph with dynamic shapes, whose code is generated inline
         result = ctrace("explain", "model.py", "--target", target, "--json", **cache)
         assert result.code == 0, result.err
     first, second = sessions(ctrace.folder)
@@ -96,7 +96,7 @@ def test_down_to_the_metal_and_quickly_the_second_time(ctrace: Command, target: 
 
 
 @pytest.mark.slow
-def test_a_crash_costs_one_kernel(ctrace: Command) -> None:
+def test_a_crash_affects_only_one_kernel(ctrace: Command) -> None:
     ctrace.write("model.py", CRASH)
     result = ctrace("explain", "model.py", "--target", "h100", "--json", CTRACE_CACHE_DIR=str(ctrace.folder / "kept"))
     assert result.code == 0, result.err

@@ -86,8 +86,8 @@ def test_a_saved_run_is_shown_again_without_running(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL)
     first = _explained(ctrace, "model.py")
     ctrace.write("model.py", "raise SystemExit('it was run again')\n")
-    again = ctrace("explain", "--json").report
-    assert again == first
+    repeated = ctrace("explain", "--json").report
+    assert repeated == first
     (run,) = (path.name for path in (ctrace.folder / ".ctrace").glob("*/"))
     assert ctrace("explain", run, "--json").report == first
     log = ctrace.folder / ".ctrace" / run / "trace.log"
@@ -146,7 +146,7 @@ WRONG = {
 }
 
 SLOW = {"no such dimension", "no such strides", "no gradient", "no such mode", "no inputs"}
-"""Found by the child, as others are that are quick to see."""
+"""The child process finds this error, like others that are quick to find."""
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in WRONG])
@@ -166,7 +166,7 @@ def test_bad_input_gets_two_lines(case: str, ctrace: Command) -> None:
     assert todo in second
     assert result.out == ""
     assert "Traceback" not in result.err
-    assert not list((ctrace.folder / ".ctrace").glob("*/"))  # what was no run is not kept as one
+    assert not list((ctrace.folder / ".ctrace").glob("*/"))  # a failed command saves no run
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_log_of_a_newer_ctrace(ctrace: Command) -> None:
     assert ctrace("explain", "other.log", "--json").report["unknown"] == {"artifact:ctrace_other": 1}
 
 
-def test_what_tritons_autotuner_runs_is_none_of_the_models_ops(ctrace: Command) -> None:
+def test_ops_of_tritons_autotuner_do_not_count_as_the_models(ctrace: Command) -> None:
     pytest.importorskip("triton")
     ctrace.write(
         "model.py",

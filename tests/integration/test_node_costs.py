@@ -1,6 +1,6 @@
-"""Bytes and FLOPs of nodes are those of a count by hand; tests/scripts/counted.py has the graphs.
+"""Bytes and FLOPs of nodes match a count by hand; tests/scripts/counted.py has the graphs.
 
-All values are float32, of 4 bytes, but the ids of gathers, of 8.
+All values are float32 (4 bytes), except the ids of gathers (8 bytes).
 """
 
 import subprocess
@@ -38,13 +38,13 @@ def only(fusion: Fusion, kind: NodeKind) -> Node:
 
 
 def moved(node: Node) -> list[tuple[int, int]]:
-    """Return bytes read and written of each buffer, in the order of their names."""
+    """Return the bytes read and written for each buffer, sorted by name."""
     return [(each.read, each.written) for each in sorted(node.accesses, key=lambda each: each.buffer)]
 
 
 def test_a_broadcast_bias_is_read_once(fusions: dict[str, Fusion]) -> None:
     node = only(fusions["broadcast"], NodeKind.POINTWISE)
-    # x is 64 * 128 * 4 bytes, the bias 128 * 4 and not 64 times that, the result as x.
+    # x has 64 * 128 * 4 bytes, the bias 128 * 4 (not 64 times that), and the result as many as x.
     assert moved(node) == [(32768, 0), (512, 0), (0, 32768)]
     # For each of 8192 elements: add, multiply, sigmoid.
     assert node.flops == 3 * 8192
@@ -55,12 +55,12 @@ def test_a_broadcast_bias_is_read_once(fusions: dict[str, Fusion]) -> None:
 def test_softmax(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["softmax"]
     largest, exponential, total, quotient = fusion.nodes
-    # Unfused: the maximum reads x and writes one number a row, 32 * 4 bytes. A maximum compares, and is no FLOP.
+    # Unfused: the maximum reads x and writes one number per row, 32 * 4 bytes. A comparison is not a FLOP.
     assert (moved(largest), largest.flops) == ([(32768, 0), (0, 128)], 0)
     assert (moved(exponential), exponential.flops) == ([(32768, 0), (128, 0), (0, 32768)], 2 * 8192)
     assert (moved(total), total.flops) == ([(32768, 0), (0, 128)], 8192)
     assert (moved(quotient), quotient.flops) == ([(32768, 0), (128, 0), (0, 32768)], 8192)
-    # Fused: x in, the result out; nothing between them leaves the node. Subtract, exp, add to the sum, divide.
+    # Fused: x in, the result out; intermediate values stay in the node. Subtract, exp, add to the sum, divide.
     (node,) = fusion.result
     assert node.kind is NodeKind.REDUCTION
     assert node.loops == "32 | 256"
@@ -75,7 +75,7 @@ def test_layer_norm(fusions: dict[str, Fusion]) -> None:
     # element of its loops: divide, add epsilon, rsqrt; subtract, two multiplications and an addition. The same
     # subtraction of the mean is in both, in the same loops, and counts once.
     two_steps = 8192 + 32 + 3 * 8192 + (3 + 4) * 8192 - 8192
-    # Torch 2.11 takes Welford's way to both: 6 for each element, and no subtraction that the rest could share.
+    # Torch 2.11 uses Welford's algorithm for both: 6 for each element, and no subtraction to share.
     welford = 6 * 8192 + (3 + 4) * 8192
     assert node.flops in (two_steps, welford)
 
@@ -96,18 +96,18 @@ def test_a_product_of_two_slices_of_one_buffer_reads_those(fusions: dict[str, Fu
     assert node.flops == 2 * 4 * 16 * 16 * 64
 
 
-def test_a_gather_reads_at_most_all_rows_that_it_asks_for_and_all_that_there_are(fusions: dict[str, Fusion]) -> None:
+def test_a_gather_reads_at_most_the_requested_rows_or_all_rows(fusions: dict[str, Fusion]) -> None:
     node = only(fusions["gathered"], NodeKind.POINTWISE)
-    # 128 ids, 128 rows of 64 of a table of 1000, at most 10 rows of a table of 10, and 128 rows out of each.
+    # 128 ids; 128 rows of 64 from a table of 1000, at most 10 rows from a table of 10; 128 rows out for each table.
     assert moved(node) == [(128 * 8, 0), (128 * 64 * 4, 0), (10 * 64 * 4, 0), (0, 128 * 64 * 4), (0, 128 * 64 * 4)]
     assert node.flops == 0
 
 
 def test_a_convolution(fusions: dict[str, Fusion]) -> None:
     node = only(fusions["convolved"], NodeKind.EXTERNAL)
-    # Bias 4, x 2 * 3 * 8 * 8, weight 4 * 3 * 3 * 3, result 2 * 4 * 8 * 8; Inductor has put x and weight in other orders.
+    # Bias 4, x 2 * 3 * 8 * 8, weight 4 * 3 * 3 * 3, result 2 * 4 * 8 * 8; Inductor has reordered x and weight.
     assert sorted(moved(node)) == [(0, 2 * 4 * 64 * 4), (4 * 4, 0), (4 * 3 * 9 * 4, 0), (2 * 3 * 64 * 4, 0)]
-    # For each of 2 * 4 * 64 results, 3 * 9 products and additions, also where the padding lies.
+    # For each of 2 * 4 * 64 results, 3 * 9 products and additions, also in the padding.
     assert node.flops == 2 * (2 * 4 * 64) * (3 * 9)
 
 
@@ -119,7 +119,7 @@ def test_windows_that_overlap_are_read_once(fusions: dict[str, Fusion]) -> None:
     assert node.flops == 16 * 9
 
 
-def test_what_is_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_a_buffer_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["in_place"]
     (node,) = fusion.result
     # Three nodes: (x + 1)^2, x + 1, and its copy into x. Fused, the copy takes x + 1 from a register.
@@ -132,17 +132,17 @@ def test_what_is_changed_in_place_is_read_and_written(fusions: dict[str, Fusion]
     assert changed in fusion.outputs
 
 
-def test_what_a_call_changes_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_a_buffer_changed_by_a_call_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["changed_by_a_call"]
     node = only(fusion, NodeKind.EXTERNAL)
-    # x in and out of the same buffer, y in. What somebody else's operation computes is not known.
+    # x in and out of the same buffer, y in. The FLOPs of a custom op are not known.
     assert (moved(node), node.flops) == ([(400, 400), (400, 0)], None)
 
 
-def test_parts_of_what_is_joined_are_written_into_it(fusions: dict[str, Fusion]) -> None:
+def test_parts_of_a_concatenation_are_written_in_place(fusions: dict[str, Fusion]) -> None:
     fusion = fusions["joined"]
     first, second = (node for node in fusion.result if node.kind is NodeKind.POINTWISE)
-    # Each writes 32 * 64 elements of the joined buffer, which the product reads; the joining itself moves nothing.
+    # Each writes 32 * 64 elements of the concatenated buffer, which the matmul reads; the concatenation moves nothing.
     assert moved(first) == moved(second) == [(8192, 0), (0, 8192)]
     assert moved(only(fusion, NodeKind.NOTHING)) == []
     whole = next(each.buffer for each in first.accesses if each.written)
@@ -150,7 +150,7 @@ def test_parts_of_what_is_joined_are_written_into_it(fusions: dict[str, Fusion])
     assert next(each.read for each in only(fusion, NodeKind.EXTERNAL).accesses if each.buffer == whole) == 16384
 
 
-def test_what_is_added_to_is_read_and_written(fusions: dict[str, Fusion]) -> None:
+def test_an_accumulated_buffer_is_read_and_written(fusions: dict[str, Fusion]) -> None:
     copy, added = fusions["scattered"].result
     assert moved(copy) == [(3200, 0), (0, 3200)]
     # 20 ids, 20 * 8 values, added to 20 * 8 elements: each is read, added to, and written.
@@ -158,7 +158,9 @@ def test_what_is_added_to_is_read_and_written(fusions: dict[str, Fusion]) -> Non
     assert added.flops == 160
 
 
-def test_an_external_call_without_a_formula_is_not_known_unless_it_only_moves(fusions: dict[str, Fusion]) -> None:
+def test_flops_of_an_external_call_without_a_formula_are_unknown_unless_it_only_copies(
+    fusions: dict[str, Fusion],
+) -> None:
     flops = {node.ops: node.flops for node in fusions["sorted_sums"].result if node.kind is NodeKind.EXTERNAL}
     assert flops == {("aten.sort",): 0, ("aten.cumsum",): None}
 

@@ -81,7 +81,7 @@ def prepare(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_it_is_the_same_python(way: str, tmp_path: Path) -> None:
+def test_the_program_gets_the_same_python(way: str, tmp_path: Path) -> None:
     prepare(tmp_path)
     words, environment = WAYS[way]
     plain = seen([sys.executable, *words], tmp_path, **environment)
@@ -95,7 +95,7 @@ SHADOWED = ("hashlib", "json", "typing", "logging", "random", "inspect", "datacl
 
 
 @pytest.mark.parametrize("command", ["run", "explain"])
-def test_nothing_in_the_working_directory_stands_in_for_a_module(command: str, tmp_path: Path) -> None:
+def test_files_in_the_working_directory_do_not_replace_modules(command: str, tmp_path: Path) -> None:
     for name in SHADOWED:
         (tmp_path / f"{name}.py").write_text("raise SystemExit('shadow')\n")
     (tmp_path / "sub").mkdir()
@@ -114,8 +114,8 @@ def test_nothing_in_the_working_directory_stands_in_for_a_module(command: str, t
     assert done.returncode == 0, done.stderr
 
 
-def test_a_module_beside_the_program_is_the_programs(tmp_path: Path) -> None:
-    """Plain Python imports it instead of the standard library's; ctrace has loaded that one long before."""
+def test_a_module_beside_the_program_is_imported_by_it(tmp_path: Path) -> None:
+    """Plain Python imports it instead of the standard library's module, which ctrace has already loaded."""
     for name in ("hashlib", "json", "dataclasses", "difflib"):
         (tmp_path / f"{name}.py").write_text("MINE = True\n")
     text = (

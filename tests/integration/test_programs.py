@@ -1,4 +1,4 @@
-"""Programs run under ctrace as without it, and the log survives however they end."""
+"""Programs run under ctrace as without it, and the log survives any kind of exit."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ f(torch.randn(3))
 """
 
 
-def test_a_program_sees_its_own_world(ctrace: Command) -> None:
+def test_a_program_sees_its_own_environment(ctrace: Command) -> None:
     ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
     ctrace.write(
         "sub/program.py",
@@ -69,7 +69,7 @@ def test_a_process_that_the_program_spawns_finds_its_functions(ctrace: Command) 
     assert result.code == 0
 
 
-def test_emitting_leaves_numbers_and_flow_as_they_are(ctrace: Command) -> None:
+def test_emitting_changes_neither_numbers_nor_control_flow(ctrace: Command) -> None:
     ctrace.write(
         "program.py",
         "import torch\n"
@@ -120,7 +120,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("code", "phase", "kind"), ENDINGS, ids=str)
-def test_what_was_seen_survives(code: str, phase: str, kind: str, ctrace: Command) -> None:
+def test_recorded_data_survives(code: str, phase: str, kind: str, ctrace: Command) -> None:
     ctrace.write("program.py", f"{COMPILES}\n{code}\n")
     result = ctrace("explain", "program.py", "--json")
     assert result.code == 3
@@ -132,7 +132,7 @@ def test_what_was_seen_survives(code: str, phase: str, kind: str, ctrace: Comman
 
 
 @pytest.mark.parametrize("code", ["sys.exit(0)", "os._exit(0)", "import ctypes; ctypes.CDLL(None)._exit(0)"])
-def test_leaving_with_zero_is_no_failure(code: str, ctrace: Command) -> None:
+def test_exit_code_zero_is_no_failure(code: str, ctrace: Command) -> None:
     ctrace.write("program.py", f"{COMPILES}\n{code}\n")
     result = ctrace("run", "program.py")
     assert (result.code, result.err.split()[0]) == (0, "COMPILED"), result.err
@@ -162,7 +162,7 @@ def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     time.sleep(0.5)
-    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+    os.killpg(child.pid, signal.SIGINT)  # like a terminal, to all processes of the group
     _, talk = child.communicate(timeout=60)
     assert child.returncode == 3
     assert "interrupted" in talk

@@ -1,4 +1,4 @@
-"""The fixture `ctrace` in somebody's tests."""
+"""The fixture `ctrace` in a user's tests."""
 
 import pytest
 
@@ -76,7 +76,9 @@ def test_good(ctrace):
 
 @pytest.fixture
 def tests(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # or the plugin is there twice where ctrace is installed
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # otherwise the plugin is loaded twice if ctrace is installed
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "80")
     pytester.makeini("[pytest]\naddopts = -p ctrace.cli.gate.pytest_plugin -p no:cacheprovider\npythonpath = .")
@@ -105,11 +107,11 @@ def test_numbers(tests: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["NOT TRUSTED  test_numbers.py::test_nothing", "*torch.compile compiled nothing"])
     result.stdout.fnmatch_lines(["the model is already compiled", "→ pass the original model*"])
     result.stdout.fnmatch_lines(["inputs have type int", "→ pass a tuple of arguments*"])
-    result.stdout.no_fnmatch_line("*torch.__trace*")  # pytest's own handler of logs got nothing of ours
+    result.stdout.no_fnmatch_line("*torch.__trace*")  # pytest's own log handler got no records of ctrace
     assert not (tests.path / "ctrace.lock").exists()
 
 
-def test_the_lock_decides_where_there_are_no_numbers(tests: pytest.Pytester) -> None:
+def test_the_lock_decides_without_numbers(tests: pytest.Pytester) -> None:
     tests.makepyfile(test_net=BY_LOCK)
     wrote = tests.runpytest_subprocess("-p", "xdist", "-n", "2", "--ctrace-update")
     wrote.assert_outcomes(passed=3)

@@ -95,7 +95,7 @@ def test_random_numbers_are_not_compared(ctrace: Command) -> None:
         ("return (x @ x).view(torch.int32).float() @ x", "bits"),
     ],
 )
-def test_without_a_reference_tolerances_decide_and_the_reason_is_said(body: str, reason: str, ctrace: Command) -> None:
+def test_without_a_reference_tolerances_decide_and_the_reason_is_shown(body: str, reason: str, ctrace: Command) -> None:
     source = f"""
         @torch.library.custom_op("ctracetest::only32", mutates_args=())
         def only32(x: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "item_sync.py": {"verdict": "partial", "breaks": ["GB0124"], "skipped": []},
 }
 SLOW = set(EXPECTED) - {"attention_training.py", "skipped_loop.py"}
-"""What these show, other tests look at too, and the gate over the samples."""
+"""Samples that other tests and the gate over the samples cover too."""
 TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py", "triton_op.py"}
 
 
@@ -66,9 +66,9 @@ def test_sample(name: str, ctrace: Command) -> None:
 
 
 def _assert_generated(report: dict[str, Any], *, trained: bool) -> None:
-    """What has graphs has kernels, and what was trained has both passes; kernels know their lines.
+    """Samples with graphs have kernels with source lines, and trained samples have both passes.
 
-    A backward may be there without training too: torch compiles it at once when its shapes are dynamic.
+    A sample may also have a backward without training: torch compiles it at once when its shapes are dynamic.
     """
     stages = {kernel["stage"] for kernel in report["kernels"]}
     assert bool(stages) == bool(report["graphs"])

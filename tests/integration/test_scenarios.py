@@ -82,7 +82,7 @@ scenarios = {
 """
 
 
-def test_a_failing_scenario_lets_the_others_have_their_turn(ctrace: Command) -> None:
+def test_a_failing_scenario_does_not_stop_the_others(ctrace: Command) -> None:
     ctrace.write("model.py", FAILING)
     result = ctrace("explain", "model.py", "--json", "--backend", "eager", "--fullgraph")
     assert result.code == 3, result.err

@@ -1,4 +1,4 @@
-"""Every shape of a break, a skip and a recompile, compiled today."""
+"""Every kind of break, skip and recompile, compiled with the installed torch."""
 
 import platform
 import runpy

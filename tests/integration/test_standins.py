@@ -1,4 +1,4 @@
-"""Ops of the GPU's path that the CPU has no kernel for: the capture goes on with zeros, and says so."""
+"""Ops without a CPU kernel in the GPU's code path: the capture continues with zeros, and reports it."""
 
 import re
 from pathlib import Path
@@ -54,18 +54,18 @@ def _captured(folder: Path, text: str) -> Session:
     return ran.session
 
 
-def test_it_is_captured_with_zeros_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_become_zeros_and_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _MODEL)
     assert session.failure is None
     assert session.verdict is Verdict.COMPILED
     assert any(kernel.language == "triton" for kernel in session.kernels)
-    said = [each.what for each in session.problems if "are not real" in each.what]
-    assert [re.sub(r"/\S+/", "", each.partition(" are ")[0]) for each in said] == [
+    problems = [each.what for each in session.problems if "are not real" in each.what]
+    assert [re.sub(r"/\S+/", "", each.partition(" are ")[0]) for each in problems] == [
         "values after aten.histc.default at net.py:9",
         "values after aten.histc.default at net.py:9 in graph 0/0",
     ]
-    assert all("control flow that depends on them may differ" in each for each in said)
+    assert all("control flow that depends on them may differ" in each for each in problems)
     (scenario,) = session.scenarios
     assert (scenario.compared, scenario.not_compared) == (
         0,
@@ -73,7 +73,7 @@ def test_it_is_captured_with_zeros_and_said(tmp_path: Path, monkeypatch: pytest.
     )
 
 
-def test_what_the_program_raises_itself_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_own_exceptions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session = _captured(tmp_path, _ITS_OWN)
     assert session.failure is not None

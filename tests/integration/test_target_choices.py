@@ -103,7 +103,7 @@ def test_a_mask_is_made_additive_and_aligned_for_efficient_attention():
     ]  # fmt: skip
 
 
-def test_afterwards_torch_is_as_it_was():
+def test_torch_is_restored_afterwards():
     op = torch.ops.aten.scaled_dot_product_attention.default
     before = dict(op.py_kernels), torch._C._select_conv_backend, torch.cuda.default_generators
     with on("h100"):

@@ -142,13 +142,13 @@ def questions(session: Session) -> dict[str, tuple[str, bool]]:
 
 
 def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
-    """The GPU's branch is traced, in eager as in compiled code, and the device does its work across a break."""
+    """ctrace traces the GPU's branch, in eager and in compiled code, and across a graph break."""
     session = explained(ctrace, tmp_path, ASKING)
     assert session.verdict is Verdict.PARTIAL
     assert session.dangers == ()
-    asked = questions(session)
-    assert asked.pop('torch.ones(8, device="cpu")') == ("on the CPU", True)
-    assert asked == {
+    answers = questions(session)
+    assert answers.pop('torch.ones(8, device="cpu")') == ("on the CPU", True)
+    assert answers == {
         "torch.cuda.is_available()": ("True", True),
         "x.is_cuda": ("True", True),
         "x.device.type": ("cuda", True),
@@ -165,31 +165,31 @@ def test_compiled_code_sees_the_target(ctrace: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_written_for_a_gpu_loads(ctrace: Command, tmp_path: Path) -> None:
-    """What the model puts on the GPU while loading is on the CPU and recorded; so are questions only a GPU answers."""
+    """Tensors that the model moves to the GPU while loading stay on the CPU; these moves and the questions are recorded."""
     session = explained(ctrace, tmp_path, WRITTEN_FOR_A_GPU)
     assert session.verdict is Verdict.COMPILED
-    asked = questions(session)
-    assert asked.pop("torch.cuda.get_device_capability()") == ("(9, 0)", True)
-    assert set(asked) == {
+    answers = questions(session)
+    assert answers.pop("torch.cuda.get_device_capability()") == ("(9, 0)", True)
+    assert set(answers) == {
         'torch.set_default_device("cuda")',
         'torch.zeros(8, device="cuda")',
         "Net().cuda()",
         'Net().cuda().to("cuda")',
         'torch.rand(8, 8, device="cuda")',
     }
-    assert not any(as_target for _, as_target in asked.values())
+    assert not any(as_target for _, as_target in answers.values())
 
 
 @pytest.mark.slow
-def test_a_mix_of_devices_names_its_place(ctrace: Command, tmp_path: Path) -> None:
-    """`torch.arange(8)` is on the CPU on a GPU's machine too, and there the program raises."""
+def test_mixed_devices_are_reported_with_their_line(ctrace: Command, tmp_path: Path) -> None:
+    """`torch.arange(8)` is on the CPU even on a machine with a GPU, so the program raises there."""
     session = explained(ctrace, tmp_path, MIXED)
     file = tmp_path / "asking.py"
     assert any(f"would raise on the GPU at {file}:5" in problem.what for problem in session.problems)
 
 
 def test_own_kernels_run_without_a_gpu(ctrace: Command, tmp_path: Path) -> None:
-    """Tuned kernels, heuristics, functions of kernels."""
+    """Autotuned kernels, heuristics and device functions."""
     pytest.importorskip("triton")
     session = explained(ctrace, tmp_path, KERNELS)
     assert session.verdict is Verdict.COMPILED
@@ -201,7 +201,7 @@ def test_own_kernels_run_without_a_gpu(ctrace: Command, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", ["triton_kernel", "triton_op"])
 def test_samples_show_their_kernels(ctrace: Command, tmp_path: Path, sample: str) -> None:
-    """The files of the samples, as on a GPU."""
+    """The samples' files show the same kernels as on a GPU."""
     pytest.importorskip("triton")
     ctrace("explain", str(ROOT / "sample_models" / f"{sample}.py"), "--target", "h100")
     session = last(tmp_path)
@@ -211,7 +211,7 @@ def test_samples_show_their_kernels(ctrace: Command, tmp_path: Path, sample: str
 
 @pytest.mark.slow
 def test_a_sample_trains(ctrace: Command, tmp_path: Path) -> None:
-    """The kernel of the gradient is there too."""
+    """The report has the kernel of the gradient, too."""
     pytest.importorskip("triton")
     ctrace("explain", str(ROOT / "sample_models" / "triton_op.py"), "--target", "h100", "--train")
     session = last(tmp_path)
@@ -219,8 +219,8 @@ def test_a_sample_trains(ctrace: Command, tmp_path: Path) -> None:
     assert len(session.user_kernels) == 2
 
 
-def test_the_interpreter_computes_what_the_kernels_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results are right, and Triton's language is as before, so that kernels still compile."""
+def test_the_interpreter_computes_the_kernels_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are right, and Triton's language module is restored, so kernels still compile."""
     triton = pytest.importorskip("triton")
     (tmp_path / "own_kernels.py").write_text(KERNELS)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Attention under `--target`: the kernel that an H100 took, and the op that comes of it."""
+"""Attention under `--target`: the kernel that an H100 chooses, and the resulting op."""
 
 import json
 from itertools import product
@@ -13,9 +13,9 @@ from tests.support.places import DATA
 
 H100, A100, T4, L4 = (9, 0), (8, 0), (7, 5), (8, 9)
 TABLE = (DATA / "sdp_h100.txt").read_text().splitlines()
-"""What torch 2.11 chose on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
+"""The choices of torch 2.11 on an H100: dtype, mask, causal, width, requires grad, keys; choice."""
 FORMS = (DATA / "sdp_h100_forms.jsonl").read_text().splitlines()
-"""The same of more forms of a call, as JSON: what it was asked, and the choice."""
+"""The same for more forms of a call, as JSON: the call, and the choice."""
 
 
 def ask(
@@ -49,7 +49,7 @@ def test_older_gpus_have_fewer_kernels():
     assert ask(torch.float32, width=7, on=A100) == MATH
 
 
-def test_what_only_some_kernels_can():
+def test_features_of_only_some_kernels():
     assert ask(dropout=0.1) == CUDNN
     assert ask(queries=1, keys=128, dropout=0.1) == FLASH
     assert [ask(width=width) for width in (256, 264, 100)] == [CUDNN, EFFICIENT, FLASH]
@@ -61,12 +61,12 @@ def test_what_only_some_kernels_can():
     assert ask(mask=trained) == EFFICIENT
 
 
-def test_a_width_that_the_backward_pass_has_no_memory_for():
+def test_a_head_size_without_flash_in_the_backward_pass():
     assert [ask(width=width, grad=True, on=L4) for width in (192, 200, 256)] == [FLASH, EFFICIENT, FLASH]
     assert ask(width=200, on=L4) == FLASH
 
 
-def test_the_user_s_switches_hold():
+def test_the_users_switches_are_respected():
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
         assert ask() == EFFICIENT
     with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
@@ -92,7 +92,7 @@ def test_an_empty_call_takes_no_fused_kernel(width, keys):
 
 
 def form(shape, dtype, layout, grad) -> torch.Tensor:
-    """Make a tensor of a layout that the device was asked about."""
+    """Make a tensor with one of the recorded layouts."""
     if layout == "bshd":
         tensor = torch.empty(shape[0], shape[2], shape[1], shape[3], dtype=dtype, device="meta").transpose(1, 2)
     elif layout == "last":
@@ -103,21 +103,23 @@ def form(shape, dtype, layout, grad) -> torch.Tensor:
 
 
 def test_an_h100_chose_the_same_for_many_forms():
-    """Asked of torch 2.11 with cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
+    """Recorded with torch 2.11 and cuDNN 9.19: widths, lengths, groups, masks, dropout, layouts, gradients."""
     wrong = []
     for line in FORMS:
-        asked, choice = json.loads(line)
-        dtype, grad = getattr(torch, asked["dtype"]), asked.get("grad", "")
-        keys = asked.get("k", asked["q"])
-        shapes = (asked["q"], keys, asked.get("v", keys))
+        recorded, choice = json.loads(line)
+        dtype, grad = getattr(torch, recorded["dtype"]), recorded.get("grad", "")
+        keys = recorded.get("k", recorded["q"])
+        shapes = (recorded["q"], keys, recorded.get("v", keys))
         query, key, value = (
-            form(shape, dtype, asked.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
+            form(shape, dtype, recorded.get("layout"), name in grad) for name, shape in zip("qkv", shapes, strict=True)
         )
         mask = None
-        if "mask" in asked:
-            mask = torch.empty(asked["mask"], dtype=torch.bool if "mdtype" in asked else dtype, device="meta")
-            mask.requires_grad_("mgrad" in asked)
-        with torch.set_grad_enabled("no_grad" not in asked):
-            call = Call(query, key, value, mask, float(asked.get("p", 0)), "causal" in asked, "gqa" in asked, H100)
-            wrong += [asked] if chosen(call) != choice else []
+        if "mask" in recorded:
+            mask = torch.empty(recorded["mask"], dtype=torch.bool if "mdtype" in recorded else dtype, device="meta")
+            mask.requires_grad_("mgrad" in recorded)
+        with torch.set_grad_enabled("no_grad" not in recorded):
+            call = Call(
+                query, key, value, mask, float(recorded.get("p", 0)), "causal" in recorded, "gqa" in recorded, H100
+            )
+            wrong += [recorded] if chosen(call) != choice else []
     assert not wrong

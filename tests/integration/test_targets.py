@@ -1,4 +1,4 @@
-"""GPUs of the user's own, end to end, and `--read` on a machine without a GPU."""
+"""User-defined GPUs, end to end, and `--read` on a machine without a GPU."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ def ctrace(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_file_is_a_target(tmp_path: Path) -> None:
-    """Its matrix product is of a shape that torch would time with padding."""
+    """A model whose matmul has a shape for which torch would time padding."""
     (tmp_path / "m.py").write_text(MODEL)
     (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: 99, vector_rates: {float32: 1e13}}")
     done = ctrace("explain", "m.py", "--target", "mine.yaml", "--json", cwd=tmp_path)
@@ -44,7 +44,7 @@ def _open(logs: list[str]) -> set[tuple[str, str, str]]:
     return {(each["kind"], each["subject"], each["taken"]) for each in records}
 
 
-def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
+def test_an_invalid_file_gets_two_lines_and_no_run(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(MODEL)
     (tmp_path / "mine.yaml").write_text("mine: {extends: h100, processors: many}")
     done = ctrace("explain", "m.py", "--target", "mine.yaml", cwd=tmp_path)
@@ -56,7 +56,7 @@ def test_a_wrong_file_is_two_lines_and_no_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".ctrace/*"))
 
 
-def test_reading_where_there_is_no_gpu(tmp_path: Path) -> None:
+def test_reading_without_a_gpu(tmp_path: Path) -> None:
     import torch
 
     if torch.cuda.is_available():
@@ -66,7 +66,7 @@ def test_reading_where_there_is_no_gpu(tmp_path: Path) -> None:
     assert not (tmp_path / "gpu.yaml").exists()
 
 
-def test_reading_the_gpu_at_hand(tmp_path: Path) -> None:
+def test_reading_the_local_gpu(tmp_path: Path) -> None:
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""In a terminal a program reads the keyboard, hears Ctrl-C and stops with Ctrl-Z, as without ctrace."""
+"""In a terminal, a program reads the keyboard, receives Ctrl-C and stops on Ctrl-Z, as without ctrace."""
 
 import os
 import select
@@ -35,7 +35,7 @@ Step = tuple[bytes, bytes | Callable[[int], None]]
 
 
 def session(words: list[str], folder: Path, *steps: Step) -> tuple[int, str]:
-    """Run ctrace in a terminal: after each text that it shows, type something or do something with its process."""
+    """Run ctrace in a terminal: wait for each text, then type something or act on the process."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(folder)
@@ -91,7 +91,7 @@ def test_ctrl_c_reaches_the_program(tmp_path: Path) -> None:
     assert "interrupted" in shown
 
 
-def test_a_second_ctrl_c_ends_a_program_that_is_deaf(tmp_path: Path) -> None:
+def test_a_second_ctrl_c_ends_a_program_that_ignores_the_first(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(DEAF + SLEEPS)
     began = time.monotonic()
     code, shown = session(["run", "p.py"], tmp_path, (b"ready", b"\x03"), (b"^C", b"\x03"))
@@ -100,14 +100,14 @@ def test_a_second_ctrl_c_ends_a_program_that_is_deaf(tmp_path: Path) -> None:
     assert time.monotonic() - began < 40
 
 
-def test_ctrl_z_stops_it_all_and_it_goes_on(tmp_path: Path) -> None:
+def test_ctrl_z_stops_all_processes_and_they_continue(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(STOPS)
 
     def go_on(pid: int) -> None:
         assert _state(pid) == "T"
         os.killpg(pid, signal.SIGCONT)
 
-    # The session leader's group is orphaned, where the kernel ignores Ctrl-Z; SIGSTOP is not.
+    # The session leader's group is orphaned, so the kernel ignores Ctrl-Z there, but not SIGSTOP.
     def stop(pid: int) -> None:
         os.killpg(pid, signal.SIGSTOP)
         time.sleep(0.2)

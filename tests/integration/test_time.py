@@ -1,4 +1,4 @@
-"""`ctrace time` and `ctrace cudagraphs` in real processes; backends without Inductor, which would build for a minute."""
+"""`ctrace time` and `ctrace cudagraphs` in real processes; without Inductor, which would build for a minute."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def test_every_scenario_and_part_is_measured(ctrace: Command) -> None:
     assert sum(compiled[name] for name in ("guards", "runtime", "ops")) < 1.5 * compiled["profiled_call"]
 
 
-def test_configurations_are_rows_and_one_that_fails_costs_only_its_row(ctrace: Command) -> None:
+def test_configurations_are_rows_and_a_failure_affects_only_its_row(ctrace: Command) -> None:
     model = MODEL + (
         "import os, sys\n"
         "from torch._dynamo import register_backend\n"
@@ -118,7 +118,7 @@ def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:
     assert "Calls change their inputs, so each call got new ones" in " ".join(result.out.split())
 
 
-def test_a_model_that_compiles_at_every_call_is_not_measured_as_if_it_did_not(ctrace: Command) -> None:
+def test_calls_that_compile_do_not_count_as_measured(ctrace: Command) -> None:
     ctrace.write("model.py", STATEFUL)
     report = ctrace("time", "model.py:sizes", *FAST, "--no-dynamic", "--rounds", "6", "--json").report
     (part,) = report["scenarios"]

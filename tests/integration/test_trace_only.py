@@ -23,7 +23,7 @@ _SAME = (
     "problems",
     "functions",
 )
-"""Fields of a session that hold what a check of breaks and recompiles looks at."""
+"""Fields of a session that a check of breaks and recompiles reads."""
 
 _BROKEN = """
 import atexit, json, sys
@@ -75,7 +75,9 @@ def _captured(folder: Path, text: str, **options: bool) -> Session:
 
 
 @pytest.mark.parametrize("train", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool) -> None:
+def test_trace_only_finds_the_same_as_a_whole_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train: bool
+) -> None:
     monkeypatch.chdir(tmp_path)
     whole = _captured(tmp_path, _BROKEN, train=train)
     assert json.loads((tmp_path / "imported.json").read_text())
@@ -90,7 +92,7 @@ def test_it_finds_what_a_whole_capture_finds(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_a_model_that_compiles_a_part_by_itself_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_compiles_a_part_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CXX", "/no/compiler")
     text = """
@@ -131,9 +133,7 @@ inputs = (torch.rand(2, 4),)
 
 
 @pytest.mark.slow
-def test_a_graph_that_cannot_be_lowered_fails_as_when_all_of_inductor_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_that_cannot_be_lowered_fails_as_with_inductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = f"{_REFUSED}scenarios = {{'wide': lambda: (torch.rand(2, 6),)}}\n"
     dynamic = {"dynamic": True}
@@ -153,7 +153,7 @@ _FLOODS = "while True: print('x' * 200)\nmodel = inputs = None\n"
 _RAISES = "import torch\ndef model(x): raise ValueError('no')\ninputs = (torch.rand(2, 4),)\n"
 
 
-def test_one_that_crashes_or_hangs_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_crashes_or_hangs_affects_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     texts = {"healthy": _HEALTHY, "crashes": _CRASHES, "leaves": _LEAVES, "hangs": _HANGS, "floods": _FLOODS}
     jobs = []

@@ -1,4 +1,4 @@
-"""Choices that torch makes by timing: listed where code is emitted for a GPU, and never made up."""
+"""Choices that torch makes by timing are listed with `--target`, and never invented."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def _of_kind(session: Session, kind: str) -> list[Undecided]:
 
 
 @pytest.mark.slow
-def test_candidates_of_a_product_are_listed_and_the_library_is_taken(ctrace: Command) -> None:
+def test_candidates_of_a_matmul_are_listed_and_the_library_is_used(ctrace: Command) -> None:
     session = _session(ctrace, MATMUL, "--target", "h100", "--mode", "max-autotune")
     (choice,) = _of_kind(session, "autotuning")
     assert (choice.subject, choice.taken) == ("mm(256x512, 512x384) float32", "mm")
@@ -70,7 +70,7 @@ def test_a_gpu_too_small_for_templates_leaves_nothing_open(ctrace: Command) -> N
 
 
 @pytest.mark.slow
-def test_where_only_templates_may_be_taken_the_first_is(ctrace: Command) -> None:
+def test_if_only_templates_are_allowed_the_first_is_used(ctrace: Command) -> None:
     settings = (
         "import torch._inductor.config as c\nc.max_autotune_gemm = True\nc.max_autotune_gemm_backends = 'TRITON'\n"
     )
@@ -91,7 +91,7 @@ def test_flex_attention_trains_as_on_the_gpu(ctrace: Command) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_target_tuning_is_said_to_be_left_out(ctrace: Command) -> None:
+def test_without_a_target_skipped_autotuning_is_reported(ctrace: Command) -> None:
     session = _session(ctrace, MATMUL, "--mode", "max-autotune")
     (problem,) = session.problems
     assert "--build" in problem.what

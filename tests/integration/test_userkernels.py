@@ -1,4 +1,4 @@
-"""User-written Triton kernels in a compiled region, held against torch's own analysis.
+"""User-written Triton kernels in a compiled region, compared with torch's own analysis.
 
 With a GPU everything runs. Without one, Triton gets a driver that says there is an H100 and launches nothing: torch
 then traces, analyses and emits as for a GPU, and results mean nothing.
@@ -36,7 +36,7 @@ def zoo() -> Any:
 
 @pytest.fixture(autouse=True)
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stand in for a GPU where there is none."""
+    """Replace the driver on a machine without a GPU."""
     torch._dynamo.reset()
     if not GPU:
         _stand_in(monkeypatch)
@@ -111,7 +111,7 @@ def arguments_of(kind: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_is_torchs_answer(kind: str, zoo: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_written_parameters_equal_torchs(kind: str, zoo: Any, caplog: pytest.LogCaptureFixture) -> None:
     kernel = only(traced(getattr(zoo, kind)))
     name, arguments = arguments_of(kind)
     called = getattr(zoo, name)
@@ -126,7 +126,7 @@ def test_what_is_written_is_torchs_answer(kind: str, zoo: Any, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kernel_has_its_places_and_is_one_of_the_graphs(kind: str, zoo: Any) -> None:
+def test_a_kernel_has_its_places_and_its_graph(kind: str, zoo: Any) -> None:
     session = traced(getattr(zoo, kind))
     kernel = only(session)
     name, _ = arguments_of(kind)
@@ -161,20 +161,20 @@ def test_an_autotuned_kernel_has_its_configurations_and_key(zoo: Any) -> None:
     assert kernel.grids == (("4", "1", "1"), ("2", "1", "1"))
 
 
-def test_heuristics_are_worked_into_the_configurations(zoo: Any) -> None:
+def test_heuristics_are_part_of_the_configurations(zoo: Any) -> None:
     kernel = only(traced(zoo.even))
     assert kernel.decorators == ("Autotuner", "Heuristics", "JITFunction")
     assert (kernel.heuristics, kernel.key) == (("even",), ("size",))
     assert [each["even"] for each in kernel.configs] == ["False", "False"]
 
 
-def test_warps_given_at_a_call_are_a_configuration_of_torchs_own(zoo: Any) -> None:
+def test_num_warps_at_a_call_makes_a_configuration(zoo: Any) -> None:
     kernel = only(traced(zoo.with_warps))
     assert not kernel.autotuned
     assert [each["num_warps"] for each in kernel.configs] == ["2"]
 
 
-def test_a_triton_op_has_what_is_registered_for_it(zoo: Any) -> None:
+def test_a_triton_op_has_its_registrations(zoo: Any) -> None:
     op = only(traced(zoo.by_op)).op
     assert op is not None
     assert (op.name, op.fallbacks, op.autograd, op.flops) == ("ctrace_zoo::doubled", ("cpu",), True, True)
@@ -182,7 +182,7 @@ def test_a_triton_op_has_what_is_registered_for_it(zoo: Any) -> None:
     assert any(line.startswith("def doubled(") for line in source[op.line - 1 : op.line + 1])
 
 
-def test_after_a_reset_a_plain_kernel_is_not_taken_for_an_ops(zoo: Any) -> None:
+def test_after_a_reset_a_plain_kernel_does_not_belong_to_an_op(zoo: Any) -> None:
     traced(zoo.by_op)
     with ctrace.trace() as trace:
         torch.compile(zoo.by_op)(example())
@@ -201,14 +201,18 @@ def test_a_hook_is_a_break_with_advice(zoo: Any) -> None:
         assert "reset_to_zero" in each.fix
 
 
-def test_the_code_is_the_same_with_and_without_us(zoo: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_code_is_the_same_with_and_without_ctrace(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from ctrace.inspector.capture.core.recorder import Recorder
     from ctrace.inspector.capture.core.trace_log import TraceLog
     from ctrace.inspector.capture.kernels.user_kernels import userkernels
 
     recorder = Recorder(TraceLog(tmp_path / "trace.log"))
     for kind in ("tuned", "by_op"):
-        emitted_code(getattr(zoo, kind), monkeypatch)  # what torch remembers of a first time is in both of the next
+        emitted_code(
+            getattr(zoo, kind), monkeypatch
+        )  # state that torch keeps after the first run is in both later runs
         without = emitted_code(getattr(zoo, kind), monkeypatch)
         with userkernels(recorder, lambda name, action: action(importlib.import_module(name))):
             assert emitted_code(getattr(zoo, kind), monkeypatch) == without
@@ -231,12 +235,12 @@ def emitted_code(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(GraphLowering, "compile_to_module", compile_to_module)
         with pytest.raises(Exception, match="enough"):
             torch.compile(function)(example())
-    named = re.sub(r"AOT ID: \['\d+_", "AOT ID: ['", codes[0])  # it counts graphs
-    return re.sub(r"/tmp\w+/", "/", named)  # without caches, each time has a folder of its own
+    named = re.sub(r"AOT ID: \['\d+_", "AOT ID: ['", codes[0])  # the file counts graphs
+    return re.sub(r"/tmp\w+/", "/", named)  # without caches, each run has its own folder
 
 
 @pytest.mark.skipif(GPU, reason="it shows what happens without a GPU")
-def test_without_a_gpu_it_is_said_how_far_torch_came(ctrace: Command) -> None:
+def test_without_a_gpu_the_drivers_error_is_reported(ctrace: Command) -> None:
     head = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport torch\nfrom tests.integration.triton_zoo import by_op"
     )

@@ -59,10 +59,10 @@ compiler = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Explained:
-    """A run, and what the program printed."""
+    """A run, and the program's output."""
 
     session: Session
-    said: tuple[str, ...]
+    printed: tuple[str, ...]
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def explained(ctrace: Command) -> Callable[..., Explained]:
         done = ctrace("explain", "m.py", *options)
         assert done.code == 0, done.err
         session = load(Store(ctrace.folder / ".ctrace").load())
-        said = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("found"))
-        return Explained(session, said)
+        printed = tuple(line for line in (done.out + done.err).splitlines() if line.startswith("found"))
+        return Explained(session, printed)
 
     return run
 
 
 def check_emitted(session: Session, target: str) -> None:
-    """Each part's kernels are Triton's, for this GPU; nothing went wrong on the way."""
+    """Each graph part has Triton kernels for this GPU, and the run has no problems."""
     assert session.gpu is not None
     assert session.gpu.target == target
     generated = [each for each in session.kernels if each.language != "external"]
@@ -95,7 +95,7 @@ def check_emitted(session: Session, target: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", CAPABILITY)
-def test_inference_is_emitted_for_each(explained: Callable[..., Explained], target: str) -> None:
+def test_inference_is_emitted_for_each_target(explained: Callable[..., Explained], target: str) -> None:
     session = explained(NET.replace("Net()", "Net().eval().requires_grad_(False)"), "--target", target).session
     check_emitted(session, target)
     assert session.verdict is Verdict.COMPILED
@@ -104,7 +104,7 @@ def test_inference_is_emitted_for_each(explained: Callable[..., Explained], targ
 
 
 @pytest.mark.slow
-def test_a_function_that_torch_would_leave_in_eager_there_is_named(explained: Callable[..., Explained]) -> None:
+def test_a_function_that_would_run_eagerly_on_the_target_is_named(explained: Callable[..., Explained]) -> None:
     text = NET.replace("Net()", "Net().bfloat16()").replace("(8, 16)", "(8, 16).bfloat16()")
     session = explained(text, "--target", "t4").session
     [problem] = session.problems
@@ -124,15 +124,15 @@ CASES = {
 @compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_the_program_goes_the_same_way_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
+def test_the_program_takes_the_same_path_as_without_a_target(explained: Callable[..., Explained], case: str) -> None:
     text, options, target = CASES[case]
     plain, virtual = explained(text, *options), explained(text, *options, "--target", target)
     check_emitted(virtual.session, target)
     for found in (lambda each: each.verdict, _parts, _ways, _breaks):
         assert found(virtual.session) == found(plain.session)
-    assert [line.split()[:2] for line in virtual.said] == [line.split()[:2] for line in plain.said]
-    # Code between compiled code sees the CPU that it runs on; where the model is run in eager, it is found of the target.
-    seen = {line.split(" ", 2)[2] for line in virtual.said}
+    assert [line.split()[:2] for line in virtual.printed] == [line.split()[:2] for line in plain.printed]
+    # Code between graphs sees the real CPU; code of the model that runs eagerly sees the target.
+    seen = {line.split(" ", 2)[2] for line in virtual.printed}
     assert seen == ({"cuda:0 True 1", "cpu False 0"} if text is BROKEN else set())
 
 
@@ -150,7 +150,7 @@ def _breaks(session: Session) -> list[tuple[object, ...]]:
 
 @compiler
 @pytest.mark.slow
-def test_a_training_step_of_sizes_that_vary(explained: Callable[..., Explained]) -> None:
+def test_a_training_step_with_varying_sizes(explained: Callable[..., Explained]) -> None:
     session = explained(NET, "--vary", "0=4", "--train", "--target", "h100").session
     check_emitted(session, "h100")
     dynamic = [each for each in session.code if each.graph == "0/1"]

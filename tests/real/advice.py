@@ -1,4 +1,4 @@
-"""Judge the first line of "What to do" of each model: apply it as it is printed, and count before and after."""
+"""Judge the first line of "What to do" of each model: apply it as printed, and count before and after."""
 
 import re
 import tempfile
@@ -12,7 +12,7 @@ from typing import Any
 from tests.real.verify import COUNTS, Expected, changed, counted, run_ctrace
 
 _WIDE = 4000
-"""Columns at which no advice is folded."""
+"""A width at which no advice is folded."""
 
 
 class Effect(StrEnum):
@@ -20,7 +20,7 @@ class Effect(StrEnum):
 
     HELPS = "helps"
     RIGHT = "right"
-    """It says that nothing needs to change, and that is so."""
+    """Whether it says, correctly, that nothing needs to change."""
     NOTHING = "changes nothing"
     RAISES = "raises"
     WORSE = "worse"
@@ -32,7 +32,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one model's first line is worth."""
+    """The effect of one model's first advice."""
 
     name: str
     line: str
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def outcome(model: Expected) -> Outcome:
-    """Ask ctrace for its advice, apply what expected.yaml says that it means, and count with torch alone."""
+    """Get ctrace's advice, apply its edits from expected.yaml, and count with torch alone."""
     own = model.text
     line = first_line(model.name, own, model.options)
     before = _counts(model.name, own, model.options)
@@ -54,7 +54,7 @@ def outcome(model: Expected) -> Outcome:
 
 
 def first_line(name: str, text: str, options: list[str]) -> str:
-    """Return the first item under "What to do" as `ctrace explain` prints it; empty: there is none."""
+    """Return the first item under "What to do" as `ctrace explain` prints it; empty if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.py"
         file.write_text(text, encoding="utf-8")
@@ -70,7 +70,7 @@ def first_item(screen: str) -> str:
 
 
 def effect(before: dict[str, Any], after: dict[str, Any]) -> Effect:
-    """Compare counts: fewer in all and no new break; or a first graph; or an error that is gone."""
+    """Compare counts. Better is: a lower total without a new break, a first graph, or a fixed error."""
     if after["error"]:
         return Effect.NOTHING if before["error"] else Effect.RAISES
     if before["error"] or before["graphs"] == 0 < after["graphs"]:
@@ -82,7 +82,7 @@ def effect(before: dict[str, Any], after: dict[str, Any]) -> Effect:
 
 
 def differences(model: Expected, found: Outcome) -> Iterator[str]:
-    """Say where an outcome is not what expected.yaml has."""
+    """Yield the differences between an outcome and expected.yaml."""
     if model.advice["text"] not in found.line:
         yield f"{model.name}: prints {found.line!r} first, expected {model.advice['text']!r}"
     if not found.effect.is_good:

@@ -23,7 +23,7 @@ _LINK = re.compile(r"gb/(gb\d+)\.html")
 
 
 class Seen(logging.Handler):
-    """Keeps what torch's structured trace says of graphs, breaks and compilations."""
+    """Keeps the records of torch's structured trace about graphs, breaks and compilations."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""The set of real models: its data is complete, and what it says is so."""
+"""The set of real models: its data is complete and true."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_the_first_item_is_read_without_its_number():
 @pytest.mark.integration
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", QUICK)
-def test_the_first_line_of_a_quick_model_holds(name: str):
+def test_the_first_advice_of_a_quick_model_helps(name: str):
     model = expected()[name]
     assert not list(advice.differences(model, advice.outcome(model)))
 
@@ -92,7 +92,7 @@ def test_the_first_line_of_a_quick_model_holds(name: str):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", expected())
-def test_the_first_line_holds(name: str):
+def test_the_first_advice_helps(name: str):
     model = expected()[name]
     assert not list(advice.differences(model, advice.outcome(model)))
 
@@ -100,5 +100,5 @@ def test_the_first_line_holds(name: str):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", expected())
-def test_what_is_written_of_a_model_is_so(name: str):
+def test_a_models_description_is_true(name: str):
     assert not list(differences(expected()[name]))

@@ -32,10 +32,10 @@ class Expected:
 
     @property
     def options(self) -> list[str]:
-        """Return what `ctrace explain` is called with; Dynamo alone counts, unless a model is about Inductor."""
-        given = [str(each) for each in self.data.get("options", [])]
+        """Return the arguments of `ctrace explain`; only Dynamo runs, unless a model is about Inductor."""
+        options = [str(each) for each in self.data.get("options", [])]
         is_program = "def inputs" not in self.text
-        return given if is_program or "--backend" in given else ["--backend", "eager", *given]
+        return options if is_program or "--backend" in options else ["--backend", "eager", *options]
 
     @property
     def text(self) -> str:
@@ -47,7 +47,7 @@ class Expected:
 
     @property
     def advice(self) -> dict[str, Any]:
-        """Return what ctrace advises first: its words, and what they mean for the file."""
+        """Return ctrace's first advice: its text, and its edits to the file."""
         found: dict[str, Any] = self.data["advice"]
         return found
 
@@ -59,7 +59,7 @@ class Expected:
 
     @property
     def advice_after(self) -> dict[str, Any]:
-        """Return what torch counts once the advice is applied."""
+        """Return torch's counts after the advice is applied."""
         by_torch: dict[str, Any] = {**self.data.get("after", {}), **self.data.get("torch_says", {}).get("after", {})}
         return by_torch if self.advice.get("is_repair") else self.advice["after"]
 
@@ -88,7 +88,7 @@ def changed(name: str, text: str, edits: list[dict[str, str]]) -> str:
 
 
 def explained(file: Path, options: list[str]) -> dict[str, Any]:
-    """Return what `ctrace explain --json` counts."""
+    """Return the counts of `ctrace explain --json`."""
     report = file.parent / "report.json"
     run_ctrace(["explain", file.name, *options, "--json", "-o", report.name], file.parent)
     found = json.loads(report.read_text(encoding="utf-8"))
@@ -97,13 +97,13 @@ def explained(file: Path, options: list[str]) -> dict[str, Any]:
 
 
 def counted(file: Path, options: list[str]) -> dict[str, Any]:
-    """Return what torch alone counts."""
+    """Return the counts of torch alone."""
     output = _run([sys.executable, str(HERE / "count.py"), file.name, *options], file.parent)
     return json.loads(next(line for line in output.splitlines() if line.startswith("COUNTED ")).partition(" ")[2])
 
 
 def run_ctrace(arguments: list[str], folder: Path, **variables: str) -> str:
-    """Return what ctrace prints."""
+    """Return the output of ctrace."""
     return _run([sys.executable, "-m", "ctrace", *arguments], folder, **variables)
 
 
@@ -115,16 +115,16 @@ def _run(command: list[str], folder: Path, **variables: str) -> str:
 
 
 def differences(model: Expected) -> Iterator[str]:
-    """Say what is not as expected.yaml has it; nothing where all of it is proven."""
+    """Yield the differences from expected.yaml; none if it is proven."""
     yield from _of_state(model, "before", model.text, model.options)
     if "repair" in model.data:
         yield from _of_state(model, "after", repaired(model), [*model.options, *model.repair_options])
 
 
 def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Iterator[str]:
-    wanted = model.data[state]
-    by_ctrace = {**wanted, **model.data.get("ctrace_says", {}).get(state, {})}
-    by_torch = {**wanted, **model.data.get("torch_says", {}).get(state, {})}
+    expected_counts = model.data[state]
+    by_ctrace = {**expected_counts, **model.data.get("ctrace_says", {}).get(state, {})}
+    by_torch = {**expected_counts, **model.data.get("torch_says", {}).get(state, {})}
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{model.name}.py"
         file.write_text(text, encoding="utf-8")
@@ -135,7 +135,7 @@ def _of_state(model: Expected, state: str, text: str, options: list[str]) -> Ite
     for what in COUNTS:
         if counts[what] != by_torch[what]:
             yield f"{model.name} {state}: torch says {what} {counts[what]}, expected {by_torch[what]}"
-    if bool(found["error"] or counts["error"]) != (wanted["verdict"] == "failed"):
+    if bool(found["error"] or counts["error"]) != (expected_counts["verdict"] == "failed"):
         yield f"{model.name} {state}: raised {found['error'] or counts['error']}"
 
 

@@ -38,26 +38,26 @@ def test_json_keeps_what_can_be_read() -> None:
     assert "é漢🙂" in json_document("é漢🙂")
 
 
-def test_a_number_that_json_does_not_have_is_not_known() -> None:
+def test_nan_and_infinity_become_null() -> None:
     assert json.loads(json_document({"a": [float("nan"), float("inf"), 1.5]})) == {"a": [None, None, 1.5]}
 
 
 @pytest.mark.parametrize(
     "text", ["::error::x", "  ::x", "a\n::x", "a ##[group]", "##vso[x]", "\u3000::x", "##teamcity[x]"]
 )
-def test_commands_are_broken_and_can_be_read(text: str) -> None:
+def test_commands_are_escaped_and_stay_readable(text: str) -> None:
     broken = without_commands(text)
     assert obeyed(broken) == []
     assert broken.replace(r"\x3a", ":").replace(r"\x23", "#") == text
 
 
 @pytest.mark.parametrize("text", ["a::b", "std::vector", "# comment", "## heading", "x[1]", "#1"])
-def test_other_text_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert without_commands(text) == text
 
 
 @given(ANY)
-def test_xml_takes_it(text: str) -> None:
+def test_the_text_is_valid_xml(text: str) -> None:
     from xml.etree import ElementTree
 
     element = ElementTree.Element("a", name=xml_letters(text))
@@ -69,7 +69,7 @@ def test_graphviz() -> None:
     assert graphviz_string('a"b\\&lt;\n\u202e') == '"a\\"b\\\\&amp;lt;\\n\\\\u202e"'
 
 
-def test_columns_are_counted_and_not_letters() -> None:
+def test_columns_are_counted_not_characters() -> None:
     assert fmt.width(WIDE) == 4 * 2 + 1
     assert fmt.width(fmt.cut("漢" * 50, 21)) == 21
     assert fmt.cut("e\u0301" * 10, 10) == "e\u0301" * 10

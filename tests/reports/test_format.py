@@ -1,4 +1,4 @@
-"""How numbers and foreign text become text."""
+"""Formatting of numbers, paths and foreign text."""
 
 import pytest
 
@@ -43,13 +43,11 @@ def test_count(number: int, text: str) -> None:
         (Cost(3, 1), "3 ops in eager"),
     ],
 )
-def test_cost_leaves_out_what_is_none_or_was_not_measured_and_graphs_that_only_a_trial_counts(
-    cost: Cost, text: str
-) -> None:
+def test_cost_leaves_out_zero_unmeasured_and_graph_counts(cost: Cost, text: str) -> None:
     assert fmt.cost(cost) == text
 
 
-def test_plain_shows_control_characters_instead_of_obeying_them() -> None:
+def test_plain_escapes_control_characters() -> None:
     assert fmt.plain("a\x1b[31mb\u202ec\rd\ne\tf") == "a\\x1b[31mb\\u202ec\\rd\ne\tf"
 
 

@@ -15,7 +15,7 @@ def test_report(name: str) -> None:
     assert_golden(f"{name}.md", render_markdown(sessions.ALL[name]))
 
 
-def test_foreign_text_is_no_markup() -> None:
+def test_foreign_text_is_not_markup() -> None:
     text = re.sub(r"(`+).+?\1(?!`)", "", render_markdown(sessions.HOSTILE))  # code spans show text as it is
     assert "<b>" not in text
     assert "</script>" not in text

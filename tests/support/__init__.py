@@ -1,1 +1,1 @@
-"""What several tests share: ready-made sessions and logs, golden files, where things lie."""
+"""Shared by several tests: handmade sessions and logs, golden files, paths."""

@@ -1,4 +1,4 @@
-"""A session of kernels that were built on an H100, by hand: attention at 4 x 1024 x 1024, as `inspector/model/built.py` has it."""
+"""A handmade session with kernels built on an H100: attention at 4 x 1024 x 1024, as in `inspector/model/built.py`."""
 
 from msgspec.structs import replace
 
@@ -17,9 +17,9 @@ SOFTMAX = "triton_per_fused_amax_div_exp_mul_sub_sum_0"
 TUNED = "triton_poi_fused_relu_1"
 BMM = "extern_kernels.bmm"
 SIZE = 4 * 1024 * 1024 * 4
-"""Bytes of one matrix of all four."""
+"""Bytes of one of the four matrices."""
 PRODUCT = 2 * 4 * 1024**3
-"""Operations of one of the two products."""
+"""FLOPs of one of the two matmuls."""
 SECONDS = {"source": 0.012, "ttir": 0.004, "ttgir": 0.009, "llir": 0.021, "ptx": 0.014, "cubin": 0.061}
 
 _MATRIX = Argument("buf0", tensor=True, dtype="float32", shape=(4, 1024, 1024))

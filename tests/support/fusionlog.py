@@ -1,4 +1,4 @@
-"""Torch's own fusion log (`TORCH_LOGS=fusion`) as text, taken apart to hold our data against it."""
+"""Parse torch's own fusion log (`TORCH_LOGS=fusion`), to compare ctrace's data with it."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ _REFUSED = re.compile(r"cannot fuse (\S+) with (\S+): (.*)$")
 
 @dataclass
 class Told:
-    """What the log, or we, say of one round."""
+    """One round, from the log or from ctrace's data."""
 
     before: int = 0
     after: int = 0
@@ -30,7 +30,7 @@ class Told:
 
 
 def told_by_torch(log: str) -> list[list[Told]]:
-    """Return the rounds of each call of `fuse_nodes`; those of processes that write at the same time are kept apart."""
+    """Return the rounds of each call of `fuse_nodes`; keep processes that write at the same time apart."""
     lines: dict[str, list[str]] = {}
     for line in log.splitlines():
         if match := _LINE.match(line):
@@ -39,7 +39,7 @@ def told_by_torch(log: str) -> list[list[Told]]:
 
 
 def told_by_us(fusion: Fusion) -> list[Told]:
-    """Put our data in the same form; what torch refuses without a word is not in its log."""
+    """Convert ctrace's data to the same form; torch's log lacks pairs that it refuses silently."""
     return [_ours(each) for each in fusion.rounds]
 
 
@@ -65,7 +65,7 @@ def _calls(texts: list[str]) -> Iterator[list[Told]]:
             _take(text, calls[-1][-1])
     for call in calls:
         for last in call:
-            last.after = last.before - len(last.fused)  # the last round has no word for it; the others are checked
+            last.after = last.before - len(last.fused)  # the last round does not log it; the others are checked
     yield from calls
 
 
@@ -83,7 +83,7 @@ def _take(text: str, seen: Told) -> None:
 
 
 def assert_fused_as_logged(session: Session, log: Path) -> None:
-    """Hold a session against torch's log of the same run; graph parts that compile at the same time have no order."""
+    """Compare a session with torch's log of the same run; parts that compile at the same time have no order."""
     theirs = told_by_torch(log.read_text()) if log.exists() else []
     ours = [told_by_us(fusion) for fusion in session.fusions]
     assert sorted(map(repr, ours)) == sorted(map(repr, theirs))

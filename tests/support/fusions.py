@@ -1,4 +1,4 @@
-"""Hand-made runs of Inductor's scheduler."""
+"""Handmade runs of Inductor's scheduler."""
 
 from msgspec.structs import replace
 
@@ -107,11 +107,11 @@ SOFTMAX = Fusion(
     outputs=("buf3", "buf4"),
 )
 OLD = Fusion("0/1", Stage.BACKWARD, 7, 6, (FusionRound(7, 6, (("op0", "op1"),)), FusionRound(6, 6)), refused=2)
-"""As a log of an older ctrace has it."""
+"""As in a log of an older ctrace."""
 
 
 def layers(number: int) -> Fusion:
-    """The same two missed pairs in so many layers, and a product of each layer's input."""
+    """The same two missed pairs in many layers, and a matmul of each layer's input."""
     nodes, buffers = [], [buffer("arg0_1", Role.INPUT)]
     for each in range(number):
         before = f"buf{2 * each - 1}" if each else "arg0_1"

@@ -1,4 +1,4 @@
-"""What the tests of the gate share: sessions from source text, and states, locks and judgements made by hand."""
+"""Shared by the tests of the gate: sessions from source text, and handmade states, locks and judgments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -23,7 +23,7 @@ GB = "GB0059"
 
 
 def at_text(source: str, text: str, **parts: Any) -> Break:
-    """Break at the only line of a source that holds a text."""
+    """Make a break at the only source line that contains a text."""
     (line,) = (number for number, each in enumerate(source.split("\n"), 1) if text in each)
     known = {
         "gb": (GB,), "kind": BreakKind.BREAK, "owner": Owner.USER, "file": f"{ROOT}/model.py", "line": line,
@@ -36,7 +36,7 @@ def at_text(source: str, text: str, **parts: Any) -> Break:
 def session_of(
     source: str, breaks: Sequence[Break] = (), skips: Sequence[Skip] = (), file: str = f"{ROOT}/model.py", **parts: Any
 ) -> Session:
-    """Make the session of a model's source, in which something was compiled."""
+    """Make the session of a model's source with a compiled graph."""
     return Session(
         environment=Environment(torch="2.13.0"),
         graphs=tuple(Graph(f"{number}/0", "forward", file, 1, 2) for number in range(len(breaks) + 1)),
@@ -48,18 +48,18 @@ def session_of(
 
 
 def state(session: Session, job: JobKey = MODEL) -> State:
-    """Take from a session what a gate looks at."""
+    """Extract the state of a session that the gate compares."""
     return state_of(session, job, ROOT)
 
 
 def site(text: str = "print(x)", place: str = "model.py::Net.forward", gb: str = GB, **parts: Any) -> Site:
-    """Make a site; `kind` and `owner` are of its key."""
+    """Make a site; `kind` and `owner` are parts of its key."""
     key = SiteKey(parts.pop("kind", SiteKind.BREAK), (gb,), parts.pop("owner", Owner.USER), place, text)
     return Site(key, **parts)
 
 
 def state_with(*sites: Site, torch: str = "2.13", coverage: float | None = None, **counts: int) -> State:
-    """Make the state of a job by hand; counts of sites follow from them."""
+    """Make the state of a job; its counts of sites follow from the sites."""
     by_kind = {Count.BREAKS: SiteKind.BREAK, Count.SKIPPED: SiteKind.SKIP, Count.RECOMPILES: SiteKind.RECOMPILE}
     counted = {count: sum(each.key.kind is kind for each in sites) for count, kind in by_kind.items()}
     numbers = {Count(name): number for name, number in counts.items()}
@@ -67,14 +67,14 @@ def state_with(*sites: Site, torch: str = "2.13", coverage: float | None = None,
 
 
 def seen_of(given: State, limits: Limits | None = None, job: JobKey | None = None, **parts: Any) -> Seen:
-    """Say that a job ran and showed a state."""
+    """Make the result of a job that ran and has a state."""
     key = job or given.job
     ran = Job(key, key.model, Options(), limits or Limits(), known_as=parts.pop("known_as", None))
     return Seen(ran, replace(given, job=key), **parts)
 
 
 def lock_of(given: State, job: JobKey | None = None) -> Lock:
-    """Write down a state as it is."""
+    """Record a state in a lock."""
     counts: dict[Count, int] = {
         count: given.counts[count] for count in given.counts if count in (Count.GRAPHS, Count.EAGER_OPS)
     }
@@ -98,7 +98,7 @@ def checked_of(seen: Seen, lock: Lock | None = None, allow: Iterable[Allow] = ()
 
 
 def kinds(found: Checked | Outcome) -> list[str]:
-    """Name what was found, in its order."""
+    """Name the findings, in order."""
     return [str(each.kind) for each in found.findings]
 
 

@@ -1,4 +1,4 @@
-"""Screens: draw one, and compare it with the expected one in tests/golden/; `CTRACE_UPDATE_GOLDEN=1 pytest` writes them."""
+"""Draw screens, and compare them with those in tests/golden/; `CTRACE_UPDATE_GOLDEN=1 pytest` writes them."""
 
 import io
 import os
@@ -14,16 +14,16 @@ WIDTHS = (80, 140)
 
 
 def drawn(screen: Iterable[RenderableType], width: int, *, colors: bool = False) -> str:
-    """Print a screen as a terminal of some width would show it."""
+    """Print a screen as on a terminal of some width."""
     text = io.StringIO()
     render(screen, Console(file=text, width=width, force_terminal=colors, legacy_windows=False))
     return text.getvalue()
 
 
 def assert_golden(name: str, text: str) -> None:
-    """Fail, showing both, when `text` is not what tests/golden/<name> holds."""
+    """Fail and show both texts unless `text` equals tests/golden/<name>."""
     path = _FOLDER / name
     if os.environ.get("CTRACE_UPDATE_GOLDEN"):
-        assert not os.environ.get("CI"), "goldens are rewritten where somebody reads them, not in CI"
+        assert not os.environ.get("CI"), "CI must not rewrite goldens: nobody would read the changes"
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{path} differs; look at both, then CTRACE_UPDATE_GOLDEN=1"

@@ -1,4 +1,4 @@
-"""Hand-made sessions with guards, for screens and reports."""
+"""Handmade sessions with guards, for screens and reports."""
 
 from msgspec.structs import replace
 
@@ -54,7 +54,7 @@ def _tree(name: str = "step") -> str:
 
 
 _LINES = (None, 9, 9, 9, 9, 12, 12, 13, 13, 13, 13, 9)
-"""Where each guard of the tree was made, by line of the model."""
+"""The model's line that created each guard of the tree."""
 
 
 def _text(tree: str) -> GuardText:
@@ -94,5 +94,5 @@ def _session(text: GuardText) -> Session:
 
 GUARDED = _session(_text(_tree()))
 UNREAD = _session(GuardText(f"{_tree()}+- something else\n", ((Frame(MODEL, 9, "forward"),),)))
-"""A line that nobody knows, and places that do not fit the text."""
+"""An unknown line, and places that do not match the text."""
 HOSTILE = _session(_text(_tree(HOSTILE_TEXT)))

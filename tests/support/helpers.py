@@ -1,4 +1,4 @@
-"""What several test files need: a way to write small trace logs, and the recorded ones."""
+"""Shared by several test files: a writer of small trace logs, and the recorded logs."""
 
 import hashlib
 import io
@@ -28,7 +28,7 @@ CAUSE_KINDS = frozenset(
         "identity", "aliasing", "other",
     )
 )  # fmt: skip
-"""The words for causes, all there are."""
+"""All words for causes."""
 
 Place = tuple[str, int, str]
 """File, line and function."""
@@ -40,17 +40,17 @@ REST_IN_EAGER = (
 SKIPPED = (
     "Failed to handle graph break gracefully. Skipping the function and falling back to eager. Graph break encountered:"
 )
-"""How torch begins a report of a break where the function is not cut and resumed (2.13)."""
+"""The start of torch's report of a break after which the function does not resume (2.13)."""
 
 GUARD_COST = {
     "cold": 40.0, "warm": 6.0, "plain": {"cold": 41.0, "warm": 6.0}, "root": {"cold": 4.0, "warm": 1.0}, "epilogue": 0.5,
     "parts": [{"source": "L['x']", "depth": 0, "guards": 3, "cold": 9.0, "warm": 2.0}],
     "kinds": [{"kind": "TENSOR_MATCH", "number": 3, "warm": 1.5}],
 }  # fmt: skip
-"""What guards cost, as our hook writes it."""
+"""The cost of guards, as ctrace's hook writes it."""
 
 fuzzing = settings(deadline=None, derandomize=True, database=None, max_examples=40)
-"""For property tests: the same examples on every run, so that a failure is never a matter of luck."""
+"""For property tests: the same examples on every run, so that failures are reproducible."""
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
 any_json = st.recursive(
     _scalars,
@@ -60,10 +60,10 @@ any_json = st.recursive(
 
 
 class Log:
-    """Writes a trace log in torch's format, record by record; every method gives the log back.
+    """Writes a trace log in torch's format, record by record; every method returns the log.
 
-    `at` is a compile id, such as `"0/1"`, for records that belong to a compilation. Files are written as numbers, and
-    are explained when they first come up.
+    `at` is a compile id, such as `"0/1"`, for records that belong to a compilation. Files are written as numbers;
+    the first use of a number also writes the file's name.
     """
 
     def __init__(self) -> None:
@@ -71,14 +71,14 @@ class Log:
         self._files: dict[str, int] = {}
 
     def line(self, text: str) -> Self:
-        """Add a line as it is."""
+        """Add an unchanged line."""
         self._lines.append(f"{text}\n")
         return self
 
     def record(
         self, kind: str, data: Any, *, at: str | None = None, attempt: int = 0, payload: str | None = None
     ) -> Self:
-        """Add any record of torch's, with the checksum of its payload."""
+        """Add any record of torch, with the checksum of its payload."""
         fields = {kind: data}
         if at is not None:
             frame, _, number = at.partition("/")
@@ -91,21 +91,21 @@ class Log:
         return self
 
     def artifact(self, name: str, payload: str, *, at: str | None = None) -> Self:
-        """Add an artifact of torch's."""
+        """Add an artifact of torch."""
         return self.record("artifact", {"name": name, "encoding": "string"}, at=at, payload=payload)
 
     def ctrace(self, name: str, payload: Any, *, at: str | None = None) -> Self:
-        """Add a record of our own."""
+        """Add a record of ctrace."""
         return self.artifact(f"ctrace_{name}", json.dumps(payload), at=at)
 
     def started(self, schema: int = 1) -> Self:
-        """Add what a capture writes first: its own versions and folders, then torch's."""
+        """Add the first records of a capture: its own versions and folders, then torch's."""
         versions = {"schema": schema, "ctrace": "0.1.0", "python": "3.11.7", "triton": None}
         self.ctrace("start", {**versions, "cwd": PROJECT, "prefixes": PREFIXES, "home": HOME})
         return self.ctrace("torch", {"torch": "2.13.0", "prefixes": TORCH_PREFIXES})
 
     def ended(self) -> Self:
-        """Add what a capture writes last."""
+        """Add the last records of a capture."""
         return self.ctrace("end", {})
 
     def frame(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, attempt: int = 0) -> Self:
@@ -114,18 +114,18 @@ class Log:
         return self.record("dynamo_start", {"stack": stack}, at=at, attempt=attempt)
 
     def file(self, name: str) -> int:
-        """Return a file's number, and explain it if need be."""
+        """Return a file's number; write its name on first use."""
         if name not in self._files:
             self._files[name] = len(self._files)
             self.record("str", [name, self._files[name]])
         return self._files[name]
 
     def graph(self, at: str, ops: int = 2, backend: str = "eager") -> Self:
-        """Hand a graph over, as torch says it and as we do."""
+        """Add the records of a captured graph, torch's and ctrace's."""
         return self.ctrace("graph", {"backend": backend, "ops": ops}, at=at).record("dynamo_output_graph", {}, at=at)
 
     def compiled(self, at: str, name: str = "forward", line: int = 8, ops: int = 2) -> Self:
-        """Go through a whole compilation that gives one graph."""
+        """Add all records of a compilation with one graph."""
         return self.frame(at, name, line).graph(at, ops).metrics(at)
 
     def metrics(self, at: str, *, backward: bool = False, **values: Any) -> Self:
@@ -133,19 +133,19 @@ class Log:
         return self.record("bwd_compilation_metrics" if backward else "compilation_metrics", values, at=at)
 
     def limit_hit(self, at: str) -> Self:
-        """Have Dynamo refuse a compilation."""
+        """Add the record of a compilation that Dynamo refuses."""
         reason = "Dynamo recompile limit exceeded\n  Explanation: Dynamo attempted to recompile too often"
         return self.frame(at).metrics(at, fail_type="Unsupported", fail_reason=reason)
 
     def bytecode(
         self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, callers: Iterable[Place] = ()
     ) -> Self:
-        """Add what the bytecode hook saw, with who called the function, outermost first."""
+        """Add the record of the bytecode hook, with the function's callers, outermost first."""
         seen = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line, "callers": stack_of(callers)}
         return self.ctrace("bytecode", {**seen, "bytes_before": 48, "bytes_after": 164}, at=at)
 
     def gave_up(self, at: str, name: str = "forward", line: int = 8, file: str = MODEL, **values: Any) -> Self:
-        """Have Dynamo fail on a function."""
+        """Add the records of a function on which Dynamo fails."""
         return self.frame(at, name, line, file).metrics(at, **{"fail_type": "Unsupported", **values})
 
     def left_alone(
@@ -158,7 +158,7 @@ class Log:
         callers: Iterable[Place] = (),
         fullgraph: bool = False,
     ) -> Self:
-        """Have Dynamo leave a function as it is, without a try."""
+        """Add the record of a function that Dynamo skips without trying."""
         code = {"name": name, "qualname": f"Net.{name}", "file": file, "line": line}
         stack = stack_of([*callers, (file, line, name)])
         return self.ctrace("frame", {**code, "rule": rule, "reason": None, "fullgraph": fullgraph, "stack": stack})
@@ -176,11 +176,11 @@ class Log:
         return self.artifact("dynamo_graph_break_reason", break_text(**parts), at=at)
 
     def symbol(self, at: str, source: str, name: str = "s0") -> Self:
-        """Have torch make a symbol for a size, a stride or a number."""
+        """Add the record of a new symbol for a size, a stride or a number."""
         return self.record("create_symbol", {"symbol": name, "val": "8", "vr": "[2, int_oo]", "source": source}, at=at)
 
     def symbol_fixed(self, at: str, name: str, value: str, line: int) -> Self:
-        """Have a line of the model's fix a symbol to one value."""
+        """Add the record of a model's line that specializes a symbol to one value."""
         stack = [{"filename": self.file(MODEL), "line": line, "name": "forward", "loc": ""}]
         asked = {"sources": [], "reason": "range()", "user_stack": stack, "stack": []}
         return self.record("symbolic_shape_specialization", {"symbol": name, "value": value, **asked}, at=at)
@@ -206,7 +206,7 @@ class Log:
         functions: Iterable[tuple[str, int, str, int]] = (),
         stacks: Iterable[tuple[Sequence[Place], int]] = (),
     ) -> Self:
-        """Count the ops of a scenario's call in eager, and those that were left in eager when it was compiled.
+        """Add the op counts of a scenario's call: all ops in eager, and those that ran eagerly when compiled.
 
         A function is its file, first line, qualified name and ops; a stack has its places and ops.
         """
@@ -235,17 +235,17 @@ class Log:
 
 
 def whole() -> Log:
-    """A capture of one model, compiled whole, called twice."""
+    """A capture of one model, compiled as one graph and called twice."""
     return Log().started().compiled("0/0").scenario("base").ops(5, 0).ended()
 
 
 def stack_of(places: Iterable[Place]) -> list[dict[str, Any]]:
-    """Write a stack as our own records have it."""
+    """Write a stack as in ctrace's own records."""
     return [{"file": file, "line": line, "name": name} for file, line, name in places]
 
 
 def parsed(log: str | bytes) -> list[Entry | Broken]:
-    """Read a log from memory, split into lines and decoded the way `read` does it."""
+    """Read a log from memory, with lines split and decoded as in `read`."""
     data = log if isinstance(log, bytes) else log.encode("utf-8", "surrogatepass")
     return list(parse(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace", newline="\n")))
 
@@ -261,10 +261,10 @@ def break_text(
     consequence: str = "",
     context: str = "builtin print [] False",
 ) -> str:
-    """Word a break the way torch 2.13 does; frames are file, line, function and source, outermost first.
+    """Write a break's text as torch 2.13 does; frames are file, line, function and source, outermost first.
 
     A fifth part of a frame is a line of carets below its source. `consequence` is the title of another break that this
-    one led to.
+    one causes.
     """
     file, line, *_ = frames[-1] if frames else (MODEL, 10)
     reason = [f"{title}", f"  Explanation: {explanation}", *(f"  Hint: {hint}" for hint in hints)]
@@ -295,7 +295,7 @@ def break_text(
 
 
 def unmet(*guards: str, entry: str = "0/0", lines: Sequence[int] = (), **more: Any) -> dict[str, Any]:
-    """Make a cache entry with unmet guards, as our recompile hook writes it; `lines` are the stack of each of them."""
+    """Make a cache entry with unmet guards, as ctrace's recompile hook writes it; `lines` are the stack of each guard."""
     stack = stack_of((MODEL, line, "forward") for line in lines)
     shown = [{"guard": guard, "now": None, "stack": stack, "hint": "", **more} for guard in guards]
     return {"id": entry, "unmet": shown, "number": len(shown)}

@@ -1,4 +1,4 @@
-"""Run the command line in this process, as a process of its own would, but without the seconds that one takes."""
+"""Run the command line in this process, like a separate process but without the seconds that it takes to start."""
 
 import io
 import sys
@@ -10,7 +10,7 @@ from ctrace.cli import main
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a command ended and what it wrote."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -20,7 +20,7 @@ class Ran:
 def ctrace(*words: str) -> Ran:
     """Run `ctrace WORDS`."""
     before = sys.stdout, sys.stderr, sys.argv
-    out, err = _Stream(), _Stream()  # of bytes, so that what cannot be encoded is found
+    out, err = _Stream(), _Stream()  # of bytes, so that text that cannot be encoded fails
     sys.stdout, sys.stderr, sys.argv = out, err, ["ctrace", *words]
     try:
         main.app()

@@ -1,4 +1,4 @@
-"""Hand-made sessions with kernels: what they move, what they were fused from, and their code."""
+"""Handmade sessions with kernels: their bytes, fused nodes and code."""
 
 from msgspec.structs import replace
 
@@ -217,7 +217,7 @@ OLD = replace(
     fusions=(replace(FUSION, nodes=(), result=(), buffers=(), outputs=()),),
     code=(),
 )
-"""As a log of an older ctrace, or of torch alone, gives it."""
+"""As in a log of an older ctrace or of torch alone."""
 HOSTILE = Session(
     environment=Environment(cwd=CWD),
     target=Target(HOSTILE_TEXT),

@@ -1,4 +1,4 @@
-"""What a terminal or a CI system would obey in a text that it should only show."""
+"""Find text that a terminal or a CI system would obey instead of showing."""
 
 import re
 import unicodedata
@@ -8,6 +8,6 @@ _HIDDEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")
 
 
 def obeyed(text: str) -> list[str]:
-    """List letters that are not seen, and commands; written again here, so that `escape.py` is not its own judge."""
+    """List invisible letters and commands; independent of `escape.py`, which this checks."""
     letters = [ascii(each) for each in set(text) - {"\n"} if unicodedata.category(each) in _HIDDEN]
     return letters + [match[0][:100] for match in _COMMAND.finditer(text)]

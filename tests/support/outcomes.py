@@ -1,4 +1,4 @@
-"""Hand-made outcomes of `ctrace check` that every report renders."""
+"""Handmade outcomes of `ctrace check` that every report renders."""
 
 from datetime import date
 from typing import Any
@@ -62,7 +62,7 @@ KEPT = Site(
 
 
 def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 100.0) -> State:
-    """Make what a job showed, with counts that fit its sites."""
+    """Make a job's result, with counts that match its sites."""
     kinds = [site.key.kind for site in sites]
     counts = {
         Count.BREAKS: kinds.count(SiteKind.BREAK),
@@ -74,7 +74,7 @@ def state(job: JobKey, *sites: Site, graphs: int = 1, coverage: float | None = 1
 
 
 def holding(name: str, **parts: Any) -> Checked:
-    """Make a job that holds."""
+    """Make a passing job."""
     job = JobKey(name)
     return replace(Checked(job, state(job), graphs_before=1, seconds=1.25), **parts)
 
@@ -85,13 +85,13 @@ def outcome(*checked: Checked, **parts: Any) -> Outcome:
 
 
 def new_site(site: Site) -> Finding:
-    """Make the finding of a site that nobody knew."""
+    """Make the finding of a new site."""
     what = f"+1 {' '.join(site.key.causes)} {site.key.place}"
     return Finding(FindingKind.NEW_SITE, what, site=site)
 
 
 def only(*findings: Finding, name: str = "models/mask.py", **parts: Any) -> Outcome:
-    """Make an outcome of one job with some findings and nothing else."""
+    """Make an outcome of one job with only some findings."""
     job = JobKey(name)
     return outcome(replace(Checked(job, None, findings, seconds=0.5), **parts))
 

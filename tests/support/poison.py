@@ -1,4 +1,4 @@
-"""Hostile text in every string of a session, whatever its fields are: a new field is poisoned without anybody's doing."""
+"""Put hostile text into every string of a session, including strings of new fields."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -7,14 +7,14 @@ from typing import Any
 from msgspec import Struct, structs
 
 UNSEEN = "\x1b[31m\x07\r\x9b1m\x85\u202e\u2066\u200e\u061c\u2028\u2029\u200b\u2060\ufeff\U000e0041\u3164\ufe0f\ud800\0"
-"""Controls, C1, directions, separators, no width, tags, fillers, half of a pair."""
+"""Control characters, C1, directions, separators, zero width, tags, fillers, a lone surrogate."""
 MARKUP = "</script><b>]]>--><![CDATA[\"'\\`|&amp;&#8203;[x](http://e.example)@you #1 {{ }} %0A${{ x }}"
 COMMANDS = "\n::error::x\n  ::warning file=a::x\n##[error]x ##vso[task.logissue]x\n##teamcity[x]\r\n"
 WIDE = "漢字e\u0301\u0301\u0301한국"
 
 
 def poisons() -> dict[str, Callable[[str], str]]:
-    """Return ways to spoil a text; each gives equal texts for equal ones, so that names still name the same."""
+    """Return ways to poison a text; equal texts stay equal, so names still match."""
     return {
         "unseen": lambda text: f"{text[:1]}{UNSEEN}{text[1:]}",
         "markup": lambda text: f"{text}{MARKUP}",
@@ -25,7 +25,7 @@ def poisons() -> dict[str, Callable[[str], str]]:
 
 
 def poisoned(value: Any, spoil: Callable[[str], str]) -> Any:
-    """Return a value like this one, all strings in it spoiled; enums are ours and stay."""
+    """Return a copy of a value with all strings poisoned, except enums, which come from ctrace."""
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Hand-made sessions with printed graphs."""
+"""Handmade sessions with printed graphs."""
 
 from msgspec.structs import replace
 
@@ -18,13 +18,13 @@ class <b>&"'\x1b[31m(torch.nn.Module):
 
 
 def session_of(*printed: Printed, metadata: str = "", symbols: dict[str, SymbolMeant] | None = None) -> Session:
-    """Make a session of one compilation whose graph was printed so."""
+    """Make a session of one compilation with a printed graph."""
     at = Compilation("0/0", "forward", MODEL, 8)
     return replace(HEALTHY, compilations=(at,), printed={"0/0": Graphs(printed, metadata, symbols or {})})
 
 
 def trained() -> Session:
-    """Return the recorded run of a block that was trained, as if it lay in the folder of the other sessions."""
+    """Return the recorded run of a trained block, moved to the folder of the other sessions."""
     return recorded("trained")
 
 

@@ -1,4 +1,4 @@
-"""Hand-made sessions with recompiles, that every report on them renders."""
+"""Handmade sessions with recompiles, for every report on recompiles."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ HOW = Cause(
 
 
 def block(number: int, **more: Any) -> Compilation:
-    """One entry of what all blocks share."""
+    """One entry of the cache that all blocks share."""
     known = {"scenario": "base", "call": 0, "seconds": 0.4, "of_object": f"Block {number}", **more}
     return Compilation(f"1/{number}", "forward", MODEL, 8, **known)
 
@@ -171,6 +171,6 @@ TOLD_BY_TORCH = Session(
     ),
     limit=Limit(functions=(CacheUse("forward", 3, 8, "0"),)),
 )
-"""As from a log of torch's alone: no distances, no calls, no times, and one recompile without a reason."""
+"""As from torch's own log: no distances, no calls, no times, and one recompile without a reason."""
 
 ALL = {"healthy": HEALTHY, "several": SEVERAL, "hostile": HOSTILE, "torch": TOLD_BY_TORCH}

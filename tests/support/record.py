@@ -46,7 +46,7 @@ PROJECT = f"{HOME}/project"
 VENV = "/venv"
 DUMPS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
 LONGEST = 10
-"""Lines that are kept of a payload that nobody reads."""
+"""Number of lines that stay of an unused payload."""
 
 
 def main() -> None:
@@ -125,7 +125,7 @@ def records(text: str) -> Iterator[list[str]]:
 
 
 def short(found: Iterable[list[str]]) -> Iterator[str]:
-    """Leave out what nobody reads, and make the checksums right."""
+    """Shorten unused payloads, and correct the checksums."""
     passed_over: set[str] = set()
     for header, *payload in found:
         (entry,) = parse([checked(header, payload), *payload])
@@ -141,7 +141,7 @@ def short(found: Iterable[list[str]]) -> Iterator[str]:
 
 
 def checked(header: str, payload: list[str]) -> str:
-    """Return a header the checksum of its payload, and take configuration dumps out of it."""
+    """Return a header with the checksum of its payload and without configuration dumps."""
     text = "".join(line[1:] for line in payload).removesuffix("\n")
     prefix, bracket, data = header.partition("] ")
     fields = json.loads(data)

@@ -1,4 +1,4 @@
-"""Hand-made sessions that every report renders."""
+"""Handmade sessions that every report renders."""
 
 from typing import Any
 
@@ -352,7 +352,7 @@ CRASHED = Session(
 
 
 def bare_break(**parts: Any) -> Break:
-    """A break of which little is known."""
+    """A break with few known facts."""
     known = {
         "gb": ("GB0124",),
         "kind": BreakKind.BREAK,

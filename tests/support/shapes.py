@@ -1,4 +1,4 @@
-"""What torch really does with each script of tests/scripts that breaks, is left in eager or recompiles, checked by hand.
+"""Torch's real behavior on each script of tests/scripts that breaks, runs eagerly or recompiles, checked by hand.
 
 The same facts hold for the recorded log of a script (test_shapes.py beside the readers) and for a run of today
 (integration/test_shapes.py).
@@ -66,7 +66,7 @@ ELSEWHERE = {
     },
     ("2.13", "3.13"): _ON_PYTHON_3_12,
 }
-"""Where torch does otherwise than 2.13 on Python 3.11 (the table above), by torch's and Python's minor release."""
+"""Differences from torch 2.13 on Python 3.11 (the table above), by torch's and Python's minor release."""
 
 
 def shape_of(session: Session) -> Shape:
@@ -79,7 +79,7 @@ def shape_of(session: Session) -> Shape:
 
 
 Change = tuple[str, str, str | None, str | None, int | None, int]
-"""Kind, subject, was, now, line that fixed it, how many more are alike."""
+"""Kind, subject, was, now, line that specialized it, number of similar guards."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Again:
 
 @dataclass(frozen=True)
 class Cached:
-    """All recompiles of a script, and what is said of them."""
+    """All recompiles of a script, and their outlook."""
 
     recompiles: dict[str, Again]
     outlooks: dict[str, str]
@@ -103,7 +103,7 @@ class Cached:
 
 
 def _same_kind(kind: str, subject: str, line: int, *values: str) -> dict[str, Again]:
-    """Every call has a new value, and is as far from each of the entries."""
+    """Every call has a new value, at the same distance from each entry."""
     return {
         f"0/{number}": Again(
             f"0/{number - 1}",

@@ -1,4 +1,4 @@
-"""What torch and our hook write about sizes, for hand-made logs, and hand-made sessions about them."""
+"""Records of torch and ctrace's hook about sizes, for handmade logs, and handmade sessions with sizes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,13 +29,13 @@ HERE: Line = (MODEL, 10, "forward", "if x.shape[0] > 3:")
 
 
 def symbol(log: Log, at: str, name: str, source: str, value: int = 8, lines: Sequence[Line] = (HERE,)) -> Log:
-    """Return a size a symbol."""
+    """Add the symbol of a size."""
     data = {"symbol": name, "val": str(value), "vr": "[2, int_oo]", "source": source}
     return log.record("create_symbol", {**data, "user_stack": _stack(log, lines), "stack": []}, at=at)
 
 
 def unbacked(log: Log, at: str, name: str, lines: Sequence[Line] = (HERE,)) -> Log:
-    """Return a size that depends on data a symbol."""
+    """Add the symbol of a size that depends on data."""
     data = {"symbol": name, "node_id": 1, "vr": "[-int_oo, int_oo]"}
     return log.record("create_unbacked_symbol", {**data, "user_stack": _stack(log, lines), "stack": []}, at=at)
 
@@ -59,20 +59,20 @@ def fixed(
     asked: Sequence[str] = NUMBER,
     lines: Sequence[Line] | None = (HERE,),
 ) -> Log:
-    """Leave a symbol one value only."""
+    """Specialize a symbol to one value."""
     data = {"symbol": name, "value": value, "sources": list(sources), "reason": reason, "stack": _asked(log, asked)}
     stack = None if lines is None else _stack(log, lines)
     return log.record("symbolic_shape_specialization", {**data, "user_stack": stack}, at=at)
 
 
 def shapes(log: Log, at: str, **parts: Any) -> Log:
-    """Add our own record; `tensors`, `static`, `numbers`, `symbols`, `conditions`, and torch's two settings."""
+    """Add ctrace's record; `tensors`, `static`, `numbers`, `symbols`, `conditions`, and torch's two settings."""
     empty: dict[str, Any] = {name: [] for name in ("tensors", "static", "numbers", "symbols", "conditions")}
     return log.ctrace("shapes", {"assume_static": True, "automatic": True, **empty, **parts}, at=at)
 
 
 def tensor(source: str, *dims: dict[str, Any], role: str = "input", always: str | None = None) -> dict[str, Any]:
-    """A tensor, as our own record has it."""
+    """A tensor, as in ctrace's record."""
     return {"source": source, "dtype": "float32", "role": role, "always": always, "dims": list(dims)}
 
 
@@ -84,7 +84,7 @@ def dim(became: str, policy: str = "static", **parts: Any) -> dict[str, Any]:
 
 
 def known(name: str, *sources: str, low: int | None = 2, high: int | None = None, **parts: Any) -> dict[str, Any]:
-    """A symbol, as our own record has it."""
+    """A symbol, as in ctrace's record."""
     return {
         "name": name,
         "low": low,
@@ -118,17 +118,17 @@ LOOPED = Condition(
 def sized(
     index: int | None, size: int, kind: DimKind = STATIC, policy: Policy = Policy.NOT_VARIED, **parts: Any
 ) -> Dimension:
-    """A dimension of a hand-made session."""
+    """A dimension of a handmade session."""
     return Dimension(index, str(size), kind, policy, **parts)
 
 
 def input_of(name: str, *dims: Dimension, role: str = "input", dtype: str = "float32") -> ShapedTensor:
-    """A tensor of a hand-made session."""
+    """A tensor of a handmade session."""
     return ShapedTensor(f"L['{name}']", name, dtype, role, dims)
 
 
 def graph(id_: str, *tensors: ShapedTensor, **parts: Any) -> Shaped:
-    """A graph of a hand-made session."""
+    """A graph of a handmade session."""
     return structs.replace(Shaped(id_, "forward", MODEL, 8, tensors), **parts)
 
 
@@ -157,7 +157,7 @@ SIZES = structs.replace(
         ),
     ),
 )  # fmt: skip
-"""A function with a dynamic size, one whose loop fixes it, and one with sizes taken for one."""
+"""A function with a dynamic size, one whose loop specializes it, and one whose sizes torch treats as equal."""
 
 VIOLATED = structs.replace(
     HEALTHY,
@@ -174,7 +174,7 @@ VIOLATED = structs.replace(
         ),
     ),
 )
-"""A mark that cannot be kept."""
+"""A mark_dynamic that torch cannot honor."""
 
 HOSTILE = structs.replace(
     HEALTHY,

@@ -1,4 +1,4 @@
-"""Sessions of runs with `--target`, by hand: code for GPUs that are not there, choices left open, questions asked."""
+"""Handmade sessions of runs with `--target`: code for absent GPUs, undecided choices, the program's questions."""
 
 from msgspec.structs import replace
 
@@ -57,7 +57,7 @@ EMITTED: Session = replace(
     undecided=UNDECIDED,
     device_questions=ASKED,
 )
-"""Of an H100: two configurations of one kernel, one of another; code of each graph."""
+"""For an H100: two configurations of one kernel, one of another; each graph has code."""
 ON_A100 = replace(
     EMITTED,
     gpu=A100,
@@ -71,13 +71,13 @@ ON_A100 = replace(
     undecided=UNDECIDED[:1],
 )
 ON_T4 = replace(EMITTED, gpu=T4, built=(), undecided=(), device_questions=())
-"""Of a GPU of which little is known; Triton compiled nothing."""
+"""For a GPU with few known facts; Triton compiled nothing."""
 NOT_ALL = replace(EMITTED, code=(OutputCode("0/0", Stage.FORWARD, WRAPPER),), kernels=(MM, PER), built=())
 """The second graph has no code."""
 
 
 def hostile(session: Session) -> Session:
-    """Put text into every field that comes out of a log which would control a terminal."""
+    """Put text that would control a terminal into every field that comes from a log."""
     gpu = replace(H100, name=HOSTILE_TEXT, target=HOSTILE_TEXT, sources={"bandwidth": HOSTILE_TEXT})
     undecided = tuple(
         replace(

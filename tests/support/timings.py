@@ -1,4 +1,4 @@
-"""Hand-made measurements, as processes would have recorded them."""
+"""Handmade measurements, as processes record them."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def timed(
     recorded: int = 0,
     unclean: int = 0,
 ) -> list[Event]:
-    """Return the warm-up and the rounds of one part; the noise of both sides is not the same."""
+    """Return the warm-up and the rounds of one part; the two sides have different noise."""
     warm = [
         WarmedUp(scenario, part, "eager", (eager * 2, *[eager] * 6), (), 0, settled=True),
         WarmedUp(scenario, part, "compiled", (compiling + compiled, *[compiled] * 7), (0,), recorded, settled=True),

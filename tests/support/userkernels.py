@@ -1,4 +1,4 @@
-"""Hand-made calls of user-written Triton kernels that reports render."""
+"""Handmade calls of user-written Triton kernels, for reports."""
 
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Environment, Session

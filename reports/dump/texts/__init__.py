@@ -1,4 +1,4 @@
-"""The fixed parts of dumped files, which import torch and so are text here and not modules."""
+"""The fixed parts of dumped files. They import torch, so ctrace keeps them as text, not as modules."""
 
 from functools import cache
 from pathlib import Path
@@ -8,5 +8,5 @@ _FOLDER = Path(__file__).parent
 
 @cache
 def text(name: str) -> str:
-    """Read one of the texts beside this file."""
+    """Read one of the text files in this folder."""
     return (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")

@@ -13,13 +13,13 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
-"""Kinds whose instructions add nothing to their description."""
+"""Kinds of insertions that the description explains without the instructions."""
 _FEW = 2
-"""Up to this many instructions, such a piece is shown in full."""
+"""Most instructions of such an insertion that is still shown in full."""
 _SHOWN = 3
-"""Pieces of one kind in a row shown before the rest is counted."""
+"""Insertions of one kind in a row that are shown before the rest is counted."""
 _MANY = 6
-"""Up to this many of one kind in a row are all shown."""
+"""Most insertions of one kind in a row that are all shown."""
 _LINES = 4
 """Most lines of a text."""
 _MORE: dict[PieceKind | None, str] = {

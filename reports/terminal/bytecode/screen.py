@@ -82,7 +82,7 @@ class Selection(Struct, frozen=True):
     line: int | None = None
     all_of_it: bool = False
     side_by_side: bool | None = None
-    """None: if the screen is wide enough."""
+    """None: side by side if the screen is wide enough."""
     source: bool = False
     """Show Python source where it is proven equal."""
 

@@ -173,17 +173,17 @@ def _argument(argument: Argument) -> str:
 
 
 def line_screen(
-    session: Session, asked: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
+    session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
     """Show the kernels of some source lines, and the other lines in each; without a kernel, show why."""
     yield from emitted_for(session)
     places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
-    for place in sorted_places(filter(asked.has_place, places)):
+    for place in sorted_places(filter(request.has_place, places)):
         line = Text(place_text(place, session.listings, session.environment.cwd), style="bold")
         line.overflow, line.no_wrap = "ellipsis", True
         yield line
     if not found:
-        yield Text(fmt.one_line(asked.text), style="bold")
+        yield Text(fmt.one_line(request.text), style="bold")
         yield Text(fmt.one_line(f"No kernel contains this line. {why}", 900))
     for part, of_lines in found:
         yield part_title(session, part)

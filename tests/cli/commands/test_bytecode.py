@@ -41,7 +41,7 @@ def test_a_line(tmp_path: Path) -> None:
         (("--line", "999"), "--line 999: this run has no bytecode for it", "the nearest are: "),
     ],
 )
-def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     done = _ctrace("bytecode", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()

@@ -1,4 +1,4 @@
-"""`ctrace check` as far as it goes without torch: logs made elsewhere, the lock, reports, and what is refused."""
+"""The parts of `ctrace check` that need no torch: existing logs, the lock, reports and errors."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ctrace.cli.gate.wanted import Wanted
+from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.runs.request import Options
 from tests.cli.test_main import NO_TORCH, _ctrace
@@ -16,7 +16,7 @@ from tests.support.places import DATA
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """A folder with a log of torch alone, of one break."""
+    """A folder with torch's own log of one graph break."""
     folder = tmp_path / "traces"
     folder.mkdir()
     shutil.copy(DATA / "try_break.torch.log", folder / "dedicated_log_torch_trace_rank_0_x.log")
@@ -28,7 +28,7 @@ def _check(folder: Path, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_trace_is_checked_kept_and_held(tmp_path: Path, traces: Path) -> None:
+def test_a_trace_is_checked_recorded_and_compared(tmp_path: Path, traces: Path) -> None:
     code, out, _ = _check(tmp_path, "train", "--from-trace", "traces")
     assert code == 1
     assert out.startswith("WORSE  The model got worse.\n")
@@ -71,20 +71,20 @@ def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:
     assert summary.startswith("# Before\n### ctrace check: **worse**")
 
 
-def test_a_policy_holds_for_traces(tmp_path: Path, traces: Path) -> None:
+def test_a_policy_applies_to_traces(tmp_path: Path, traces: Path) -> None:
     (tmp_path / "ctrace.yaml").write_text("limits: {breaks: 1, skipped: 1}\n")
     assert _check(tmp_path, "--from-trace", "traces")[0] == 0
 
 
 @pytest.mark.parametrize("flag", [["--json"], ["--markdown"]])
-def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[str]) -> None:
+def test_printed_text_is_readable(tmp_path: Path, traces: Path, flag: list[str]) -> None:
     _, out, err = _check(tmp_path, "--from-trace", "traces", *flag)
     assert not err
     assert out.startswith({"--json": '{\n  "schema": 1', "--markdown": "### ctrace check: **worse**"}[flag[0]])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "there is no ctrace.yaml here or above"),
         (["--init"], "--init needs models to check"),
@@ -106,16 +106,16 @@ def test_what_is_printed_can_be_read(tmp_path: Path, traces: Path, flag: list[st
     ],
     ids=" ".join,
 )
-def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: list[str], said: str) -> None:
+def test_errors_are_reported_and_nothing_is_written(tmp_path: Path, words: list[str], message: str) -> None:
     code, out, err = _check(tmp_path, *words)
     assert code == 2
-    assert said in out + err
+    assert message in out + err
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--target", "h1000"], "--target h1000: there is no such GPU\n  did you mean h100?"),
         (["--vary", "dytpe=float16"], "did you mean dtype?"),
@@ -125,19 +125,19 @@ def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path, words: lis
     ],
     ids=" ".join,
 )
-def test_a_policy_that_could_not_be_used_is_not_begun(tmp_path: Path, words: list[str], said: str) -> None:
+def test_an_invalid_first_policy_is_not_written(tmp_path: Path, words: list[str], message: str) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py", *words)
     assert code == 2
-    assert said in err
+    assert message in err
     assert [each.name for each in tmp_path.iterdir()] == ["a.py"]
 
 
-def test_a_target_is_named_as_the_lock_does() -> None:
-    assert Wanted(gpu="H100, cpu,h100").targets == ("h100", "cpu")
+def test_a_target_is_named_as_in_the_lock() -> None:
+    assert CheckRequest(gpu="H100, cpu,h100").targets == ("h100", "cpu")
 
 
-def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_policy_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "ctrace.yaml").write_text("# mine\n")
     (tmp_path / "a.py").write_text("model = abs\n")
     code, _, err = _check(tmp_path, "--init", "a.py")
@@ -147,7 +147,7 @@ def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         ("ctrace.yaml", "models: [a.py]\nlimit: {breaks: 0}\n", "ctrace.yaml, line 2"),
         ("ctrace.yaml", "models: [a.py\n", "ctrace.yaml, line"),
@@ -156,30 +156,30 @@ def test_a_policy_that_is_there_stays(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("words", [["a.py"], ["a.py", "--update"]], ids=["", "update"])
-def test_a_file_that_is_wrong_is_named_with_its_line(
-    tmp_path: Path, name: str, text: str, said: str, words: list[str]
+def test_an_invalid_file_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, message: str, words: list[str]
 ) -> None:
     (tmp_path / "a.py").write_text("model = abs\n")
     (tmp_path / name).write_text(text)
     code, out, err = _check(tmp_path, *words)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert len(err.strip().splitlines()) == 2
     assert (tmp_path / name).read_text() == text
 
 
-def test_the_command_says_what_was_asked_for() -> None:
-    asked = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
-    wanted = Wanted(("a b.py",), Path("p.yaml"), Path("x.lock"), asked, "h100", 90.0)
-    assert wanted.command == (
+def test_the_command_repeats_the_options() -> None:
+    options = Options(("float32[8,n]",), ("0=1,2",), train=True, mode="max-autotune", dynamic=False)
+    request = CheckRequest(("a b.py",), Path("p.yaml"), Path("x.lock"), options, "h100", 90.0)
+    assert request.command == (
         "ctrace check 'a b.py' --vary 0=1,2 --input 'float32[8,n]' --train --mode max-autotune --no-dynamic "
         "--policy p.yaml --lock x.lock --target h100 --timeout 90.0"
     )
-    assert Wanted().command == "ctrace check"
-    assert Wanted(inductor_guards=False).command == "ctrace check --no-inductor-guards"
+    assert CheckRequest().command == "ctrace check"
+    assert CheckRequest(inductor_guards=False).command == "ctrace check --no-inductor-guards"
 
 
 def test_options_of_runs_go_with_models() -> None:
-    Wanted(options=Options(train=True), gpu="h100").refuse(init=True)
+    CheckRequest(options=Options(train=True), gpu="h100").refuse(init=True)
     with pytest.raises(TargetError):
-        Wanted(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)
+        CheckRequest(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)

@@ -41,7 +41,7 @@ def test_json_into_a_file(tmp_path: Path) -> None:
         (("--rounds", "--nodes"), "--rounds and --nodes exclude each other", "choose one"),
     ],
 )
-def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     done = _ctrace("fusion", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [f"ctrace: {what}", f"  {todo}"]

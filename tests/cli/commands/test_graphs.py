@@ -60,7 +60,7 @@ def test_json(words: tuple[str, ...], key: str, tmp_path: Path) -> None:
         (("--ops", "--dot"), "--ops and --dot exclude each other", "choose one"),
     ],
 )
-def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     done = _ctrace("graphs", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()

@@ -47,7 +47,7 @@ def test_json_into_a_file(tmp_path: Path) -> None:
         (("--line", "999", "--source"), "--line 999: no kernel contains it", "lines with kernels: "),
     ],
 )
-def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
+def test_missing_things_are_refused(words: tuple[str, ...], what: str, todo: str, tmp_path: Path) -> None:
     done = _ctrace("kernels", LOG, *words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
@@ -56,7 +56,7 @@ def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("asked", "what"),
+    ("options", "what"),
     [
         ({"kernel": "a", "line": "1"}, "--line and --kernel"),
         ({"kernel": "a", "wrapper": True}, "--wrapper and --kernel"),
@@ -66,9 +66,9 @@ def test_what_is_not_there(words: tuple[str, ...], what: str, todo: str, tmp_pat
         ({"ir": "ptx", "stage": "forward"}, "--ir and --stage"),
     ],
 )
-def test_what_excludes_each_other(asked: dict[str, object], what: str) -> None:
+def test_exclusive_options_are_refused(options: dict[str, object], what: str) -> None:
     with pytest.raises(TargetError, match=f"{what} exclude each other"):
-        KernelView(**asked)  # type: ignore[arg-type]
+        KernelView(**options)  # type: ignore[arg-type]
 
 
 def test_an_old_run_without_code(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_the_table(tmp_path: Path) -> None:
     assert "rtx-4090" in done.stdout
 
 
-def test_users_own_are_told_apart(project: Path) -> None:
+def test_the_users_own_targets_are_marked(project: Path) -> None:
     done = _ctrace("targets", cwd=project)
     assert "h100: from your mine.yaml, replaces the built-in one" in done.stdout
     assert "mine: from your mine.yaml\n" in done.stdout

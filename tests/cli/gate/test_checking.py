@@ -1,4 +1,4 @@
-"""What a check writes, where others write at the same time or the disk takes nothing."""
+"""Files of a check when others write at the same time or the disk cannot be written."""
 
 import errno
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.gate import checking
+from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.cli.gate.checking import NotUpdatedError, checked, started
 from ctrace.cli.gate.reports import Reports
-from ctrace.cli.gate.wanted import Wanted
 from ctrace.inspector.errors import PolicyError, RunError
 from ctrace.inspector.files.writing import append_whole, write_new
 from ctrace.inspector.gate.lock.file import load_lock, write_lock
@@ -24,10 +24,10 @@ def key(name: str) -> JobKey:
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stand in for running models: each shows one graph."""
+    """Replace the running of models: each result has one graph."""
 
     def run(check: checking._Check) -> None:
-        job = JobKey(check._wanted.models[0]) if check._wanted.models else key("a")
+        job = JobKey(check._request.models[0]) if check._request.models else key("a")
         check._seen = [seen_of(replace(state_with(graphs=1), job=job), job=job)]
 
     monkeypatch.chdir(tmp_path)
@@ -37,14 +37,14 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_updates_at_once_lose_nothing(models: Path) -> None:
+def test_concurrent_updates_lose_nothing(models: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: checked(Wanted((f"{name}.py",)), update=True), "abcdefgh"))
+        list(pool.map(lambda name: checked(CheckRequest((f"{name}.py",)), update=True), "abcdefgh"))
     (section,) = load_lock(models / "ctrace.lock").sections.values()
     assert set(section) == {key(name) for name in "abcdefgh"}
 
 
-def test_an_update_is_of_the_lock_as_it_is_then(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_applies_to_the_current_lock(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = checking._Check.run
 
     def slowly(check: checking._Check) -> None:
@@ -52,14 +52,12 @@ def test_an_update_is_of_the_lock_as_it_is_then(models: Path, monkeypatch: pytes
         write_lock(models / "ctrace.lock", lock_of(state_with(graphs=3), job=key("b")))
 
     monkeypatch.setattr(checking._Check, "run", slowly)
-    checked(Wanted(("a.py",)), update=True, only_improve=True)
+    checked(CheckRequest(("a.py",)), update=True, only_improve=True)
     (section,) = load_lock(models / "ctrace.lock").sections.values()
     assert set(section) == {key("a"), key("b")}
 
 
-def test_a_lock_that_cannot_be_written_is_as_it_was_and_the_check_is_shown(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_lock_is_unchanged_and_the_check_is_shown(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -67,30 +65,30 @@ def test_a_lock_that_cannot_be_written_is_as_it_was_and_the_check_is_shown(
     before = (models / "ctrace.lock").read_bytes()
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(NotUpdatedError, match="cannot be written: No space left") as caught:
-        checked(Wanted(("a.py",)), update=True)
+        checked(CheckRequest(("a.py",)), update=True)
     assert [each.job for each in caught.value.outcome.checked] == [key("a")]
     assert (models / "ctrace.lock").read_bytes() == before
     assert not list(models.glob(".*"))
 
 
-def test_of_two_that_begin_a_policy_one_does(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_of_several_writes_a_first_policy(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "exists", lambda _path, **_more: False)  # both looked before either wrote
 
     def begin(name: str) -> str:
         try:
-            started(Wanted((f"{name}.py",)))
+            started(CheckRequest((f"{name}.py",)))
         except PolicyError as error:
             return error.what
         return name
 
     with ThreadPoolExecutor(4) as pool:
-        said = list(pool.map(begin, "abcd"))
-    (won,) = (each for each in said if each in "abcd")
-    assert sorted(said) == sorted([won, *["ctrace.yaml already exists"] * 3])
+        results = list(pool.map(begin, "abcd"))
+    (won,) = (each for each in results if each in "abcd")
+    assert sorted(results) == sorted([won, *["ctrace.yaml already exists"] * 3])
     assert f"{won}.py" in (models / "ctrace.yaml").read_text()
 
 
-def test_a_new_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_is_complete_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unlinkable(*_: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -104,9 +102,7 @@ def test_a_new_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     assert {each.name: each.read_text() for each in tmp_path.iterdir()} == {"a": "1", "b": "1"}
 
 
-def test_one_report_that_cannot_be_written_does_not_keep_the_others_from_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unwritable_report_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = outcome_of([seen_of(state_with(graphs=1))])
     reports = Reports(junit=Path("/dev/full"), sarif=tmp_path / "s.json", summary=Path("/dev/full"))
     with pytest.raises(RunError, match="/dev/full cannot be written: no space left on device"):
@@ -117,7 +113,7 @@ def test_one_report_that_cannot_be_written_does_not_keep_the_others_from_it(
     assert "ctrace: /dev/full cannot be written" in shown.err
 
 
-def test_what_is_appended_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_appended_text_is_complete_or_missing(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     append_whole(file, "a\n")
     append_whole(file, "b\n")

@@ -1,4 +1,4 @@
-"""What the fixture `ctrace` gives, with a session made by hand instead of a capture."""
+"""The results of the fixture `ctrace`, with handmade sessions instead of captures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ NET: Any = object()
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[[Session], None]:
-    """Return a way to say what captures show from now on."""
+    """Return a function that sets the session of all later captures."""
 
     def show(session: Session) -> None:
         monkeypatch.setattr(api, "observe", lambda *_args, **_more: session)
@@ -44,7 +44,7 @@ def _failure(checks: Checks, **numbers: Any) -> str:
 
 
 def _written(root: Path, session: Session, show: Callable[[Session], None], *names: str | None) -> set[str]:
-    """Write down what checks of these names show; give what the lock then knows."""
+    """Record checks of these names in the lock; return the lock's entries."""
     (root / "tests").mkdir(exist_ok=True)
     (root / "tests" / "test_net.py").touch()
     show(session)
@@ -63,14 +63,14 @@ def test_a_healthy_model_passes_and_an_unknown_check_is_noted(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("shown")
-def test_with_numbers_the_lock_is_not_asked(tmp_path: Path) -> None:
+def test_with_numbers_the_lock_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "ctrace.lock").write_text("garbage\n")
     checks, lock = _checks(tmp_path)
     checks.check(NET, graph_breaks=0)
     assert not lock.unknown
 
 
-def test_numbers_are_held_and_what_they_do_not_name_is_strict(tmp_path: Path, shown: Callable[[Session], None]) -> None:
+def test_numbers_are_limits_and_missing_ones_are_strict(tmp_path: Path, shown: Callable[[Session], None]) -> None:
     shown(PARTIAL)
     checks, _ = _checks(tmp_path)
     text = _failure(checks, graph_breaks=0)
@@ -106,7 +106,7 @@ def test_a_lock_of_other_versions_of_torch_is_not_green(tmp_path: Path) -> None:
     assert "ctrace check --update" not in text
 
 
-def test_what_cannot_be_trusted_is_not_written_down(tmp_path: Path, shown: Callable[[Session], None]) -> None:
+def test_untrusted_results_are_not_recorded(tmp_path: Path, shown: Callable[[Session], None]) -> None:
     shown(replace(HEALTHY, graphs=()))
     checks, lock = _checks(tmp_path, update=True)
     assert _failure(checks).startswith("NOT TRUSTED")
@@ -120,7 +120,7 @@ def test_a_lock_that_cannot_be_read_fails_the_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("shown")
-def test_calls_that_make_no_sense_fail_in_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_calls_fail_in_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks, _ = _checks(tmp_path)
     checks.check(NET, name="wide")
     assert _failure(checks, name="wide").splitlines()[1].startswith("→ ")

@@ -1,4 +1,4 @@
-"""The pytest plugin, as long as no test asks for its fixture."""
+"""The pytest plugin before any test uses its fixture."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from tests.support.places import ROOT
 PLUGIN = "ctrace.cli.gate.pytest_plugin"
 
 
-def test_importing_it_brings_in_nothing_of_ours_and_nothing_heavy() -> None:
+def test_importing_the_plugin_imports_nothing_else() -> None:
     code = f"""
 import sys, pytest
 before = set(sys.modules)
@@ -22,7 +22,7 @@ print(*new)
     assert done.stdout.split() == [".".join(parts[: number + 1]) for number in range(len(parts))]
 
 
-def test_it_is_an_entry_point_and_pytest_no_dependency() -> None:
+def test_the_plugin_is_an_entry_point_and_pytest_is_no_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"ctrace": PLUGIN}
     assert not any("pytest" in each for each in project["dependencies"])

@@ -1,4 +1,4 @@
-"""Two views of one buffer, of which one is written: sometimes they share memory, sometimes not."""
+"""Two views of one buffer; one is written, and they share memory only sometimes."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""An assert on a size, with a message that is made of a tensor."""
+"""An assert on a size, with a message that contains a tensor."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A schedule's position that the model keeps as a Python number, and the caller counts up."""
+"""A schedule's position, which the model keeps as a Python number and the caller increments."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A diffusion transformer's block, called inside of autocast and outside of it."""
+"""A diffusion transformer's block, called inside and outside autocast."""
 
 import torch
 

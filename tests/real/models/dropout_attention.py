@@ -1,4 +1,4 @@
-"""Attention that keeps its dropout in evaluation, since it passes the probability and not the mode."""
+"""Attention that keeps its dropout in evaluation, because it passes the probability, but not the mode."""
 
 import torch
 

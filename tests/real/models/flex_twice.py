@@ -1,4 +1,4 @@
-"""FlexAttention, whose mask is made again in each call from a length that is a Python number."""
+"""FlexAttention that makes its mask in each call, from a length that is a Python number."""
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention

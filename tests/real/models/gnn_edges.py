@@ -1,4 +1,4 @@
-"""A graph network that drops edges by their weight: how many are left is known at run time only."""
+"""A graph network that drops edges by their weight: the number of edges left is known only at run time."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""GPT-2 whose forward is compiled, and that generates with the growing cache that is the default."""
+"""GPT-2 with a compiled forward, generating with the default cache, which grows."""
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

@@ -1,4 +1,4 @@
-"""Llama with a static cache: prefill and decode need a graph each, and that is all."""
+"""Llama with a static cache: prefill and decode need one graph each."""
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache

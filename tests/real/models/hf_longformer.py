@@ -1,4 +1,4 @@
-"""Longformer, which asks on the host whether a token attends globally."""
+"""Longformer, which checks on the host whether a token attends globally."""
 
 import torch
 from transformers import LongformerConfig, LongformerModel

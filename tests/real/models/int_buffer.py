@@ -1,4 +1,4 @@
-"""Paddings that are kept in integer buffers, as EnCodec keeps them, though they never change."""
+"""Constant paddings kept in integer buffers, as in EnCodec."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A training loop over a DataLoader whose last batch has one sample: a size of 1 has a graph of its own."""
+"""A training loop over a DataLoader whose last batch has one sample: size 1 has a separate graph."""
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset

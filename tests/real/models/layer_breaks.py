@@ -1,4 +1,4 @@
-"""A break within each of several layers that are alike."""
+"""A graph break in each of several equal layers."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A size that is marked as dynamic, and that a Python loop over it makes constant: compiling raises."""
+"""A size that is marked as dynamic, but specialized by a Python loop over it: compiling raises."""
 
 import torch
 

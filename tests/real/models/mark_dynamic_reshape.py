@@ -1,4 +1,4 @@
-"""A batch that is marked as dynamic, and that a layer reshapes to a size known when the model was made."""
+"""A batch that is marked as dynamic, but reshaped by a layer to a size fixed when the model was made."""
 
 import torch
 

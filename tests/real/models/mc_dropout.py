@@ -1,4 +1,4 @@
-"""Monte-Carlo dropout: some layers are switched to training between calls, so that each mix is a graph."""
+"""Monte-Carlo dropout: some layers are switched to training between calls, so each combination has a graph."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""NumPy's sum over a Python list of sizes that a tensor stands for."""
+"""NumPy's sum over a Python list of sizes, which Dynamo traces as a tensor."""
 
 import numpy as np
 import torch

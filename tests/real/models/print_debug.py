@@ -1,4 +1,4 @@
-"""A print of a norm that was left in the middle of a model."""
+"""A forgotten print of a norm in the middle of a model."""
 
 import torch
 

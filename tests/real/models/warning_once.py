@@ -1,4 +1,4 @@
-"""A warning that is logged once, by a cached function as transformers has it."""
+"""A warning that is logged once, by a cached function as in transformers."""
 
 import functools
 import logging

@@ -1,4 +1,4 @@
-"""What a dump may write over, and what not."""
+"""Which files a dump may overwrite."""
 
 import json
 import os
@@ -26,14 +26,14 @@ def test_an_earlier_dump_is_replaced(tmp_path: Path):
     assert (index["complete"], list(index["files"])) == (True, ["part/same.py"])
 
 
-def test_a_file_of_somebody_else(tmp_path: Path):
+def test_a_folder_with_other_files(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(DumpError, match="something else"):
+    with pytest.raises(DumpError, match="not from a dump"):
         dumped(tmp_path, a="1")
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_kernel_that_the_user_changed(tmp_path: Path):
+def test_a_changed_kernel_file(tmp_path: Path):
     dumped(tmp_path, a="1", b="2")
     (tmp_path / "part" / "b.py").write_text("better")
     with pytest.raises(DumpError, match=r"b\.py was changed"):
@@ -43,7 +43,7 @@ def test_a_kernel_that_the_user_changed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["../out.py", "/tmp/out.py", "part/../../out.py", "a/b/c.py", "a\0.py", ""])
-def test_an_index_that_names_something_outside(tmp_path: Path, name: str):
+def test_an_index_that_names_outside_files(tmp_path: Path, name: str):
     victim = tmp_path / "out.py"
     victim.write_text("mine")
     folder = tmp_path / "d"
@@ -82,18 +82,18 @@ def test_a_linked_index(tmp_path: Path):
     dumped(tmp_path / "other")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "index.json").symlink_to(tmp_path / "other" / "index.json")
-    with pytest.raises(DumpError, match="something else"):
+    with pytest.raises(DumpError, match="not from a dump"):
         Folder(tmp_path / "d").begin()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written(tmp_path: Path):
+def test_a_read_only_folder(tmp_path: Path):
     tmp_path.chmod(0o500)
     with pytest.raises(DumpError, match="cannot be written"):
         Folder(tmp_path / "d").begin()
 
 
-def test_a_file_where_the_folder_should_be(tmp_path: Path):
+def test_a_file_instead_of_a_folder(tmp_path: Path):
     (tmp_path / "d").write_text("")
-    with pytest.raises(DumpError, match="is no folder"):
+    with pytest.raises(DumpError, match="is not a folder"):
         Folder(tmp_path / "d").begin()

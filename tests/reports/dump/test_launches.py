@@ -44,7 +44,7 @@ def test_reuse_views_and_devices():
     assert site.line == 13
 
 
-def test_a_tensor_that_is_copied_where_it_is_not_aligned():
+def test_a_tensor_that_is_copied_if_misaligned():
     site = only(
         followed(
             "buf0 = empty_strided_cuda((4, 4), (4, 1), torch.float16)\n"
@@ -55,7 +55,7 @@ def test_a_tensor_that_is_copied_where_it_is_not_aligned():
     assert site.arguments["buf0"] == Tensor("buf0", "torch.float16", (4, 4), (4, 1), 0, "cuda:0")
 
 
-def test_a_pool_and_another_type():
+def test_a_pool_and_another_dtype():
     site = only(
         followed(
             "pool = empty_strided_cpu((64, ), (1, ), torch.uint8)\n"
@@ -102,7 +102,7 @@ def test_parts_of_a_partitioned_graph():
     assert second.arguments["buf1"] == first.arguments["buf0"]
 
 
-def test_a_part_that_calls_itself_ends():
+def test_a_recursive_partition_terminates():
     wrapper = followed(
         "self.partitions[0]([arg0_1])\nbuf0 = self.partitions[0]([arg0_1])\n",
         more="def partition_0(args):\n    return self.partitions[0](args)\n",
@@ -110,7 +110,7 @@ def test_a_part_that_calls_itself_ends():
     assert wrapper.sites == ()
 
 
-def test_only_calls_of_libraries():
+def test_only_library_calls():
     module = read(
         f"{HEAD}class Runner:\n    def call(self, args):\n        pass\nrunner = Runner([])\ncall = runner.call\n"
     )
@@ -135,7 +135,7 @@ def test_bounds_lead_back_to_the_load():
     assert bounds("tmp0 = tmp1 + tmp0\ntmp1 = tmp0\nindex out of bounds: 0 <= tmp0 < 5") == {}
 
 
-def test_long_chains_take_no_longer():
+def test_long_chains_take_linear_time():
     chain = "".join(f"tmp{at} = tmp{at - 1} + tmp{at - 2}\n" for at in range(2, 500))
     source = f"tmp0 = tl.load(in_ptr0)\ntmp1 = tmp0\n{chain}index out of bounds: 0 <= tmp499 < 7\n"
     assert bounds(source) == {"in_ptr0": 7}

@@ -33,7 +33,7 @@ def test_long_names_keep_their_number():
     assert name.endswith("_17")
 
 
-def test_each_is_given_once_on_any_disk():
+def test_names_are_unique_on_any_file_system():
     names = Names("wrapper")
     assert [names.new(each) for each in ("a", "A", "a", "Wrapper")] == ["a", "A-2", "a-3", "Wrapper-2"]
 

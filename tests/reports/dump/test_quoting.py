@@ -1,4 +1,4 @@
-"""Foreign text cannot leave the string or comment that it is put in."""
+"""Foreign text cannot leave the string or comment that contains it."""
 
 import ast
 

@@ -34,7 +34,7 @@ def test_instructions() -> None:
     assert instructions(replace(session, built=()), "0/0").why_not == ""
 
 
-def test_a_dump_says_what_it_is_of(tmp_path: Path) -> None:
+def test_a_dump_names_its_target(tmp_path: Path) -> None:
     name = "triton_poi_fused_0"
     text = (
         "import torch\n"

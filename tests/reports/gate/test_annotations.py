@@ -1,4 +1,4 @@
-"""What a check found as commands of a GitHub workflow."""
+"""The result of a check as GitHub workflow commands."""
 
 import re
 
@@ -18,7 +18,7 @@ Command = tuple[str, dict[str, str], str]
 
 
 def _read(report: str) -> list[Command]:
-    """Read commands as a runner does: a line each, its properties up to the second pair of colons."""
+    """Parse commands as a runner does: one per line, with properties up to the second pair of colons."""
     found = []
     for line in re.split(r"\r\n|\r|\n", report.removesuffix("\n")) if report else []:
         match = re.fullmatch(r"::(error|warning) (.*?)::(.*)", line)
@@ -62,13 +62,13 @@ def test_a_finding_is_at_its_line_and_columns() -> None:
 @pytest.mark.parametrize(
     ("number", "shown", "last"), [(MOST, MOST, None), (MOST + 3, MOST, "and 4 more findings: see the log of the step")]
 )
-def test_what_github_would_drop_is_counted(number: int, shown: int, last: str | None) -> None:
+def test_commands_that_github_drops_are_counted(number: int, shown: int, last: str | None) -> None:
     commands = _read(render_annotations(_many(number)))
     assert len(commands) == shown
     assert last is None or commands[-1][2] == last
 
 
-def test_what_costs_most_goes_first() -> None:
+def test_the_costliest_finding_is_first() -> None:
     first = _read(render_annotations(_many(MOST + 3)))[0][2]
     assert f"{MOST + 2} ops now in eager" in first
 
@@ -80,7 +80,7 @@ def test_notes_are_warnings() -> None:
 
 @given(ANY)
 @settings(max_examples=80, deadline=None)
-def test_any_text_comes_back(text: str) -> None:
+def test_any_text_survives(text: str) -> None:
     commands = _read(render_annotations(full_of(text)))
     assert [name for name, _, _ in commands] == ["error"] * 3 + ["warning"]
     assert commands[-1][2] == fmt.plain(text)
@@ -88,7 +88,7 @@ def test_any_text_comes_back(text: str) -> None:
 
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
 @settings(max_examples=40, deadline=None)
-def test_any_file_comes_back(name: str) -> None:
+def test_any_file_name_survives(name: str) -> None:
     found = Finding(FindingKind.WRONG, "x", file=f"/a/{name}", line=3)
     properties = _read(render_annotations(outcomes.outcome(findings=(found,))))[0][1]
     assert properties["file"] == fmt.plain(f"/a/{name}")

@@ -1,4 +1,4 @@
-"""What pytest shows of a check that does not hold."""
+"""The text that pytest shows for a failed check."""
 
 import re
 from typing import Any
@@ -42,11 +42,11 @@ def test_text(name: str, outcome: Outcome, is_by_lock: bool, width: int) -> None
     assert_golden(f"test-{name}-{width}.txt", f"{failure_text(outcome, width, is_by_lock=is_by_lock)}\n")
 
 
-def test_the_first_line_says_what_came_of_it_and_which_check_it_was() -> None:
+def test_the_first_line_has_the_verdict_and_the_check() -> None:
     assert failure_text(NEW, 20, is_by_lock=True).splitlines()[0] == f"WORSE  {JOB}"
 
 
-def test_findings_about_the_lock_are_told_too() -> None:
+def test_findings_about_the_lock_are_shown_too() -> None:
     wrong = Finding(FindingKind.NO_SECTION, "ctrace.lock says nothing of torch 2.13", "run pytest --ctrace-update")
     text = failure_text(replace(NEW, findings=(wrong,)), 80, is_by_lock=True)
     assert "1. ctrace.lock says nothing of torch 2.13\n   → run pytest --ctrace-update" in text

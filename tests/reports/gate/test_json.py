@@ -1,4 +1,4 @@
-"""What a check found as JSON."""
+"""The result of a check as JSON."""
 
 import json
 
@@ -26,21 +26,21 @@ def test_verdict(name: str, verdict: str, code: int) -> None:
     assert (data["schema"], data["verdict"], data["exit"]) == (1, verdict, code)
 
 
-def test_every_count_has_a_name_and_what_was_not_measured_is_null() -> None:
+def test_every_count_has_a_name_and_unmeasured_ones_are_null() -> None:
     job = json.loads(render_check_json(outcomes.WORSE))["jobs"][3]
     assert set(job["counts"]) == set(Count)
     assert job["counts"]["spills"] is None
     assert job["coverage"] is None
 
 
-def test_a_job_that_showed_nothing_has_no_counts() -> None:
+def test_a_job_without_results_has_no_counts() -> None:
     job = json.loads(render_check_json(outcomes.FAILED))["jobs"][1]
     assert (job["counts"], job["sites"], job["coverage"]) == (None, None, None)
 
 
 @given(ANY)
 @settings(max_examples=60, deadline=None)
-def test_any_text_comes_back_and_can_be_encoded(text: str) -> None:
+def test_any_text_survives_and_can_be_encoded(text: str) -> None:
     report = render_check_json(full_of(text))
     note = json.loads(report.encode())["notes"][0]
     assert note.encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")

@@ -1,4 +1,4 @@
-"""What a check found as JUnit XML."""
+"""The result of a check as JUnit XML."""
 
 from datetime import datetime
 from xml.etree import ElementTree
@@ -55,7 +55,7 @@ def test_what_got_worse_is_a_failure_and_the_rest_an_error() -> None:
     assert len(cases["models/a.py", "base"]) == 0
 
 
-def test_a_case_has_one_failure_that_tells_all() -> None:
+def test_a_case_has_one_failure_with_all_findings() -> None:
     case = _cases(outcomes.WORSE)["models/text.py", "base"]
     assert [each.tag for each in case] == ["failure"]
     assert case[0].get("message") == "+1 GB0059 models/text.py::Text.forward, and 4 more"
@@ -71,7 +71,7 @@ def test_counts_are_those_of_the_cases() -> None:
         assert int(suite.get("errors", "")) == sum(case.find("error") is not None for case in cases)
 
 
-def test_what_is_about_no_model_is_a_case_of_the_policy() -> None:
+def test_findings_about_no_model_are_a_case_of_the_policy() -> None:
     case = _cases(outcomes.WRONG)["ctrace.yaml", outcomes.WRONG.findings[0].what]
     assert _child(case, "error").get("type") == "vanished"
     assert "ctrace.lock:5" in (_child(case, "error").text or "")

@@ -1,4 +1,4 @@
-"""No report shows a plain verdict where guards of Inductor's were left out."""
+"""Every report qualifies its verdict if Inductor's guards were not checked."""
 
 import json
 from collections.abc import Callable
@@ -41,10 +41,10 @@ REPORTS: dict[str, tuple[Callable[[Outcome], str], str]] = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_it_is_beside_the_verdict(name: str) -> None:
-    render, said = REPORTS[name]
-    assert said in render(LESS)
-    assert said not in render(WHOLE)
+def test_the_qualification_is_beside_the_verdict(name: str) -> None:
+    render, text = REPORTS[name]
+    assert text in render(LESS)
+    assert text not in render(WHOLE)
     assert "not checked" not in render(WHOLE)
 
 
@@ -53,13 +53,13 @@ def test_names_of_the_json_stay() -> None:
     assert (data["verdict"], data["exit"], data["inductor_guards"], data["notes"]) == ("holds", 0, False, [NOTE])
 
 
-def test_a_verdict_that_does_not_hold_says_it_too() -> None:
+def test_a_failing_verdict_is_qualified_too() -> None:
     outcome = replace(outcomes.WORSE, inductor_guards=False)
     assert _screen(outcome).startswith("WORSE (Inductor's guards not checked)  ")
     assert failure_text(outcome, 100, is_by_lock=True).startswith("WORSE (Inductor's guards not checked)  ")
 
 
-def test_more_than_an_old_lock_knows_is_not_called_worse_of_the_model() -> None:
+def test_findings_new_to_an_old_lock_do_not_blame_the_model() -> None:
     finding = replace(outcomes.new_site(outcomes.RECOMPILE), by_inductor=True)
     screen = _screen(outcomes.only(finding))
     assert screen.startswith(

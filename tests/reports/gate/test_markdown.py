@@ -1,4 +1,4 @@
-"""What a check found as Markdown."""
+"""The result of a check as Markdown."""
 
 import re
 
@@ -18,7 +18,7 @@ _OURS = re.compile(r"</?(details|summary|sub|code)>")
 
 
 def _assert_harmless(report: str) -> None:
-    """Fail where a text became more than text: a tag, a link, a picture, a mention, another cell."""
+    """Fail if text became markup: a tag, a link, an image, a mention or another cell."""
     for token in _READER.parse(report):
         for each in [token, *(token.children or [])]:
             assert each.type not in ("link_open", "image", "fence", "code_block", "hr")
@@ -29,7 +29,7 @@ def _assert_harmless(report: str) -> None:
 
 
 def _rows(report: str) -> list[int]:
-    """Count the cells of each row, as a reader of GitHub's tables does: a bar after a backslash ends no cell."""
+    """Count the cells of each row as GitHub does: a bar after a backslash does not end a cell."""
     return [len(re.sub(r"\\[^\w\s]", "", line).split("|")) - 2 for line in report.splitlines() if line.startswith("| ")]
 
 
@@ -48,13 +48,13 @@ def test_improvements_are_rows_too() -> None:
 
 
 @pytest.mark.parametrize("name", outcomes.ALL)
-def test_nothing_foreign_is_markup(name: str) -> None:
+def test_foreign_text_is_not_markup(name: str) -> None:
     _assert_harmless(render_table(outcomes.ALL[name]))
 
 
 @given(ANY)
 @settings(max_examples=150, deadline=None)
-def test_nothing_foreign_is_markup_whatever_it_is(text: str) -> None:
+def test_any_foreign_text_is_not_markup(text: str) -> None:
     report = render_table(full_of(text))
     report.encode()
     _assert_harmless(report)
@@ -62,7 +62,7 @@ def test_nothing_foreign_is_markup_whatever_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a|b", "a\\|b", "a\\\\|b", "`|`", "\\`|\\`"])
-def test_a_bar_ends_no_cell(text: str) -> None:
+def test_a_bar_does_not_end_a_cell(text: str) -> None:
     assert set(_rows(render_table(full_of(text)))) == {4, 7}
 
 
@@ -77,7 +77,7 @@ def _huge(text: str) -> Outcome:
 
 
 @pytest.mark.parametrize("text", ["x" * 20, "|\\" * 400, "@" * 400, "x" * 9000])
-def test_a_report_fits_into_a_comment_and_says_what_does_not(text: str) -> None:
+def test_a_report_fits_a_comment_and_counts_omitted_lines(text: str) -> None:
     report = render_table(_huge(text))
     assert len(report) <= MOST_CHARACTERS
     shown = sum("+1 GB0170" in line for line in report.splitlines())

@@ -28,7 +28,7 @@ def test_a_file_is_shown_from_the_working_directory(file: str, shown: str) -> No
     assert near(file, BELOW) == shown
 
 
-def test_columns_count_from_the_beginning_of_the_line() -> None:
+def test_columns_count_from_the_start_of_the_line() -> None:
     at = site_spot(BRANCH, HOLDS)
     assert at == Spot("models/mask.py", 14, (12, 24))
     assert BRANCH.source[11:23] == "is_pad.any()"
@@ -37,16 +37,16 @@ def test_columns_count_from_the_beginning_of_the_line() -> None:
 @pytest.mark.parametrize(
     "site", [replace(BRANCH, source=""), replace(BRANCH, span=None), replace(BRANCH, span=(400, 410)), replace(BRANCH, span=(3, 3))]
 )  # fmt: skip
-def test_columns_that_are_not_known_are_not_told(site: Site) -> None:
+def test_unknown_columns_are_left_out(site: Site) -> None:
     assert site_spot(site, HOLDS) == Spot("models/mask.py", 14)
 
 
-def test_no_line_is_no_line() -> None:
+def test_an_unknown_line_is_none() -> None:
     assert site_spot(replace(BRANCH, line=0), HOLDS) == Spot("models/mask.py")
     assert site_spot(replace(BRANCH, file=""), HOLDS) is None
 
 
-def test_without_a_place_of_its_own_a_finding_is_at_its_model_or_the_policy() -> None:
+def test_a_finding_without_a_place_is_at_its_model_or_the_policy() -> None:
     finding = Finding(FindingKind.TIMEOUT, "too slow")
     assert own_spot(finding, HOLDS) is None
     assert spot(finding, Checked(JobKey("models/a.py:net")), BELOW) == Spot("ci/models/a.py")

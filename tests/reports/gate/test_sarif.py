@@ -1,4 +1,4 @@
-"""What a check found as SARIF."""
+"""The result of a check as SARIF."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def _result(site: Site) -> dict[str, Any]:
 def test_report() -> None:
     report = json.loads(render_sarif(outcomes.WORSE).replace(__version__, "0.0.0"))
     rules = report["runs"][0]["tool"]["driver"]["rules"]
-    rules[:] = [rule["id"] for rule in rules]  # their texts are the advice's, and change with it
+    rules[:] = [rule["id"] for rule in rules]  # their texts come from the advice and change with it
     assert_golden("check-worse.sarif", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -55,24 +55,24 @@ def test_the_schema_holds_for_any_text(text: str) -> None:
 
 @given(ANY.filter(lambda text: "/" not in text and text.strip(".")))
 @settings(max_examples=40, deadline=None)
-def test_any_file_comes_back(name: str) -> None:
+def test_any_file_name_survives(name: str) -> None:
     site = _result(replace(outcomes.BRANCH, file=f"{outcomes.CWD}/{name}"))
     uri = site["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert unquote_to_bytes(uri) == name.encode("utf-8", "surrogatepass")
 
 
-def test_every_kind_of_finding_and_every_gb_id_that_was_met_is_a_rule() -> None:
+def test_every_kind_of_finding_and_every_reported_gb_id_is_a_rule() -> None:
     rules = [rule["id"] for rule in _run(outcomes.WORSE)["tool"]["driver"]["rules"]]
     assert rules == [*FindingKind, "GB0059", "GB0170"]
 
 
-def test_a_rule_helps_with_what_is_known_of_a_break() -> None:
+def test_a_rule_has_the_advice_for_its_break() -> None:
     rule = gb_rule("GB0170")
     assert rule["shortDescription"]["text"] == "Graph break: a branch on a tensor's value"
     assert "torch.where" in rule["help"]["text"]
 
 
-def test_a_gb_id_that_nobody_knows_is_a_rule_too() -> None:
+def test_an_unknown_gb_id_is_a_rule_too() -> None:
     assert gb_rule("GB9999")["help"]["text"] == "A graph break that this version of ctrace does not know."
 
 
@@ -96,14 +96,14 @@ def test_paths_are_uris(file: str, artifact: dict[str, str]) -> None:
     )
 
 
-def test_a_site_is_known_again_where_it_moves_and_not_where_it_changes() -> None:
+def test_a_fingerprint_survives_moves_but_not_changes() -> None:
     was = _result(outcomes.BRANCH)["partialFingerprints"]
     assert _result(replace(outcomes.BRANCH, line=99, times=4))["partialFingerprints"] == was
     changed = replace(outcomes.BRANCH.key, text="if is_pad.all():")
     assert _result(replace(outcomes.BRANCH, key=changed))["partialFingerprints"] != was
 
 
-def test_a_site_that_two_jobs_share_is_one_result() -> None:
+def test_a_site_of_two_jobs_is_one_result() -> None:
     results = [each for each in _run(outcomes.WORSE)["results"] if each["ruleId"] == "GB0170"]
     assert [each["properties"]["jobs"] for each in results] == [["models/mask.py", "models/mask.py · wide · h100"]]
 

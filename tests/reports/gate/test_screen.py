@@ -44,7 +44,7 @@ def test_markup_is_text() -> None:
     assert "[red]x[/]" in _screen(outcomes.HOSTILE)
 
 
-def test_colours_are_for_terminals() -> None:
+def test_colors_are_for_terminals() -> None:
     assert "\x1b[" in _screen(outcomes.WORSE, colors=True)
     assert "\x1b" not in _screen(outcomes.WORSE)
 
@@ -56,13 +56,13 @@ def test_columns_are_underlined() -> None:
     assert lines[at + 1].count("^") == len("is_pad.any()")
 
 
-def test_a_site_that_two_jobs_share_is_explained_once() -> None:
+def test_a_site_of_two_jobs_is_explained_once() -> None:
     screen = _screen(outcomes.WORSE)
     assert screen.count("Python branches on") == 1
     assert " 1. +1 GB0170 models/mask.py::Mask.forward  same as in models/mask.py\n" in screen
 
 
-def test_every_finding_is_told() -> None:
+def test_every_finding_is_shown() -> None:
     screen = re.sub(r"\s+", " ", _screen(outcomes.FAILED))
     for one in outcomes.FAILED.checked:
         assert all(each.what in screen for each in one.findings)
@@ -79,21 +79,21 @@ class TestJobs:
         assert "models/m24.py" not in screen
         assert "  and 25 jobs that pass\n" in screen
 
-    def test_what_tells_jobs_apart_is_never_cut(self) -> None:
+    def test_the_distinct_part_of_a_job_name_is_never_cut(self) -> None:
         assert "…/mask.py · wide · h100" in _screen(outcomes.WORSE)
 
-    def test_what_was_not_measured_is_no_zero(self) -> None:
+    def test_unmeasured_values_are_not_zero(self) -> None:
         row = next(line for line in _screen(outcomes.WORSE).splitlines() if line.startswith(" models/text.py   "))
         assert row.split() == ["models/text.py", "1", "→", "3", "1", "1", "–", "3.1", "s", "worse"]
 
 
 class TestNext:
-    def test_the_lock_is_written_where_it_helps(self) -> None:
+    def test_updating_the_lock_is_suggested_where_it_helps(self) -> None:
         assert " ctrace check --update  if this is intended" in _screen(outcomes.WORSE)
         assert "--only-improve" in _screen(outcomes.BETTER)
         assert "--update" not in _screen(outcomes.HOLDS)
 
-    def test_the_command_says_what_was_asked_for(self) -> None:
+    def test_the_command_repeats_the_options(self) -> None:
         asked = structs.replace(outcomes.WORSE, command="ctrace check models/mask.py --train")
         assert " ctrace check models/mask.py --train --update  if this is intended" in _screen(asked)
 
@@ -103,10 +103,10 @@ class TestNext:
         assert "ctrace.yaml" not in _screen(alone)
         assert " ctrace check --update  if this is intended" in _screen(alone)
 
-    def test_what_cannot_be_trusted_is_not_to_be_kept(self) -> None:
+    def test_an_update_with_doubtful_results_is_not_suggested(self) -> None:
         assert "--update" not in _screen(outcomes.UNTRUSTED)
         assert "--update" not in _screen(outcomes.FAILED)
 
-    def test_runs_are_named_for_a_closer_look(self) -> None:
+    def test_runs_of_failing_jobs_are_named(self) -> None:
         assert " ctrace breaks 20260101-120000-mask  details of models/mask.py\n" in _screen(outcomes.WORSE)
         assert " ctrace explain 20260101-120002-b  details of models/b.py\n" in _screen(outcomes.FAILED)

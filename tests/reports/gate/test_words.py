@@ -30,7 +30,7 @@ def test_sentence(name: str, found: str) -> None:
     assert sentence(outcomes.ALL[name]) == found
 
 
-def test_a_model_with_several_jobs_is_counted_once_as_the_gravest_of_them() -> None:
+def test_a_model_with_several_jobs_counts_once_as_its_gravest() -> None:
     failed = Checked(JobKey("models/mask.py", "train"), None, (Finding(FindingKind.FAILED, "raises"),))
     assert sentence(outcomes.outcome(*outcomes.WORSE.checked, failed)) == "1 of 3 models failed, 1 got worse, 1 passes."
 
@@ -45,7 +45,7 @@ def test_every_exit_code_and_kind_has_its_words() -> None:
         assert kind_rule(kind)["help"]["text"]
 
 
-def test_the_gravest_goes_first() -> None:
+def test_the_gravest_is_first() -> None:
     exits = [one.exit for one in gravest_first(outcomes.FAILED)]
     assert exits == [Exit.PROGRAM] * 4 + [Exit.WORSE, Exit.DONE]
 
@@ -62,18 +62,18 @@ class TestCost:
     def test_one_break_that_explains_the_graphs_splits_them(self) -> None:
         assert self._cost() == "splits 2 graphs into 3, 14 ops now in eager"
 
-    def test_otherwise_it_adds_some(self) -> None:
+    def test_otherwise_a_break_adds_graphs(self) -> None:
         assert self._cost(now=5) == "adds 1 graph, 14 ops now in eager"
         assert self._cost(before=None) == "adds 1 graph, 14 ops now in eager"
 
-    def test_of_two_new_breaks_none_is_said_to_split_what_both_do(self) -> None:
+    def test_with_two_new_breaks_neither_splits_the_graphs_alone(self) -> None:
         two = replace(self.masked, findings=(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(outcomes.PRINT)))
         assert cost(two.findings[0], two) == "adds 1 graph, 14 ops now in eager"
 
-    def test_what_was_not_measured_is_said(self) -> None:
+    def test_missing_measurements_are_reported(self) -> None:
         assert self._cost(ops=None) == "splits 2 graphs into 3, ops in eager not measured"
 
-    def test_nothing_is_said_of_what_costs_nothing(self) -> None:
+    def test_zero_costs_are_left_out(self) -> None:
         assert self._cost(ops=0, adds=0) == ""
         assert cost(outcomes.new_site(outcomes.RECOMPILE), None) == ""
 

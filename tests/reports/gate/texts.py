@@ -1,4 +1,4 @@
-"""Any text at all, and an outcome that holds it wherever a text can stand."""
+"""Arbitrary text, and an outcome with this text in every text field."""
 
 from hypothesis import strategies as st
 
@@ -11,11 +11,11 @@ from tests.support.outcomes import POLICY, outcome
 ANY = st.text(st.characters(), max_size=30) | st.text(
     "|\\`<>&@#:;,%/[]()\n\r\t\x1b\x00\ufffe\ud800 ab*_~!'\"", max_size=30
 )
-"""Half of it is made of what means something in one of the formats."""
+"""Half of the text consists of characters with a meaning in one of the formats."""
 
 
 def full_of(text: str) -> Outcome:
-    """Put a text everywhere."""
+    """Put a text into every text field of an outcome."""
     key = SiteKey(SiteKind.BREAK, ("GB0170", text), Owner.USER, text, text)
     site = Site(key, file=f"/a/{text}", line=1, source=f"  {text}", span=(0, 3), reason=text, fix=text)
     findings = (Finding(FindingKind.NEW_SITE, text, text, site=site), Finding(FindingKind.DOUBT, text, text))

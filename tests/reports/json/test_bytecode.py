@@ -43,7 +43,7 @@ def test_nothing() -> None:
     assert (data["functions"], data["compilations"]) == ([], [])
 
 
-def test_source_only_where_asked_for() -> None:
+def test_source_only_on_request() -> None:
     chosen = function_codes(SESSION)[0].all[:1]
     assert "source" not in json.loads(render_bytecode_json(SESSION, chosen))["compilations"][0]
     made = json.loads(render_bytecode_json(SESSION, chosen, source=True))["compilations"][0]

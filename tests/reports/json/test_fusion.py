@@ -40,7 +40,7 @@ def test_rounds() -> None:
     assert (first["reorder"], last["reorder"]) == (False, True)
 
 
-def test_missed_fusions_come_by_their_bytes() -> None:
+def test_missed_fusions_are_sorted_by_bytes() -> None:
     missed = _parts(FUSED)[0]["missed"]
     assert [each["bytes"] for each in missed] == sorted((each["bytes"] for each in missed), reverse=True)
     assert missed[0]["nodes"] == ["op1_op2", "op3"]
@@ -54,18 +54,18 @@ def test_missed_fusions_come_by_their_bytes() -> None:
     }
 
 
-def test_what_an_old_log_does_not_hold_is_null() -> None:
+def test_values_missing_in_an_old_log_are_null() -> None:
     part = _parts(replace(SEVERAL, fusions=(OLD,)))[0]
     assert part["rounds"][0]["fused"] == [["op0", "op1"]]
     assert [part[name] for name in ("bytes", "nodes", "missed", "pairs_without_shared_data")] == [None] * 4
 
 
-def test_no_inductor_no_parts() -> None:
+def test_without_inductor_there_are_no_parts() -> None:
     assert _parts(EAGER) == []
     assert as_data(EAGER)["fusion"] is None
 
 
-def test_explain_sums_up() -> None:
+def test_explain_sums_all_parts() -> None:
     fusion = as_data(FUSED)["fusion"]
     assert (fusion["rounds"], fusion["nodes_before"], fusion["nodes_after"]) == (2, 5, 4)
     assert (fusion["bytes_unfused"], fusion["bytes_fused"], fusion["bytes_least"]) == (
@@ -77,7 +77,7 @@ def test_explain_sums_up() -> None:
     assert fusion["missed"]["lines"] == [["model.py:9", "model.py:10"], ["model.py:11"]]
 
 
-def test_explain_of_an_old_log_knows_no_bytes() -> None:
+def test_explain_of_an_old_log_has_no_bytes() -> None:
     fusion = as_data(HEALTHY)["fusion"]
     assert (fusion["nodes_before"], fusion["bytes_fused"], fusion["missed"]) == (7, None, None)
 

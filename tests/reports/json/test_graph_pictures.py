@@ -64,7 +64,7 @@ def _fake(folder: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def test_graphviz_draws_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphviz_draws_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     _fake(tmp_path, "cat > /dev/null; echo '<svg/>'")
     assert svg_text(FxGraph("g"), "t", "digraph {}") == ("<svg/>\n", "Graphviz")

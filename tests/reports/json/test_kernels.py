@@ -9,8 +9,8 @@ from ctrace.reports.json.explain import as_data
 from tests.support import kernelsessions as made
 
 
-def _data(session: Session, **asked: Any) -> dict[str, Any]:
-    read = json.loads(data(session, KernelView(**asked)))
+def _data(session: Session, **options: Any) -> dict[str, Any]:
+    read = json.loads(data(session, KernelView(**options)))
     assert read["schema"] == 1
     return dict(read)
 
@@ -54,7 +54,7 @@ def test_each_call() -> None:
     assert one["arguments"][0] == {"name": "q", "dtype": "float32", "shape": [64, 64], "stride": [64, 1]}
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     (part, *_) = _data(made.OLD)["parts"]
     assert {name: part["known"][name] for name in ("read", "written", "flops")} == dict.fromkeys(
         ("read", "written", "flops")
@@ -91,7 +91,7 @@ def test_wrapper() -> None:
     assert first["wrapper"].endswith("return (buf0, )")
 
 
-def test_explain_says_what_kernels_move() -> None:
+def test_explain_has_the_bytes_of_kernels() -> None:
     kernels = {each["name"]: each for each in as_data(made.KERNELS)["kernels"]}
     assert list(kernels) == [each.name for each in made.KERNELS.kernels]
     assert [kernels["extern_kernels.mm"][name] for name in ("read", "written", "flops", "nodes")] == [

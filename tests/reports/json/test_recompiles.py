@@ -1,4 +1,4 @@
-"""What `ctrace recompiles --json` holds."""
+"""`ctrace recompiles --json`."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def test_names(name: str) -> None:
     }
 
 
-def test_a_cause_and_what_becomes_of_it() -> None:
+def test_a_cause_and_its_outlook() -> None:
     first, second, third, *_, last = _data(recompiled.SEVERAL)["groups"]
     assert (first["cause"]["subject"], first["values"], first["outlook"]) == (
         "mask.size(0)",
@@ -66,7 +66,7 @@ def test_caches() -> None:
     assert net["entries"][3]["distances"] == {"0/2": 53, "0/1": 1, "0/0": 2}
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_are_null() -> None:
     data = _data(recompiled.TOLD_BY_TORCH)
     (cache,) = data["caches"]
     assert [each["nearest"] for each in data["recompiles"]] == ["0/0", None]
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_null() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.log")))
-def test_of_recorded_logs(name: str) -> None:
+def test_recorded_logs(name: str) -> None:
     session = recorded(name)
     seen = [group["compilations"] for group in _data(session)["groups"]]
     assert {id_ for ids in seen for id_ in ids} == {each.compilation for each in session.recompiles}

@@ -16,7 +16,7 @@ from ctrace.reports.json.explain import as_data, render_breaks_json, render_json
 from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
 from tests.support import sessions
 
-# design: these names may be added to, never renamed
+# design: new names may come, old ones never change
 NAMES = {
     "schema", "verdict", "environment", "target", "error", "scenarios", "graphs", "compilations", "coverage", "functions",
     "breaks", "skipped", "recompiles", "dangers", "limit", "fusion", "kernels", "time", "problems", "unknown",
@@ -78,12 +78,12 @@ def test_dangers() -> None:
     assert (second["subject"], second["file"], second["proven"]) == (None, None, False)
 
 
-def test_results_that_were_not_held_against_eager_are_null() -> None:
+def test_results_not_compared_with_eager_are_null() -> None:
     assert as_data(sessions.HEALTHY)["dangers"] is None
     assert as_data(sessions.HEALTHY)["scenarios"][0]["compared"] is None
 
 
-def test_scenarios_say_what_they_are_and_what_came_of_them() -> None:
+def test_scenarios_have_their_settings_and_outcomes() -> None:
     by_name = {each["name"]: each for each in as_data(sessions.DANGEROUS)["scenarios"]}
     assert [by_name[name]["kind"] for name in ("base", "scaled", "eval")] == ["base", "given", "provoked"]
     assert [by_name[name]["recompiles"] for name in ("base", "dim0=1")] == [0, 1]
@@ -115,14 +115,14 @@ def test_a_failure_says_what_and_where() -> None:
     }  # fmt: skip
 
 
-def test_what_a_break_costs_and_what_to_write_instead() -> None:
+def test_a_break_has_its_cost_and_its_advice() -> None:
     found = as_data(sessions.PARTIAL)["breaks"][0]
     assert (found["cost"], found["columns"]) == ({"ops": 2, "graphs": 1}, [0, 23])
     assert set(found["advice"]) == {"before", "after", "switch", "risk"}
     assert found["advice"]["after"] == "x = x + 1\nreturn x * 2\n"
 
 
-def test_columns_and_costs_that_are_not_known_are_null() -> None:
+def test_unknown_columns_and_costs_are_null() -> None:
     (found,) = as_data(Session(breaks=(sessions.bare_break(),)))["breaks"]
     assert (found["columns"], found["cost"]) == (None, {"ops": None, "graphs": 0})
 
@@ -154,14 +154,14 @@ class TestBreaks:
             key: whole[key] for key in data if key != "breaks"
         }
 
-    def test_the_costliest_goes_first_and_keeps_its_number(self) -> None:
+    def test_the_costliest_break_is_first_and_keeps_its_number(self) -> None:
         found = self.data(sessions.PARTIAL)["breaks"]
         assert [(each["break"], each["line"]) for each in found] == [(1, 24), (0, 10)]
         explained = as_data(sessions.PARTIAL)["breaks"]
         for each in found:
             assert {name: each[name] for name in explained[0]} == explained[each["break"]]
 
-    def test_what_it_left_in_eager_is_a_cost_too(self) -> None:
+    def test_eager_ops_are_part_of_the_cost(self) -> None:
         worst, _ = self.data(sessions.PARTIAL)["breaks"]
         assert (worst["cost"], worst["cost_with_skips"]) == ({"ops": 0, "graphs": 0}, {"ops": 6, "graphs": 1})
 
@@ -177,7 +177,7 @@ class TestBreaks:
             ],
         ]
 
-    def test_those_of_one_owner(self) -> None:
+    def test_breaks_of_one_owner(self) -> None:
         assert [each["break"] for each in self.data(sessions.PARTIAL, Owner.LIBRARY)["breaks"]] == [1]
         assert self.data(sessions.PARTIAL, Owner.TORCH)["breaks"] == []
 
@@ -186,7 +186,7 @@ class TestLessons:
     ENTRY = Entry("a branch", "It branches.", "Use torch.where.", "it", "a\n", "b\n", "torch.x = 1", "It may.")
     TOLD = Registered("GB0170", "Branching", "No.", ("Use `torch.cond`.",))
 
-    def test_all_that_is_known(self) -> None:
+    def test_every_known_field(self) -> None:
         text = render_lesson_json(Lesson("GB0170", self.ENTRY, (("assert", self.ENTRY),), self.TOLD))
         entry = {
             "title": "a branch",
@@ -199,14 +199,14 @@ class TestLessons:
         assert json.loads(text) == {"schema": 1, "id": "GB0170", **entry, "cases": {"assert": entry}, **known}
         assert text.endswith("}\n")
 
-    def test_what_nobody_knows_is_null(self) -> None:
+    def test_unknown_fields_are_null(self) -> None:
         data = json.loads(render_lesson_json(Lesson("GB9999", None)))
         assert data == {
             "schema": 1, "id": "GB9999", "title": None, "reason": None, "fix": None, "advice": None, "cases": {},
             "unadvised": None, "versions": None, "torch": None,
         }  # fmt: skip
 
-    def test_why_there_is_no_advice_and_the_versions(self) -> None:
+    def test_missing_advice_has_a_reason_and_versions(self) -> None:
         why, life = Unadvised("internal", "Torch checks itself."), Lifetime("2.14")
         data = json.loads(render_lesson_json(Lesson("GB9999", None, (), None, why, "2.13", life)))
         assert data["unadvised"] == {"kind": "internal", "line": "Torch checks itself."}

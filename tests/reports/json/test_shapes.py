@@ -1,4 +1,4 @@
-"""What `ctrace shapes --json` holds."""
+"""`ctrace shapes --json`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""JSON of runs with `--target`: what every figure rests on, and several GPUs side by side."""
+"""JSON of runs with `--target`: the basis of every figure, and comparisons of several GPUs."""
 
 import json
 from typing import Any
@@ -24,11 +24,11 @@ def kernels(session: Session) -> dict[str, Any]:
     return json.loads(render_kernels_json(session, parts(session)))
 
 
-def test_bases_name_fields_that_are_there() -> None:
+def test_bases_name_existing_fields() -> None:
     data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
     assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
-    again = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
-    assert again["bases"] == {"a": "computed", "b": "computed"}
+    repeated = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
+    assert repeated["bases"] == {"a": "computed", "b": "computed"}
 
 
 def test_kernels_with_a_target() -> None:
@@ -68,7 +68,7 @@ def test_explain() -> None:
 
 
 @pytest.mark.parametrize("session", [EMITTED, built.SESSION])
-def test_every_report_says_the_target(session: Session) -> None:
+def test_every_report_names_the_target(session: Session) -> None:
     name = session.gpu.target if session.gpu else ""
     for text in (
         render_fusion_json(session, fusions(session)),

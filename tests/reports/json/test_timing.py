@@ -15,13 +15,13 @@ from tests.support import sessions, timings
 
 
 @pytest.mark.parametrize("name", timings.ALL)
-def test_one_configuration_has_the_form_of_its_schema(name: str) -> None:
+def test_one_configuration_matches_its_schema(name: str) -> None:
     data = json.loads(render_timing_json(Timings("model.py", (timings.ALL[name],))))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
 
 
 @pytest.mark.parametrize("name", timings.TABLES)
-def test_a_table_has_the_form_of_its_schema(name: str) -> None:
+def test_a_table_matches_its_schema(name: str) -> None:
     data = json.loads(render_table_json(timings.TABLES[name]))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("time")))
     assert [each["name"] for each in data["configurations"]]

@@ -1,4 +1,4 @@
-"""Names, types and enum values of `explain --json` and `check --json` may be added to, never renamed or removed.
+"""Names, types and enum values of `explain --json` and `check --json` are never renamed or removed.
 
 tests/data/json_names.txt records them, a path and a type or value a line; CTRACE_UPDATE_GOLDEN=1 adds the new ones.
 """
@@ -17,14 +17,14 @@ VIEWS = ("explain", "check")
 
 
 def names(schema: dict[str, Any], path: str) -> frozenset[str]:
-    """List each path of a report with its types, and each value that its schema lists."""
+    """List each path of a report's schema with its types and enum values."""
     return frozenset(_names(schema, path, schema.get("$defs", {}), frozenset()))
 
 
 def _names(node: dict[str, Any], path: str, shared: dict[str, Any], inside: frozenset[str]) -> Iterator[str]:
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
-        if name not in inside:  # a shape that contains itself is listed once
+        if name not in inside:  # list a recursive shape once
             yield from _names(shared[name], path, shared, inside | {name})
         return
     types = node.get("type", ())
@@ -40,7 +40,7 @@ def _names(node: dict[str, Any], path: str, shared: dict[str, Any], inside: froz
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_name_type_or_value_is_gone(view: str) -> None:
+def test_no_name_type_or_value_is_removed(view: str) -> None:
     schema = json.loads((ROOT / "reports" / "schemas" / f"{view}.json").read_text(encoding="utf-8"))
     today = names(schema, view)
     recorded = set(RECORD.read_text(encoding="utf-8").splitlines())
@@ -51,7 +51,7 @@ def test_no_name_type_or_value_is_gone(view: str) -> None:
     assert sorted(mine - today) == []
 
 
-def test_what_is_gone_is_seen() -> None:
+def test_a_removed_name_is_found() -> None:
     old = {"type": "object", "properties": {"kind": {"enum": ["break", "skip"]}, "line": {"type": ["integer", "null"]}}}
     new = {"type": "object", "properties": {"kind": {"enum": ["break"]}, "line": {"type": "string"}}}
     assert sorted(names(old, "x") - names(new, "x")) == ["x.kind = skip", "x.line: integer", "x.line: null"]

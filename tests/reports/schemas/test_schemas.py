@@ -1,4 +1,4 @@
-"""The JSON Schemas that ctrace ships: generated from the code, and true of what the commands print."""
+"""The JSON Schemas that ctrace ships are generated from the code and match the commands' output."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ FILES = sorted(schemas.FOLDER.glob("*.json"))
 
 
 def _sessions() -> Iterator[tuple[str, Session]]:
-    """Yield every session that the tests build, and every recorded log."""
+    """Yield every handmade session of the tests, and every recorded log."""
     for module in (
         attention,
         built,
@@ -85,12 +85,12 @@ def _every_bytecode(session: Session) -> str:
     return json_bytecode.render_bytecode_json(session, compiled, source=True)
 
 
-def _graphs(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: graphviews.data(session, graphviews.GraphView(**asked))
+def _graphs(**options: Any) -> Callable[[Session], str]:
+    return lambda session: graphviews.data(session, graphviews.GraphView(**options))
 
 
-def _kernels(**asked: Any) -> Callable[[Session], str]:
-    return lambda session: kernelviews.data(session, kernelviews.KernelView(**asked))
+def _kernels(**options: Any) -> Callable[[Session], str]:
+    return lambda session: kernelviews.data(session, kernelviews.KernelView(**options))
 
 
 def _several(each: Callable[[Session], Any]) -> Callable[[Session], str]:
@@ -144,7 +144,7 @@ def test_the_files_are_generated_from_the_code() -> None:
 
 @dataclass(frozen=True)
 class Toy:
-    """What the toy writer writes."""
+    """The input of the toy writer."""
 
     name: str
     kind: Owner
@@ -194,7 +194,7 @@ def test_every_command_with_json_has_one() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_it_is_a_schema_that_says_what_everything_is(path: Path) -> None:
+def test_every_value_has_a_type(path: Path) -> None:
     schema = json.loads(path.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     anything = path.read_text(encoding="utf-8").count("{}")
@@ -245,14 +245,14 @@ def test_a_dump_fits(tmp_path: Path, validators: Validators) -> None:
     _fits(validators, "kernels", _kernels(dump=tmp_path / "dump")(kernelsessions.KERNELS))
 
 
-def test_lists_of_runs_and_of_what_doctor_found_fit(validators: Validators) -> None:
-    """`ctrace runs` and `ctrace doctor` write data of their own."""
+def test_lists_of_runs_and_doctor_checks_fit(validators: Validators) -> None:
+    """`ctrace runs` and `ctrace doctor` do not report on a session."""
     run = Run(Path("run"), "run", Target(path="model.py"), created=1.0)
     _fits(validators, "runs", json_document([runs._data(run)]))
     _fits(validators, "doctor", json_document([doctor._data(Finding("torch", True, "2.13"))]))
 
 
-def test_a_name_that_no_schema_knows_is_found(validators: Validators) -> None:
+def test_a_name_missing_in_the_schema_is_found(validators: Validators) -> None:
     data = json.loads(render_json(sessions.ALL["partial"]))
     data["breaks"][0]["surprise"] = 1
     assert not validators["explain"].is_valid(data)

@@ -17,7 +17,7 @@ def _screen(session: Session, width: int = 80, owner: Owner | None = None, *, al
 
 
 def _only(**parts: Any) -> str:
-    """Show the print of `PARTIAL`, changed, and nothing else."""
+    """Show only the print break of `PARTIAL`, with some changes."""
     at = structs.replace(sessions.PARTIAL.breaks[0], **parts)
     return _screen(Session(breaks=(at,), graphs=sessions.PARTIAL.graphs, listings=sessions.PARTIAL.listings))
 
@@ -55,7 +55,7 @@ class TestSource:
         assert lines[at].index("side(row)") == lines[at + 1].index("^^^^^^^^^")
         assert lines[at + 1].count("^") == len("side(row)")
 
-    def test_without_columns_nothing_is(self) -> None:
+    def test_without_columns_nothing_is_underlined(self) -> None:
         assert "> 10 │" in _only(span=None)
         assert "^" not in _only(span=None)
 
@@ -63,13 +63,13 @@ class TestSource:
     def test_columns_beyond_the_line_are_cut(self, span: tuple[int, int], carets: int) -> None:
         assert _only(span=span).count("^") == carets
 
-    def test_without_the_file_the_line_that_torch_tells_is_shown(self) -> None:
+    def test_without_the_file_torchs_source_line_is_shown(self) -> None:
         assert "│" not in _only(file="other.py", advice=Advice())
         assert 'print("mean", x.mean())\n' in _only(file="other.py")
 
 
 class TestAdvice:
-    def test_advice_is_given_once(self) -> None:
+    def test_each_advice_is_shown_once(self) -> None:
         screen = _screen(sessions.MANY, all_paths=True)
         assert screen.count("y = x.item()\n") == 8 + 1  # each break, and the example
         assert screen.count("before") == 1
@@ -79,20 +79,20 @@ class TestAdvice:
         assert "Or switch: torch._dynamo.config.reorderable_logging_functions.add(print)" in screen
         assert "Risk: Prints then come after" in screen
 
-    def test_without_advice_there_is_none(self) -> None:
+    def test_a_break_without_advice_shows_none(self) -> None:
         screen = _only(advice=Advice())
         assert "before" not in screen
         assert "switch" not in screen
 
 
 class TestPaths:
-    def test_one_is_shown_and_the_rest_is_counted(self) -> None:
+    def test_one_path_is_shown_and_the_others_are_counted(self) -> None:
         screen = _screen(sessions.PARTIAL, 140)
         assert "reached by train.py:31 main → model.py:10 forward\n" in screen
         assert "and 1 more path: see --all" in screen
         assert "evaluate.py" not in screen
 
-    def test_all_are_shown_where_asked_for(self) -> None:
+    def test_all_paths_are_shown_on_request(self) -> None:
         screen = _screen(sessions.PARTIAL, 140, all_paths=True)
         assert "reached by train.py:31 main → model.py:10 forward\n" in screen
         assert "reached by evaluate.py:12 <module> → model.py:10 forward\n" in screen
@@ -103,20 +103,20 @@ class TestPaths:
 
 
 class TestOwners:
-    def test_those_of_others_are_counted(self) -> None:
+    def test_breaks_of_other_owners_are_counted(self) -> None:
         screen = _screen(sessions.PARTIAL, owner=Owner.USER)
         assert "GB0059" in screen
         assert "GB0098" not in screen
         assert "1 break of other owners not shown" in screen
 
-    def test_of_an_owner_without_any(self) -> None:
+    def test_an_owner_without_breaks(self) -> None:
         assert "2 breaks of other owners not shown" in _screen(sessions.PARTIAL, owner=Owner.TORCH)
 
-    def test_without_a_choice_all_are_shown(self) -> None:
+    def test_without_an_owner_all_are_shown(self) -> None:
         assert "other owners" not in _screen(sessions.PARTIAL)
 
 
-def test_the_costliest_goes_first() -> None:
+def test_the_costliest_is_first() -> None:
     screen = _screen(sessions.PARTIAL)
     assert screen.index("1. model.py:24") < screen.index("2. model.py:10")
 
@@ -129,16 +129,16 @@ def test_breaks_and_functions_that_do_not_fit_are_counted() -> None:
     assert _screen(sessions.MANY, all_paths=True).count("GB0124") == 8
 
 
-def test_what_a_break_left_in_eager_stands_with_it() -> None:
+def test_eager_ops_are_shown_with_their_break() -> None:
     screen = _screen(sessions.PARTIAL)
     assert screen.index("slow runs eagerly") < screen.index("2. model.py:10")
     assert screen.count("Remove the torch.compiler.disable.") == 1
 
 
-def test_functions_that_never_got_a_graph_are_named() -> None:
+def test_functions_without_a_graph_are_named() -> None:
     assert "Not compiled, Dynamo captured no graph: slow (model.py:21)" in _screen(sessions.PARTIAL)
     assert "Never compiled" not in _screen(sessions.HEALTHY)
 
 
-def test_problems_are_not_kept_back() -> None:
+def test_problems_are_shown() -> None:
     assert "! the payload of 'artifact' is cut short or damaged" in _screen(sessions.PARTIAL)

@@ -36,14 +36,14 @@ def test_screen_of_a_target(width: int) -> None:
     assert_golden(f"cudagraphs-target-{width}.txt", drawn(cuda_graphs_screen(TARGET), width))
 
 
-def test_all_of_it_and_one_graph() -> None:
+def test_all_graphs_and_one_graph() -> None:
     assert "op_11" not in drawn(cuda_graphs_screen(RUN), 80)
     shown = drawn(cuda_graphs_screen(RUN, "1/0", all_of_it=True), 80)
     assert "op_11" in shown
     assert "0/0" not in shown
 
 
-def test_a_run_without_cuda_graphs_says_what_to_do() -> None:
+def test_a_run_without_cuda_graphs_has_advice() -> None:
     shown = drawn(cuda_graphs_screen(sessions.ALL["healthy"]), 80)
     assert "No CUDA graphs" in shown
     assert "--mode reduce-overhead" in shown

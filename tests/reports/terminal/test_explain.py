@@ -1,4 +1,4 @@
-"""`ctrace explain` on screen: golden screens, and what it must never do."""
+"""`ctrace explain` on screen: golden screens and invariants."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def test_verdict_comes_first() -> None:
     assert _screen(sessions.PARTIAL, 80).startswith("PARTIAL")
 
 
-def test_colours_only_where_asked_for() -> None:
+def test_colors_only_on_request() -> None:
     assert "\x1b[" not in _screen(sessions.PARTIAL, 80)
     assert "\x1b[" in _screen(sessions.PARTIAL, 80, colors=True)
 
@@ -57,20 +57,20 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     assert letter not in _screen(sessions.HOSTILE, 80)
 
 
-def test_what_was_not_measured_is_not_a_zero() -> None:
+def test_unmeasured_values_are_not_zero() -> None:
     screen = _screen(sessions.NOTHING, 80)
     assert "not measured" in screen
     assert " 0 " not in screen
 
 
-def test_breaks_of_one_cause_are_counted_and_folded() -> None:
+def test_breaks_with_one_cause_are_counted_and_folded() -> None:
     screen = _screen(sessions.MANY, 80)
     assert screen.count("A graph break: `x.item()`") == 1
     assert "8 graph breaks · 36 ops in eager" in screen
 
 
 def _crowded(number: int, words: str = "") -> Session:
-    """Make a session of so many causes, with all that a screen may say besides."""
+    """Make a session with some number of causes and everything else that the screen can show."""
     reason = words or "Dynamo cannot trace this call, " * 20
     at = "/home/user/a/very/deep/folder/with/many/more/folders/in/it/until/it/is/long/enough"
     breaks = tuple(
@@ -128,7 +128,7 @@ def test_torchs_own_reason_is_shown_beside_the_nearest_entry() -> None:
     assert "torch reports" not in _screen(Session(recompiles=(replace(made, nearest="0/1", reason=""),)), 80)
 
 
-def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None:
+def test_an_avoidable_expected_recompilation_is_not_called_unavoidable() -> None:
     batch = Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)
     made = Recompile("0/1", "forward", sessions.MODEL, 8, True, (batch,), why_expected="Once.", nearest="0/0")
     assert "nothing to change" not in _screen(Session(recompiles=(made,)), 80)
@@ -136,20 +136,20 @@ def test_what_is_expected_and_can_be_avoided_is_not_called_unavoidable() -> None
     assert "nothing to change" in _screen(Session(recompiles=(mode,)), 80)
 
 
-def test_a_fast_run_says_what_it_left_out() -> None:
+def test_a_fast_run_names_the_skipped_stages() -> None:
     session = Session(environment=Environment(fast=True))
     shown = " ".join(_screen(session, 80).split())
     assert "Fast run: graphs were not lowered, so kernels, fusion, attention, backward graphs and sizes" in shown
 
 
-def test_words_of_the_inside_are_not_used() -> None:
+def test_internal_terms_are_not_used() -> None:
     for name in sessions.ALL:
         screen = _screen(sessions.ALL[name], 140) + _screen(sessions.ALL[name], 140, verbose=True)
         for word in ("zero_one", "GB0", "moved again", "emitted, not built", "+1 graph", " %)"):
             assert word not in screen
 
 
-def test_coverage_of_scenarios_is_named_where_it_differs() -> None:
+def test_coverage_is_shown_per_scenario_if_it_differs() -> None:
     whole = Coverage(20, 15)
     alike = Scenario("a", 2, Coverage(10, 8)), Scenario("b", 2, Coverage(10, 8))
     apart = Scenario("a", 2, Coverage(10, 10)), Scenario("b", 2, Coverage(10, 5))

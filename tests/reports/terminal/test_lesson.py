@@ -1,4 +1,4 @@
-"""`--explain` on screen: a kind of break, or of cause of a recompile."""
+"""`--explain` on screen: a kind of graph break or of recompilation cause."""
 
 import pytest
 from msgspec.structs import replace
@@ -77,18 +77,18 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     assert letter not in _screen(CAUSES["cause-lesson-hostile"])
 
 
-def test_each_case_says_what_the_users_code_is() -> None:
+def test_each_case_describes_the_users_code() -> None:
     screen = _screen(LESSONS["branch"])
     assert "If it is an assert" in screen
     assert "If it is a while loop" in screen
 
 
 @pytest.mark.parametrize("case", sorted({key.partition("/")[2] for key in entries("breaks") if "/" in key}))
-def test_every_case_of_ours_has_a_name(case: str) -> None:
+def test_every_case_has_a_name(case: str) -> None:
     assert f"Where it is {case}\n" not in _screen(Lesson("GB0170", BRANCH, ((case, ASSERT),)))
 
 
-def test_without_torchs_words_there_are_none() -> None:
+def test_without_torchs_text_none_is_shown() -> None:
     assert "In torch's own words" not in _screen(Lesson("loop", BRANCH))
     assert "In torch's own words" in _screen(LESSONS["torch"])
 
@@ -102,17 +102,17 @@ def test_without_advice_the_screen_says_why() -> None:
     assert "newer than ctrace's list" in _screen(LESSONS["torch"])
 
 
-def test_an_id_of_another_torch_says_so() -> None:
+def test_an_id_of_another_torch_names_its_versions() -> None:
     screen = _screen(Lesson("GB9193", BRANCH, version="2.13", lifetime=Lifetime("2.15")))
     assert "Not in torch 2.13: torch 2.15 and newer have it." in screen
     old = _screen(Lesson("GB0089", BRANCH, (), TOLD, version="2.15", lifetime=Lifetime("2.11", raised_until="2.13")))
     assert "Torch raised this id up to 2.13" in old
 
 
-def test_an_example_of_one_torch_says_which() -> None:
+def test_an_example_for_one_torch_names_it() -> None:
     assert "on torch 2.15 (tried on 2.13 and 2.15)" in _screen(Lesson("GB9193", replace(BRANCH, breaks_on="2.15")))
 
 
-def test_what_is_normal_is_said_where_it_is() -> None:
+def test_normal_behavior_is_described_where_it_occurs() -> None:
     assert _screen(CAUSES["cause-lesson-size"]).count("Expected: ") == 2
     assert "Expected: " not in _screen(CauseLesson("identity/gone", GONE))

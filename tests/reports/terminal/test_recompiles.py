@@ -16,7 +16,7 @@ def _screen(session: Session, width: int = 80, *, all_of_it: bool = False) -> st
 
 
 def _only(*numbers: int) -> Session:
-    """Keep some of the recompiles, by their place."""
+    """Keep the recompiles with some indexes."""
     kept = tuple(recompiled.SEVERAL.recompiles[number] for number in numbers)
     return replace(recompiled.SEVERAL, recompiles=kept)
 
@@ -46,13 +46,13 @@ def test_foreign_text_cannot_control_the_terminal(session: Session, letter: str)
     assert letter not in _screen(session, all_of_it=True)
 
 
-def test_what_goes_on_comes_first() -> None:
+def test_continuing_recompilations_are_first() -> None:
     screen = _screen(recompiled.SEVERAL)
     assert screen.index("mask.size(0)") < screen.index("1. ") + 20
     assert screen.index("Keeps recompiling") < screen.index("A limited number")
 
 
-def test_without_a_recompile_that_is_said() -> None:
+def test_a_run_without_recompilations_says_so() -> None:
     assert "No recompilations: 1 graph, compiled once." in _screen(sessions.HEALTHY)
     assert "entries used" not in _screen(sessions.HEALTHY)
 
@@ -62,36 +62,36 @@ class TestCauses:
         assert "Compiled once for each value: 2, 3, 5." in _screen(recompiled.SEVERAL)
         assert "Compiled once for each value: 0, 1, 2, 3, 4, 5, 6, 7, and 2 more." in _screen(recompiled.SEVERAL)
 
-    def test_a_value_that_is_left_open_has_no_graph_of_its_own(self) -> None:
+    def test_values_of_a_dynamic_size_share_a_graph(self) -> None:
         assert "Values seen: 4, 8.\n" in _screen(_only(0))
 
-    def test_guards_like_it_are_counted(self) -> None:
+    def test_similar_guards_are_counted(self) -> None:
         assert "51 more guards failed in the same way." in _screen(recompiled.SEVERAL)
 
-    def test_what_else_differed(self) -> None:
+    def test_other_differences_are_shown(self) -> None:
         assert "Changed together with how." in _screen(recompiled.SEVERAL)
 
-    def test_an_expected_one_says_why_and_gives_no_advice(self) -> None:
+    def test_an_expected_recompilation_has_a_reason_and_no_advice(self) -> None:
         screen = _screen(_only(0))
         assert "Expected. It is." in screen
         assert "Mark it dynamic." not in screen
 
-    def test_examples_are_for_what_goes_on(self) -> None:
+    def test_examples_are_of_continuing_recompilations(self) -> None:
         assert "before │" not in _screen(_only(1))
         assert "before │" in _screen(_only(1), all_of_it=True)
         assert "before │ x = x + self.number" in _screen(recompiled.SEVERAL)
 
-    def test_advice_is_given_once(self) -> None:
+    def test_each_advice_is_shown_once(self) -> None:
         again = replace(recompiled.NUMBER, subject="self.other", was="1", now="2")
         more = tuple(replace(each, causes=(again,)) for each in recompiled.SEVERAL.recompiles[-2:])
         both = replace(recompiled.SEVERAL, recompiles=(*recompiled.SEVERAL.recompiles, *more))
         assert _screen(both).count("before │ x = x + self.number") == 1
 
-    def test_the_line_that_fixed_it_is_shown(self) -> None:
+    def test_the_line_that_specialized_a_size_is_shown(self) -> None:
         assert "> 15 │ for row in range(mask.shape[0]):" in _screen(recompiled.SEVERAL)
         assert "│" not in _screen(_only(0))
 
-    def test_values_that_are_not_known(self) -> None:
+    def test_unknown_values(self) -> None:
         assert "Values not known." in _screen(recompiled.TOLD_BY_TORCH)
 
     def test_causes_that_do_not_fit_are_counted(self) -> None:
@@ -102,17 +102,17 @@ class TestCauses:
 
 
 class TestCaches:
-    def test_which_modules_share_it(self) -> None:
+    def test_modules_that_share_a_cache(self) -> None:
         screen = _screen(recompiled.SEVERAL, 140)
         assert "11 modules share this cache: Block 0, Block 1, Block 2, Block 3, Block 4, Block 5, and 5 more" in screen
         assert screen.count("modules share this cache") == 1
 
-    def test_what_runs_eagerly_after_the_limit(self) -> None:
+    def test_eager_ops_after_the_limit(self) -> None:
         screen = _screen(recompiled.SEVERAL)
         assert "Recompile limit hit: calls that match no entry run eagerly, 4 ops so far." in screen
         assert screen.count("Recompile limit hit") == 1
 
-    def test_each_entry_with_the_call_and_the_nearest(self) -> None:
+    def test_each_entry_has_its_call_and_its_nearest_entry(self) -> None:
         lines = _screen(recompiled.SEVERAL).splitlines()
         assert any(line.split() == ["0/0", "base", "1", "first", "call", "1.5", "s"] for line in lines)
         assert any(line.startswith(" 0/3    base 4  0/1 (1)   mask.size(0) 2 → 3") for line in lines)
@@ -121,10 +121,10 @@ class TestCaches:
         assert "and 2 more entries: see --all" in _screen(recompiled.SEVERAL)
         assert "more entries" not in _screen(recompiled.SEVERAL, all_of_it=True)
 
-    def test_where_nothing_was_held_against_entries_torchs_words_have_to_do(self) -> None:
+    def test_without_a_comparison_with_entries_torchs_reason_is_shown(self) -> None:
         lines = _screen(recompiled.TOLD_BY_TORCH).splitlines()
         assert any(line.split() == ["0/1", "0/0", "x.size(0)", "4", "→", "8", "?"] for line in lines)
 
 
-def test_problems_are_not_kept_back() -> None:
+def test_problems_are_shown() -> None:
     assert "! the guards behind a recompile could not be recorded" in _screen(recompiled.SEVERAL)

@@ -40,7 +40,7 @@ def test_foreign_text_cannot_control_the_terminal(letter: str) -> None:
     assert letter not in _screen(sizes.HOSTILE, everything=True)
 
 
-def test_a_long_setting_folds_where_a_shell_lets_it() -> None:
+def test_a_long_setting_folds_where_a_shell_allows() -> None:
     names = [f"a_rather_long_name_{number}" for number in range(5)]
     graphs = [sizes.graph(f"0/{n}", *(sizes.input_of(name, sizes.sized(0, 4 + n)) for name in names)) for n in (0, 1)]
     screen = _screen(structs.replace(sizes.SIZES, shapes=tuple(graphs)))
@@ -49,7 +49,7 @@ def test_a_long_setting_folds_where_a_shell_lets_it() -> None:
     assert folded == ",".join(f"L['{name}']:0" for name in names)
 
 
-def test_a_log_of_torch_s_own_says_what_is_missing() -> None:
+def test_torchs_own_log_names_missing_data() -> None:
     screen = _screen(recorded("sizes.torch"))
     assert "torch alone wrote this log: it records sizes that were dynamic at first" in screen
     assert "fixed to 4" in screen

@@ -11,18 +11,18 @@ from tests.support.kernelsessions import PER
 USERS = "/p/m.py"
 
 
-def test_names_that_fit_stay() -> None:
+def test_names_that_fit_are_unchanged() -> None:
     assert short_names({"mm": 5, "addmm": 5}) == {"mm": "mm", "addmm": "addmm"}
 
 
-def test_names_are_cut_in_the_middle_and_stay_apart() -> None:
+def test_names_are_cut_in_the_middle_and_stay_distinct() -> None:
     names = ["cpp_fused_add_exp_10", "cpp_fused_add_exp_1", "a_much_longer_one.out", "a_much_longer_one.default"]
     cut = short_names(dict.fromkeys(names, 12))
     assert len(set(cut.values())) == 4
     assert all(len(each) <= 12 for each in cut.values())
 
 
-def test_names_that_cannot_be_told_apart_are_not_cut() -> None:
+def test_names_that_would_become_equal_are_not_cut() -> None:
     names = dict.fromkeys(["x" * 30 + "a" + "y" * 30, "x" * 30 + "b" + "y" * 30], 10)
     assert short_names(names) == {name: name for name in names}
 
@@ -73,7 +73,7 @@ def test_work(work: Work, text: str) -> None:
 class TestSource:
     @pytest.mark.parametrize("code", ["x = y + \\", "x = f('''a", 'x = f("""a', "x = 'a\\n'", "x\u2028y"])
     @pytest.mark.parametrize(("language", "mark"), [("cpp", "//"), ("triton", "#")])
-    def test_no_line_of_the_user_s_changes_the_code(self, code: str, language: str, mark: str) -> None:
+    def test_no_user_line_changes_the_code(self, code: str, language: str, mark: str) -> None:
         kernel = Kernel(
             "0/0", Stage.FORWARD, "k", language, source="a;\nb;", statements=(Statement(2, (f"{USERS}:1",)),)
         )
@@ -82,13 +82,13 @@ class TestSource:
         assert comment.startswith(f"{mark} ── m.py:1")
         assert not any(part in comment for part in ("\\", "'''", '"""', "\u2028"))
 
-    def test_a_line_whose_source_is_not_known(self) -> None:
+    def test_a_line_without_known_source(self) -> None:
         assert "    # ── model.py:6\n    tmp6" in source_text(PER, {}, "/home/user/project")
 
     def test_without_statements_it_is_the_source(self) -> None:
         assert source_text(replace(PER, statements=()), {}, "") == PER.source
 
-    def test_a_line_of_braces_belongs_to_what_is_before(self) -> None:
+    def test_a_line_of_braces_belongs_to_the_line_before(self) -> None:
         kernel = replace(PER, source="{\na\n}\nb", statements=(Statement(2, (f"{USERS}:1",)),), language="cpp")
         assert source_text(kernel, {}, "/p").split("\n") == [
             "{",

@@ -19,8 +19,8 @@ EVIL = "\x1b[31mred\x1b[0m \u202egnitirw"
 def _screen(session: Session, width: int = 80, *ids: str, **more: object) -> str:
     found = tuple(each for function in function_codes(session) for each in function.all)
     chosen = tuple(each for each in found if not ids or each.compilation.id in ids)
-    asked = replace(Selection(chosen, whole=not ids), **more)
-    return drawn(bytecode_screen(session, asked, width), width)
+    selection = replace(Selection(chosen, whole=not ids), **more)
+    return drawn(bytecode_screen(session, selection, width), width)
 
 
 def _hostile() -> Session:
@@ -57,7 +57,7 @@ def test_foreign_text_cannot_control_the_terminal(letter: str, width: int) -> No
     assert letter not in _screen(_hostile(), width, all_of_it=True)
 
 
-def test_either_layout_can_be_asked_for() -> None:
+def test_either_layout_can_be_selected() -> None:
     assert "│" in _screen(SESSION, 80, "0/0", side_by_side=True)
     assert "│" not in _screen(SESSION, 140, "0/0", side_by_side=False)
 

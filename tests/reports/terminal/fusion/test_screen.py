@@ -54,14 +54,14 @@ def test_without_inductor_it_says_so(name: str) -> None:
     assert "the backend is eager" in " ".join(_screen(EAGER, name, 80).split())
 
 
-def test_an_old_log_says_what_it_lacks() -> None:
+def test_an_old_log_names_missing_data() -> None:
     old = replace(FUSED, fusions=(OLD,))
     assert "an older ctrace wrote" in _screen(old, "overview", 140)
     assert "an older ctrace wrote" in _screen(old, "nodes", 140)
     assert "Not fused" not in _screen(old, "overview", 140)
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_rows_are_counted() -> None:
     many = replace(FUSED, fusions=(layers(2),) * 8)
     assert "and 2 more graph parts: see --all" in _screen(many, "overview", 80)
     assert "more graph parts" not in _screen(many, "overview-all", 80)
@@ -82,7 +82,7 @@ def test_what_is_left_out_is_counted() -> None:
         ),
     ],
 )
-def test_a_round_in_short(each: FusionRound, text: str) -> None:
+def test_a_round_summary(each: FusionRound, text: str) -> None:
     assert round_text(each) == text
 
 

@@ -39,9 +39,9 @@ def _screen(session: Session, name: str, width: int) -> str:
         line = "trained.py:17" if session is not HOSTILE else "a.py:8"
         return drawn(line_screen(session, of_line(session, line, each.id), width), width)
     if view in ("lowered", "parted"):
-        wanted = "dynamo..forward" if view == "lowered" else "joint..forward"
-        wanted = wanted if session is not HOSTILE else "forward..post_grad"
-        diff = stage_diff(each, *two_stages(each, wanted))
+        stages = "dynamo..forward" if view == "lowered" else "joint..forward"
+        stages = stages if session is not HOSTILE else "forward..post_grad"
+        diff = stage_diff(each, *two_stages(each, stages))
         return drawn(diff_screen(session, each, diff, width, all_of_it=whole), width)
     return drawn(stage_screen(session, each, each.stage(view), width, all_of_it=whole), width)
 

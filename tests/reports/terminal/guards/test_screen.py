@@ -48,31 +48,31 @@ def test_a_choice_lists_guards_one_by_one() -> None:
     assert "channels last" in screen
 
 
-def test_a_global_is_apart_from_the_heading_that_it_stands_under() -> None:
+def test_a_global_is_separate_from_its_heading() -> None:
     screen = _screen(recorded("helper_guards"), view="object", all_of_it=True)
     assert "globals: torch  3" in screen
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_missing_measurements_are_reported() -> None:
     uncosted = replace(guarded.GUARDED, guards={"0/1": guarded.GUARDED.guards["0/1"]})
     assert "Not measured. Run `ctrace guards --cost TARGET`" in _screen(uncosted, view="cost")
 
 
-def test_a_call_that_was_not_timed_is_said() -> None:
+def test_an_untimed_call_is_reported() -> None:
     untimed = replace(guarded.GUARDED, scenarios=())
     assert "One call of the compiled function: not measured." in _screen(untimed, view="cost")
 
 
-def test_guards_against_a_call() -> None:
+def test_guard_time_as_a_share_of_a_call() -> None:
     assert "One call in base takes 400.0 µs" in _screen(guarded.GUARDED, 140, view="cost")
     assert "guards are 1.5% of it" in _screen(guarded.GUARDED, 140, view="cost")
 
 
-def test_without_guards_that_is_said() -> None:
+def test_a_run_without_guards_says_so() -> None:
     assert "No guards" in _screen(sessions.NOTHING)
 
 
-def test_what_cannot_be_read_is_said() -> None:
+def test_unreadable_text_is_reported() -> None:
     screen = _screen(guarded.UNREAD)
     assert "1 line of torch's text could not be read" in screen
     assert "those recorded do not match" in screen

@@ -1,4 +1,4 @@
-"""What `--build` showed of kernels, on screen."""
+"""Compiled kernels of `--build`, on screen."""
 
 import pytest
 from msgspec.structs import replace
@@ -46,11 +46,11 @@ def test_code(width: int) -> None:
     assert_golden(f"built-ir-{width}.txt", drawn(ir_screen(SESSION, "ptx", SOFTMAX), width))
 
 
-def test_code_has_colours_on_a_terminal_only() -> None:
+def test_code_is_colored_only_on_a_terminal() -> None:
     assert "\x1b[" in drawn(ir_screen(SESSION, "ptx", None), 80, colors=True)
 
 
-def test_damaged_code_is_said_to_be_so() -> None:
+def test_damaged_code_is_reported() -> None:
     damaged = replace(SESSION, built=(replace(SESSION.built[0], ir={"ptx": Ir("?", packed=True)}),))
     assert "cannot read the code" in drawn(ir_screen(damaged, "ptx", None), 80)
 

@@ -1,4 +1,4 @@
-"""Whole dumps of code that torch 2.11 wrote for an H100, and of hand-made runs."""
+"""Complete dumps of code that torch 2.11 generated for an H100, and of handmade runs."""
 
 import ast
 import json
@@ -124,7 +124,7 @@ def test_every_file_is_python(tmp_path: Path, sample: str):
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
-def test_kernels_are_as_emitted(tmp_path: Path, sample: str):
+def test_kernels_equal_the_emitted_ones(tmp_path: Path, sample: str):
     code = (CODE / f"{sample}.txt").read_text()
     dumped = dump(session(code), tmp_path / "d")
     for kernel in dumped.parts[0].kernels:
@@ -142,10 +142,10 @@ def test_indices_stay_in_bounds(tmp_path: Path):
     wrapper = read(dumped, "wrapper.py")
     assert re.findall(r'"below": (\d+)}, +# (\w+)', wrapper) == [("5000", "primals_2"), ("5000", "primals_5")]
     assert "'random numbers', ('buf2', 'buf3')" in wrapper
-    assert "'random numbers came before', ('buf4',)" in wrapper
+    assert "'an earlier kernel used random numbers', ('buf4',)" in wrapper
 
 
-def test_sizes_are_those_of_the_call(tmp_path: Path):
+def test_sizes_come_from_the_call(tmp_path: Path):
     dumped = dump(session((CODE / "dynamic.txt").read_text()), tmp_path / "d")
     text = read(dumped, "triton_red_fused__softmax_amax_mul_sub_0.py")
     assert '"shape": (33, 77), "stride": (77, 1)' in text
@@ -153,7 +153,7 @@ def test_sizes_are_those_of_the_call(tmp_path: Path):
     assert ".run(arg2_1, buf2, s27, s77, s27, stream=stream0)" in text
 
 
-def test_wrapper_holds_no_source(small: Dumped):
+def test_the_wrapper_contains_no_kernel_source(small: Dumped):
     wrapper = read(small, "wrapper.py")
     assert "in_ptr0" not in wrapper
     assert "_load('cpp_fused_gather_0.py')" in wrapper
@@ -170,12 +170,12 @@ def test_wrapper_holds_no_source(small: Dumped):
     ]  # fmt: skip
 
 
-def test_files_and_what_is_left_out(small: Dumped):
+def test_files_and_left_out_kernels(small: Dumped):
     names = {each.name: each for each in small.parts[0].kernels if each.file}
     assert list(names) == ["cpp_fused_gather_0", "mm", "mine.make.default"]
     assert (names["cpp_fused_gather_0"].bytes, names["cpp_fused_gather_0"].flops) == (256, 0)
     assert small.left_out == (
-        ("other_1", "ctrace makes no files of kernels of this kind"),
+        ("other_1", "ctrace cannot dump kernels of this kind"),
         ("mm", "its argument buf3 is not known"),
     )
     text = read(small, "cpp_fused_gather_0.py")
@@ -183,7 +183,7 @@ def test_files_and_what_is_left_out(small: Dumped):
     assert "BYTES = 256\nFLOPS = 0\n" in text
 
 
-def test_the_graph_says_what_depends_on_chance(small: Dumped):
+def test_the_graph_marks_random_outputs(small: Dumped):
     text = read(small, "graph.py")
     values = {
         ast.unparse(node.targets[0]): ast.literal_eval(node.value)
@@ -202,11 +202,11 @@ def test_the_graph_says_what_depends_on_chance(small: Dumped):
 )
 def test_a_graph_that_cannot_run(tmp_path: Path, graph: str):
     dumped = dump(session(SMALL, graph=graph), tmp_path / "d")
-    assert dumped.parts[0].compared == "torch's text of the graph is no Python module of one graph"
+    assert dumped.parts[0].compared == "torch's text of the graph is not a Python module with one graph"
     assert not (dumped.folder / dumped.parts[0].folder / "graph.py").exists()
 
 
-def test_a_graph_of_higher_order(tmp_path: Path):
+def test_a_graph_with_a_higher_order_op(tmp_path: Path):
     graph = GRAPH.replace("torch.ops.aten.rand.default(", "torch.ops.higher_order.cond(")
     why = dump(session(SMALL, graph=graph), tmp_path / "d").parts[0].compared
     assert why == "the graph calls torch.ops.higher_order.cond, which needs more than its text"
@@ -218,12 +218,12 @@ def test_code_of_another_kind(tmp_path: Path, code: str):
     assert dumped.parts[0].wrapper or dumped.left_out
 
 
-def test_a_name_of_the_harness_is_not_taken(tmp_path: Path):
+def test_a_kernel_cannot_reuse_a_name_of_the_file(tmp_path: Path):
     code = SMALL.replace(
         "async_compile.metal('other_1', 'source')", "async_compile.triton('other_1', 'def run(): pass')"
     )
     dumped = dump(session(code.replace("other_1(buf3)", "other_1.run(buf1)")), tmp_path / "d")
-    assert ("other_1", "its source defines run, a name that the harness has") in dumped.left_out
+    assert ("other_1", "its source defines run, a name that the dumped file also defines") in dumped.left_out
     compile(read(dumped, "wrapper.py"), "wrapper.py", "exec")
 
 
@@ -251,7 +251,7 @@ def test_screen(small: Dumped, width: int):
     assert_golden(f"dump-{width}.txt", drawn(dump_screen(Session(), shown), width))
 
 
-def test_torchs_own_timing_is_left_out(tmp_path: Path):
+def test_torchs_own_benchmark_is_left_out(tmp_path: Path):
     body = "def other_1(x): pass\n\nif __name__ == '__main__':\n    raise SystemExit(3)\n"
     code = SMALL.replace("async_compile.metal('other_1', 'source')", f"async_compile.triton('other_1', {body!r})")
     dumped = dump(session(code.replace("other_1(buf3)", "other_1.run(buf1)")), tmp_path / "d")

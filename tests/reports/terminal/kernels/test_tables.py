@@ -10,7 +10,7 @@ from ctrace.reports.terminal.kernels.tables import fitted
 from tests.support import kernelsessions as made
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
-ASKED = {
+VIEWS = {
     "all": KernelView(),
     "fused": KernelView(kernel="per"),
     "called": KernelView(kernel="mm", all_of_it=True),
@@ -21,23 +21,23 @@ ASKED = {
     "wrapper": KernelView(wrapper=True),
 }
 WHOLE = ("source", "wrapper")
-"""Screens with code, of which no line is cut."""
+"""Screens with code, whose lines are never cut."""
 
 
-def _drawn(session: Session, asked: KernelView, width: int, *, colors: bool = False) -> str:
-    return drawn(screen(session, asked, width), width, colors=colors)
+def _drawn(session: Session, view: KernelView, width: int, *, colors: bool = False) -> str:
+    return drawn(screen(session, view, width), width, colors=colors)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", VIEWS)
 def test_screen(name: str, width: int) -> None:
-    assert_golden(f"kernels-{name}-{width}.txt", _drawn(made.KERNELS, ASKED[name], width))
+    assert_golden(f"kernels-{name}-{width}.txt", _drawn(made.KERNELS, VIEWS[name], width))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_screen_of_an_old_log(width: int) -> None:
     names = ("all", "fused", "line", "source")
-    assert_golden(f"kernels-old-{width}.txt", "\n".join(_drawn(made.OLD, ASKED[name], width) for name in names))
+    assert_golden(f"kernels-old-{width}.txt", "\n".join(_drawn(made.OLD, VIEWS[name], width) for name in names))
 
 
 HOSTILE_VIEWS = [
@@ -52,35 +52,35 @@ HOSTILE_VIEWS = [
 @pytest.mark.parametrize("width", WIDTHS)
 def test_hostile_screen(width: int) -> None:
     assert_golden(
-        f"kernels-hostile-{width}.txt", "\n".join(_drawn(made.HOSTILE, asked, width) for asked in HOSTILE_VIEWS)
+        f"kernels-hostile-{width}.txt", "\n".join(_drawn(made.HOSTILE, view, width) for view in HOSTILE_VIEWS)
     )
 
 
-@pytest.mark.parametrize("asked", HOSTILE_VIEWS)
-def test_foreign_text_cannot_control_the_terminal(asked: KernelView) -> None:
-    shown = _drawn(made.HOSTILE, asked, 80)
+@pytest.mark.parametrize("view", HOSTILE_VIEWS)
+def test_foreign_text_cannot_control_the_terminal(view: KernelView) -> None:
+    shown = _drawn(made.HOSTILE, view, 80)
     assert not [letter for letter in ("\x1b", "\u202e", "\r") if letter in shown]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("session", [made.KERNELS, made.OLD, made.HOSTILE])
-@pytest.mark.parametrize("name", [name for name in ASKED if name not in WHOLE])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in WHOLE])
 def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(name: str, session: Session, width: int) -> None:
-    asked = ASKED[name] if session is not made.HOSTILE else HOSTILE_VIEWS[list(ASKED).index(name) % 3]
-    for line in _drawn(session, asked, width).splitlines():
+    view = VIEWS[name] if session is not made.HOSTILE else HOSTILE_VIEWS[list(VIEWS).index(name) % 3]
+    for line in _drawn(session, view, width).splitlines():
         assert len(line) <= width
         assert line == line.rstrip()
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_code_is_complete_beside_the_comments(width: int) -> None:
+def test_code_is_complete_except_for_comments(width: int) -> None:
     lines = _drawn(made.KERNELS, KernelView(source=True, kernel="per"), width).splitlines()
     assert [line for line in lines if not line.lstrip().startswith("#")] == [*made.TRITON.splitlines(), ""]
 
 
-def test_colours_only_on_a_terminal() -> None:
-    assert "\x1b[" not in _drawn(made.KERNELS, ASKED["source"], 80)
-    assert "\x1b[" in _drawn(made.KERNELS, ASKED["source"], 80, colors=True)
+def test_colors_only_on_a_terminal() -> None:
+    assert "\x1b[" not in _drawn(made.KERNELS, VIEWS["source"], 80)
+    assert "\x1b[" in _drawn(made.KERNELS, VIEWS["source"], 80, colors=True)
 
 
 def test_names_stay_apart_on_a_narrow_screen() -> None:
@@ -91,13 +91,13 @@ def test_names_stay_apart_on_a_narrow_screen() -> None:
     assert len(column) == len(set(column)) == len(names)
 
 
-def test_what_is_not_known_is_not_a_zero() -> None:
+def test_unknown_values_are_not_zero() -> None:
     shown = _drawn(made.OLD, KernelView(), 80)
     assert "bytes and FLOPs not known" in shown
     assert " 0 " not in shown
 
 
-def test_all_known_needs_no_explanation() -> None:
+def test_known_values_need_no_explanation() -> None:
     assert "?" not in _drawn(made.KNOWN, KernelView(), 80)
 
 
@@ -117,15 +117,15 @@ def test_long_lists_are_counted_and_all_shows_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "room", "given"), [((4, 3, 2), 20, [4, 3, 2]), ((40, 30, 2), 32, [20, 10, 2]), ((9, 9), 0, [1, 1])]
+    ("widths", "room", "fitting"), [((4, 3, 2), 20, [4, 3, 2]), ((40, 30, 2), 32, [20, 10, 2]), ((9, 9), 0, [1, 1])]
 )
-def test_columns_share_what_room_there_is(wanted: tuple[int, ...], room: int, given: list[int]) -> None:
-    assert fitted(wanted, room) == given
+def test_columns_share_the_available_width(widths: tuple[int, ...], room: int, fitting: list[int]) -> None:
+    assert fitted(widths, room) == fitting
 
 
 class TestExplain:
     @pytest.mark.parametrize("width", WIDTHS)
-    def test_kernels_come_by_bytes(self, width: int) -> None:
+    def test_kernels_are_sorted_by_bytes(self, width: int) -> None:
         shown = drawn(explain_screen(made.KERNELS, width, verbose=True), width)
         kernels = shown.partition("\nKernels")[2].partition("\n\n")[0]
         assert_golden(f"kernels-explain-{width}.txt", f"Kernels{kernels}\n")
@@ -133,6 +133,6 @@ class TestExplain:
         first = [row.split()[0] for row in rows]
         assert [name[:6] for name in first] == ["mm", "triton", "triton", "cpp_fu", "scale_"]
 
-    def test_more_than_fit_are_counted(self) -> None:
+    def test_kernels_that_do_not_fit_are_counted(self) -> None:
         session = replace(made.KERNELS, kernels=tuple(replace(made.PER, name=f"k_{at}") for at in range(9)))
         assert "and 3 more kernels: see ctrace kernels" in drawn(explain_screen(session, 80, verbose=True), 80)

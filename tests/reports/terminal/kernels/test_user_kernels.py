@@ -17,17 +17,17 @@ def test_screen(width: int) -> None:
     assert_golden(f"userkernels-{width}.txt", drawn(user_kernels_section(SESSION), width))
 
 
-def test_nothing_is_shown_where_there_is_none() -> None:
+def test_without_user_kernels_nothing_is_shown() -> None:
     assert list(user_kernels_section(Session())) == []
 
 
-def test_what_a_screen_leaves_out_is_counted() -> None:
+def test_omitted_kernels_are_counted() -> None:
     many = Session(user_kernels=tuple(replace(ADD, line=line) for line in range(8)))
     assert "and 2 more calls of kernels: see --json" in drawn(user_kernels_section(many), 80)
     assert "more" not in drawn(user_kernels_section(many, most=None), 80)
 
 
-def test_data_is_json_and_says_what_is_not_known() -> None:
+def test_data_is_json_and_unknown_values_are_null() -> None:
     data = json.loads(json.dumps(user_kernels_data(SESSION)))
     assert [each["assumed"] for each in data] == [False, True, True, None]
     assert data[0]["written"] == ["out_ptr"]

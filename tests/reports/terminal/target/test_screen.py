@@ -1,4 +1,4 @@
-"""Screens of runs with `--target`: every one says what it rests on."""
+"""Screens of runs with `--target`: each names the target and the basis of its figures."""
 
 import re
 from collections.abc import Callable
@@ -33,8 +33,8 @@ SIDE_BY_SIDE = {
 }
 
 
-def kernels(session: Session, width: int, **asked: object) -> str:
-    return drawn(screen(session, KernelView(**asked), width), width)  # type: ignore[arg-type]
+def kernels(session: Session, width: int, **options: object) -> str:
+    return drawn(screen(session, KernelView(**options), width), width)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -77,13 +77,13 @@ def test_markdown() -> None:
         lambda session, width: drawn(graphs_screen(session, compiled(session), width), width),
     ],
 )
-def test_every_screen_says_what_it_is_of(draw: Callable[[Session, int], str]) -> None:
+def test_every_screen_names_its_target(draw: Callable[[Session, int], str]) -> None:
     shown = draw(EMITTED, 140)
     assert "for h100" in shown
     assert re.search(r"[Nn]othing (was run|ran) on|not run\)", shown)
 
 
-def test_little_is_known() -> None:
+def test_a_gpu_with_few_known_facts() -> None:
     shown = kernels(ON_T4, 140)
     assert "Resources not known: Triton compiled none of these kernels." in shown
     assert "bandwidth not known" in shown
@@ -92,7 +92,7 @@ def test_little_is_known() -> None:
     assert "Graph 1/0 has no code" in kernels(NOT_ALL, 140)
 
 
-def test_spills_stand_out() -> None:
+def test_spills_are_highlighted() -> None:
     assert re.search(r"\x1b\[1;31m *12\x1b", drawn(screen(EMITTED, KernelView(), 140), 140, colors=True))
 
 

@@ -37,7 +37,7 @@ def test_no_line_is_wider_than_the_screen_or_ends_in_spaces(width: int) -> None:
         assert line == line.rstrip()
 
 
-def test_noise_is_not_called_a_speed_up() -> None:
+def test_noise_is_not_reported_as_a_speedup() -> None:
     for name in ("same", "noisy", "few"):
         assert "FASTER" not in _screen(name, 80)
 
@@ -47,6 +47,6 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
         assert letter not in _screen("broken", 80)
 
 
-def test_what_was_not_measured_is_not_a_zero() -> None:
+def test_unmeasured_values_are_not_zero() -> None:
     assert "Compile time: not measured" in _screen("broken", 80)
     assert "0.00" not in _screen("noisy", 140)

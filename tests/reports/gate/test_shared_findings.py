@@ -15,7 +15,7 @@ def _jobs(*findings: Finding) -> list[Checked]:
     return [Checked(JobKey("a.py", f"way {number}"), None, (each,)) for number, each in enumerate(findings)]
 
 
-def test_a_site_of_several_jobs_is_told_where_it_costs_most() -> None:
+def test_a_site_of_several_jobs_is_shown_where_it_costs_most() -> None:
     costly = replace(outcomes.BRANCH, cost=Cost(28, 1))
     merged = shared_findings(outcomes.outcome(*_jobs(outcomes.new_site(outcomes.BRANCH), outcomes.new_site(costly))))
     assert [(each.finding.site, [one.job.scenario for one in each.checked]) for each in merged] == [
@@ -23,16 +23,16 @@ def test_a_site_of_several_jobs_is_told_where_it_costs_most() -> None:
     ]
 
 
-def test_other_numbers_are_another_finding() -> None:
+def test_different_numbers_are_different_findings() -> None:
     assert len(shared_findings(outcomes.outcome(*_jobs(MORE, MORE, replace(MORE, now=4.0))))) == 2
 
 
-def test_without_a_site_each_job_has_its_own() -> None:
+def test_findings_without_a_site_are_not_merged() -> None:
     late = Finding(FindingKind.TIMEOUT, "not done after 600 s")
     assert len(shared_findings(outcomes.outcome(*_jobs(late, late)))) == 2
 
 
-def test_the_gravest_goes_first_then_what_costs_most() -> None:
+def test_the_gravest_is_first_then_the_costliest() -> None:
     kinds = [each.finding.kind for each in shared_findings(outcomes.FAILED)]
     assert kinds == ["failed", "crashed", "timeout", "compile-failed", "new-site"]
     assert [each.finding.site for each in shared_findings(outcomes.WORSE)][:3] == [
@@ -42,6 +42,6 @@ def test_the_gravest_goes_first_then_what_costs_most() -> None:
     ]
 
 
-def test_advice_is_given_once() -> None:
+def test_each_advice_is_shown_once() -> None:
     same = replace(outcomes.new_site(outcomes.PRINT), todo=outcomes.PRINT.fix)
     assert sum(line.startswith("→") for line in lines(same, None, None)) == 1

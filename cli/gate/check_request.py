@@ -15,7 +15,7 @@ from ctrace.inspector.runs.request import Options
 _NO_GUARDS = "--no-inductor-guards"
 
 
-class Wanted(Struct, frozen=True):
+class CheckRequest(Struct, frozen=True):
     """The part of the command line that selects what to check."""
 
     models: tuple[str, ...] = ()
@@ -29,9 +29,9 @@ class Wanted(Struct, frozen=True):
     from_trace: Path | None = None
     inductor_guards: bool = True
     cache: bool = True
-    """Whether the last check's results answer for unchanged models."""
+    """Whether unchanged models reuse the last check's results."""
     forks: bool = True
-    """Whether models may be forks of one process that has imported torch."""
+    """Whether models may run in forks of one process that has imported torch."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class Wanted(Struct, frozen=True):
         return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *left_out, *others])
 
     def refuse(self, *, init: bool) -> None:
-        """Refuse options that do not go together.
+        """Refuse incompatible options.
 
         Raises:
             TargetError: an option for runs goes with --from-trace.
@@ -79,26 +79,26 @@ class Wanted(Struct, frozen=True):
             raise TargetError(what, "name the model of the logs")
 
 
-def policy_of(wanted: Wanted) -> tuple[Policy, Path]:
+def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
     """Return the policy with the command line's overrides, and the folder that its paths are relative to.
 
     Raises:
         CtraceError: it is wrong, or there is neither a policy nor a model.
     """
-    path = wanted.policy or find_policy(working_folder())
-    if path is None and not wanted.models and wanted.from_trace is None:
+    path = request.policy or find_policy(working_folder())
+    if path is None and not request.models and request.from_trace is None:
         todo = 'name a model, or write a policy: ctrace check --init "models/*.py"'
         raise PolicyError(f"there is no {NAMES[0]} here or above", todo)
     policy = load_policy(path) if path is not None else Policy()
-    if wanted.options != Options():
+    if request.options != Options():
         models = tuple(replace(each, scenarios=()) for each in policy.models)
-        policy = replace(policy, scenarios={" ".join(_words(wanted.options)): wanted.options}, models=models)
-    if targets := wanted.targets:
+        policy = replace(policy, scenarios={" ".join(_words(request.options)): request.options}, models=models)
+    if targets := request.targets:
         models = tuple(replace(each, targets=()) for each in policy.models)
         policy = replace(policy, targets=targets, models=models)
-    if wanted.timeout is not None:
-        policy = replace(policy, timeout=wanted.timeout)
-    if not wanted.inductor_guards:
+    if request.timeout is not None:
+        policy = replace(policy, timeout=request.timeout)
+    if not request.inductor_guards:
         policy = replace(policy, inductor_guards=False)
     return policy, (path.parent if path is not None else Path()).absolute()
 
