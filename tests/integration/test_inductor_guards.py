@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+_IS_STUDIED = metadata.version("torch").startswith("2.13.")
+"""With other versions, a check generates code in memory and drops it; see capture/guards/lowering.py."""
 ZOO = Path(__file__).with_name("dynamic_zoo.py")
 QUICK = (
     "sum",
@@ -38,7 +41,8 @@ def _compared(folder: Path, *names: str) -> dict[str, Any]:
 
 def _check(name: str, seen: dict[str, Any]) -> None:
     assert seen["checked"] == seen["whole"], name
-    assert seen["generated"] == 0, name
+    if _IS_STUDIED:
+        assert seen["generated"] == 0, name
     assert seen["kept"] == [False] * 4, name
     assert seen["problems"] == [], name
     assert seen["not_lowered"] or not seen["added"], name

@@ -69,6 +69,8 @@ def library_prefixes() -> dict[str, str]:
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {*site.getsitepackages(), site.getusersitepackages()}
+    # A .pth file or PYTHONPATH adds the packages of another environment.
+    folders |= {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}  # noqa: PTH119
     # ctrace calls the model, too; in a checkout it is not an installed package.
     folders.add(str(INSPECTOR))
     return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}

@@ -159,7 +159,7 @@ def carried(a):
 REFUSED = {
     generator: "It is a generator.",
     uses_locals: "It calls locals, which can see the function's own variables.",
-    while_loop: "is not supported yet.",
+    while_loop: ("is not supported yet.", "forms a loop that is not a `for` loop."),  # Python 3.11; from 3.12 on
     maybe_unbound: "where it has no value.",
     carried: "The variable last carries a value from one loop iteration to the next.",
 }

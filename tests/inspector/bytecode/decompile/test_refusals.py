@@ -84,7 +84,10 @@ def test_tables_that_are_too_short() -> None:
 
 def test_a_loop_without_a_way_back() -> None:
     head = at(looping, "FOR_ITER")
-    assert why(looping, renamed("JUMP_BACKWARD", "NOP")) == f"The loop at offset {head} has no jump back to its start."
+    assert why(looping, renamed("JUMP_BACKWARD", "NOP")) in (
+        f"The loop at offset {head} has no jump back to its start.",
+        "The stack is empty where an instruction pops a value.",  # from Python 3.12 on, by the END_FOR after the loop
+    )
 
 
 def test_a_stack_that_is_empty() -> None:
