@@ -1,4 +1,4 @@
-"""The errors that ctrace raises on purpose, and their exit codes."""
+"""The errors that ctrace raises for the user, and their exit codes."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -21,10 +21,10 @@ class Exit(IntEnum):
 
 
 class CtraceError(Exception):
-    """A problem that the user can fix: one line says what is wrong, one line says what to do.
+    """A problem that the user can fix: one line says what is wrong, the next line says what to do.
 
     `cli/main.py` catches it, prints both lines to stderr and exits with `exit_code`. A comparison of several GPUs also
-    catches it, to continue with the other GPUs.
+    catches it and continues with the next GPU.
     """
 
     exit_code = Exit.USAGE
@@ -36,14 +36,14 @@ class CtraceError(Exception):
 
 
 class TargetError(CtraceError):
-    """The target, its inputs or an option that describes them is wrong."""
+    """The target, its inputs, or an option about them is wrong."""
 
 
 class SelectionError(TargetError):
     """An option of a view selects something that is not in the run.
 
     Args:
-        option: the option that narrows the view, such as `graph`; the command line spells it with dashes.
+        option: the option that narrows the view, such as `graph`; the command line adds the dashes.
         what: the requested value, a colon, and what is wrong with it.
     """
 

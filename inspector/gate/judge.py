@@ -29,12 +29,12 @@ NAMES = {
 
 
 def new_site(key: SiteKey) -> str:
-    """Describe a new site: `+1 GB0170 mask.py::Mask.forward`."""
+    """Describe a new site, such as `+1 GB0170 mask.py::Mask.forward`."""
     return f"+1 {named(key)}"
 
 
 def gone_site(key: SiteKey) -> str:
-    """Describe a site that is gone: `-1 GB0170 mask.py::Mask.forward`."""
+    """Describe a site that is gone, such as `-1 GB0170 mask.py::Mask.forward`."""
     return f"-1 {named(key)}"
 
 
@@ -59,16 +59,16 @@ def _what(key: SiteKey) -> str:
 
 
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
-"""Counts that rise with each new site; a reported new site makes them redundant."""
+"""Counts that rise with each new site; if a new site is reported, a report of these adds nothing."""
 _WITH_RECOMPILES = frozenset((Count.GRAPHS, Count.RECOMPILES, Count.EAGER_OPS, Count.LIMIT_HITS))
-"""Counts that rise with each recompile."""
+"""Counts that rise with each recompilation."""
 _LOCK_LACKS = frozenset((FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE))
 _SINCE = (
     "if the model did not change, run ctrace check --update: Inductor's guards may be the cause, which ctrace records"
     " only since it lowers graphs with symbolic sizes"
 )
 _STRICT = frozenset((SiteKind.DANGER,))
-"""Kinds of sites that a model unknown to the lock must not have, although no limit counts them."""
+"""Kinds of sites that no limit counts, and that a model without an entry in the lock must not have."""
 
 
 class Judge(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Judge(Struct, frozen=True):
     lock: Lock
     today: date
     moved: Mapping[JobKey, JobKey]
-    """Jobs and their names in the lock, for models whose file was moved."""
+    """The old keys in the lock, keyed by job, for models whose file was moved or renamed."""
 
     def checked(self, seen: Seen) -> Checked:
         """Judge one job."""
@@ -105,7 +105,7 @@ class Judge(Struct, frozen=True):
         return self.lock.sections.get(torch, {}).get(self.moved.get(key, key))
 
     def limits(self, job: Job, torch: str, *, is_known: bool) -> Limits:
-        """Return the limits of a job: the policy's, plus strict ones for a job that the lock does not know."""
+        """Return a job's limits: the policy's, completed by strict limits for a job without an entry in the lock."""
         return job.limits if is_known or self.lacks(torch) else job.limits.over(STRICT)
 
     def lacks(self, torch: str) -> bool:
@@ -136,9 +136,9 @@ class _Compared:
         yield from map(self._explained, self._found())
 
     def _explained(self, finding: Finding) -> Finding:
-        """Add a note to findings that Inductor's guards may cause, because a lock from an older ctrace lacks them.
+        """Add a note to a finding that may only be new because the lock does not know Inductor's guards.
 
-        A lock does not record whether it was written before ctrace lowered graphs for these guards.
+        An older ctrace did not record these guards, and a lock does not say which ctrace wrote it.
         """
         by_inductor = finding.site.by_inductor if finding.site else finding.count in _WITH_RECOMPILES
         if not (self._is_known and by_inductor and self._state.by_inductor) or finding.kind not in _LOCK_LACKS:
@@ -211,7 +211,7 @@ class _Compared:
             yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
 
     def _measured_before(self) -> Iterator[Finding]:
-        """Yield counts that the lock has and this run lacks; logs from elsewhere have fewer counts."""
+        """Yield counts that the lock has and this run lacks. Skip logs from elsewhere, which have fewer counts."""
         known = self._baseline.counts if self._baseline and self._seen.job.known_as is None else {}
         of_code = {Count.KERNELS} if self._state.job.target != CPU else set()
         for count in (Count.EAGER_OPS, *of_code):
@@ -220,7 +220,7 @@ class _Compared:
                 yield Finding(FindingKind.NOT_MEASURED, f"{NAMES[count]}: in the lock, but not measured now", todo)
 
     def _let_pass(self, count: Count) -> int:
-        """Return by how much a count may exceed the lock: by the cost of sites that pass but are not in the lock."""
+        """Return by how much a count may exceed the lock: by the cost of sites that are allowed but not in the lock."""
         within = [site for site in self._matched.new if self._is_within(site)]
         costs = [site.cost for site in (*within, *(site for site, _ in self.allowed))]
         match count:
@@ -238,7 +238,7 @@ class _Compared:
         return count is not None and most is not None and (self._counted(count) or 0) <= most
 
     def _counted(self, count: Count) -> int | None:
-        """Return a count without allowed sites."""
+        """Return a count, without the sites that the policy allows."""
         now = self._state.counts.get(count)
         if now is None or count not in OF_SITES:
             return now

@@ -1,7 +1,6 @@
-"""The data of a check: jobs, their results, and the lock's baseline.
-
-A *job* is one capture: a model, one of the policy's scenarios, and a target (the CPU or a target GPU). A *site* is a
-place that keeps a model from compiling well, identified by its content and not by its line number.
+"""The data of a check: jobs, their results, and the lock's baseline. A *job* is one capture: of a model, in one of the
+policy's scenarios, for a target (the CPU or a target GPU). A *site* is a place that keeps a model from compiling well;
+its content identifies it, not its line number.
 """
 
 from collections.abc import Mapping
@@ -19,28 +18,28 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 TRACE = "trace"
-"""The target of a job that ran elsewhere and left a log."""
+"""The target of a job that ran elsewhere and whose log is checked."""
 
 
 class JobKey(Struct, frozen=True, order=True):
     """Identifies a capture: the model, the policy's scenario, the target."""
 
     model: str
-    """The name in the policy: a path below its folder, with `/`, optionally with `:name`; or `package.module:name`.
-
-    For a check in a test, the test's node id, `tests/test_net.py::test_net`, optionally with `#2` or `#name`.
+    """The name in the policy: a path below the policy's folder, with `/`, optionally with `:name`; or
+    `package.module:name`. For a check in a test, the test's node id, such as `tests/test_net.py::test_net`, optionally
+    with `#2` or `#name`.
     """
     scenario: str = "base"
     target: str = CPU
 
     @property
     def is_of_test(self) -> bool:
-        """Whether it belongs to a test, not to `ctrace check`."""
+        """Whether a test runs the job, not `ctrace check`."""
         return "::" in self.model
 
     @property
     def is_of_policy(self) -> bool:
-        """Whether a policy names its model; otherwise it belongs to a test or a log from elsewhere."""
+        """Whether a policy names the model; otherwise the job belongs to a test, or to a log from elsewhere."""
         return not self.is_of_test and self.target != TRACE
 
     def __str__(self) -> str:
@@ -66,12 +65,14 @@ class SiteKey(Struct, frozen=True, order=True):
 
     kind: SiteKind
     causes: tuple[str, ...]
-    """Sorted: gb ids for a break, gb ids or the rule's name for a skip, kinds of causes for the others."""
+    """Sorted: for a break, gb ids; for a skip, gb ids or a rule's name; for the others, kinds of causes."""
     owner: Owner
     place: str
-    """`path/of/file.py::Class.method`; relative to the policy's folder or to site-packages, with `/`."""
+    """`path/of/file.py::Class.method`, with `/`; the path is relative to the policy's folder or to site-packages."""
     text: str
-    """Normalized source of the statement, without comments and line breaks; for a recompilation, what changed."""
+    """Normalized source of the statement, without comments and line breaks; for a recompilation, the values that
+    changed.
+    """
 
 
 class Site(Struct, frozen=True):
@@ -79,24 +80,24 @@ class Site(Struct, frozen=True):
 
     key: SiteKey
     times: int = 1
-    """For a break, the compilations of its function that hit it; for a recompilation, how many there were."""
+    """For a break, how many compilations of its function hit it; for a recompilation, how often it happened."""
     file: str = ""
     line: int = 0
     source: str = ""
     """The source line with its indentation; empty if not known."""
     span: tuple[int, int] | None = None
-    """Columns of the cause in the line, without indentation; see `findings.Frame.span`."""
+    """The columns of the cause in the line without its indentation; see `findings.Frame.span`."""
     reason: str = ""
     fix: str = ""
     cost: Cost = field(default_factory=Cost)
     by_inductor: bool = False
     """For a recompilation, whether guards that Inductor added to a graph may be the cause."""
     places: int = 1
-    """How many equal statements of the function this site represents; limits count each of them."""
+    """How many equal statements of the function this site stands for; limits count each of them."""
 
 
 class State(Struct, frozen=True):
-    """The results of a job that a check compares."""
+    """What a check compares of a job's results."""
 
     job: JobKey
     torch: str = ""
@@ -107,9 +108,9 @@ class State(Struct, frozen=True):
     """Percentage of ops in graphs; None if not measured."""
     sites: tuple[Site, ...] = ()
     by_inductor: bool = False
-    """Whether guards that Inductor added may have caused another graph, in warm-up or after it."""
+    """Whether guards that Inductor added may have caused a recompilation, in warm-up or after it."""
     not_lowered: int = 0
-    """Graphs with symbolic sizes for which Inductor's guards were not recorded."""
+    """How many graphs with symbolic sizes have no record of Inductor's guards."""
     notes: tuple[str, ...] = ()
     """Notes on the run, such as made-up input values."""
 
@@ -132,11 +133,11 @@ class Job(Struct, frozen=True):
     timeout: float = 600.0
     """Seconds."""
     known_as: JobKey | None = None
-    """Its key in the lock, if different: all ranks of a job that ran elsewhere share one."""
+    """The job's key in the lock, if it differs from `key`: all ranks of a job that ran elsewhere share one."""
 
 
 class Ran(Struct, frozen=True):
-    """A job that ran or could not run."""
+    """A job that ran or could not run, with its session or the error."""
 
     job: Job
     session: "Session | None" = None
@@ -148,7 +149,7 @@ class Ran(Struct, frozen=True):
     last_lines: str = ""
     """The last lines of the program's output, if it failed."""
     left: tuple[str, ...] = ()
-    """Processes that the program left running and that were killed: `command (pid)`."""
+    """Processes that the program left running and that ctrace killed: `command (pid)`."""
 
 
 class Baseline(Struct, frozen=True):
@@ -159,8 +160,8 @@ class Baseline(Struct, frozen=True):
 
 
 class Lock(Struct, frozen=True):
-    """The results of models when the lock was last written, by minor version of torch."""
+    """The results of models when ctrace last wrote the lock, keyed by minor version of torch."""
 
     sections: Mapping[str, Mapping[JobKey, Baseline]] = field(default_factory=dict)
     file: str | None = None
-    """Its file, or None."""
+    """The lock's file; None if there is none."""

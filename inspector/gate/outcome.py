@@ -28,8 +28,8 @@ def judged(
 ) -> Outcome:
     """Judge all jobs of a check.
 
-    `wrong` are jobs that cannot run. `is_whole` says whether the check covers all models of the policy: only then can
-    it report missing models and useless allow entries.
+    `wrong` has the jobs that cannot run. `is_whole` says whether the check covers all models of the policy: only then
+    can it report missing models and useless allow entries.
     """
     keys = [each.job.known_as or each.job.key for each in seen] + [key for key, _ in wrong]
     versions = sorted({each.state.torch for each in seen if each.state is not None} - {""})
@@ -66,8 +66,8 @@ def _moved(
 ) -> Mapping[JobKey, JobKey]:
     """Map jobs to their old keys in the lock, for models whose file was moved or renamed.
 
-    Moved: one model vanished and one with the same file name is new. Renamed: one model of a folder vanished, and a new
-    one has the same results as the lock's entry.
+    A file was moved if one model vanished and one new model has the same file name. It was renamed if one model of a
+    folder vanished and one new model there has the results that the lock has for the old one.
     """
     known = {key.model for version in versions for key in lock.sections.get(version, {})}
     jobs = list(keys)
@@ -80,7 +80,7 @@ def _moved(
 
 
 def _alike(came: Iterable[str], gone: Iterable[str], by: Callable[[PurePosixPath], str]) -> dict[str, str]:
-    """Pair new and vanished models, if there is one of each."""
+    """Pair a new model with a vanished one, where there is exactly one of each."""
     new, old = (_grouped(models, by) for models in (came, gone))
     return {new[each][0]: old[each][0] for each in new if len(new[each]) == len(old.get(each, ())) == 1}
 
@@ -129,7 +129,7 @@ def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
 
 
 def _left_out(seen: Iterable[Seen]) -> Iterator[str]:
-    """Note that Inductor's guards were not recorded, and for which jobs that may hide recompilations."""
+    """Note for which jobs recompilations may be hidden, because Inductor's guards were not recorded."""
     left = [each for each in seen if not each.job.options.inductor_guards]
     if not left:
         return

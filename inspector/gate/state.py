@@ -1,4 +1,4 @@
-"""Extract from a session what a check compares: counts, and sites that stay the same when code moves."""
+"""Extract what a check compares from a session: counts, and sites that keep their identity when code moves."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,11 +27,11 @@ _BREAKS = {
 _OF_SIZES = frozenset(("size", "range", "zero_one", "duck_shape", "stride", "argument_value", "aliasing"))
 """Kinds of causes that guards on symbols can have; a guard on several sizes is a `range`."""
 OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
-"""Counts of sites; the lock compares each site separately."""
+"""Counts of sites; a check compares these site by site."""
 
 
 def state_of(session: Session, job: JobKey, root: Path) -> State:
-    """Return what the lock and the policy compare, with paths relative to `root`."""
+    """Return what a check compares with the lock and the policy, with paths relative to `root`."""
     sites = tuple(_merged(_Sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
@@ -49,21 +49,21 @@ def minor_of(session: Session) -> str:
 def is_after_warm_up(recompile: Recompile) -> bool:
     """Whether a recompilation would also happen to a model in production.
 
-    A repeated call of a scenario should find its graph. Its first call may need another graph, such as when a size
-    changes for the first time; then only unexpected recompilations count.
+    A repeated call of a scenario should reuse its graph, so a recompilation there counts. The first call may need
+    another graph, such as when a size changes for the first time; there, only unexpected recompilations count.
     """
     return not recompile.expected or (recompile.call is not None and recompile.call > 0)
 
 
 def may_be_by_inductor(recompile: Recompile, session: Session) -> bool:
-    """Whether the call violated a size or number of a graph to which Inductor added such guards."""
+    """Whether the call violated a guard on a size or number of a graph to which Inductor added guards."""
     entries = recompile.distances or dict.fromkeys(filter(None, [recompile.nearest]))
     of_sizes = any(cause.kind in _OF_SIZES for cause in recompile.causes)
     return of_sizes and any(session.inductor_guards.get(each) for each in entries)
 
 
 def count_of(site: SiteKey) -> Count | None:
-    """Return the count that a site adds to; None for a disabled site or different results."""
+    """Return the count that a site adds to; None for a break that the author requested, and for wrong results."""
     match site.kind:
         case SiteKind.BREAK:
             return _BREAKS[site.owner]
@@ -99,7 +99,9 @@ def _measured(session: Session) -> Iterator[tuple[Count, int]]:
 
 
 def _spills(built: Iterable[Built]) -> int:
-    """Sum the spilled registers; of several configurations, use the chosen one, else the one that spills least."""
+    """Sum spilled registers over kernels: of the chosen configuration, or of the one that spills least if none is
+    chosen.
+    """
     kernels: dict[tuple[str, str, str], list[Built]] = {}
     for each in built:
         kernels.setdefault((each.graph, each.stage, each.kernel), []).append(each)
@@ -118,7 +120,7 @@ def _coverage(session: Session) -> float | None:
 def _merged(sites: Iterable[Site], listings: Mapping[str, str]) -> Iterator[Site]:
     """Merge sites with the same key, and add up their times and costs.
 
-    The same statement may occur at several places of a function. Lines of one statement are one place, so that its
+    The same statement may occur at several places in a function. All lines of one statement are one place, so that its
     layout does not matter.
     """
     by_key: dict[SiteKey, list[Site]] = {}
@@ -157,7 +159,7 @@ class _Sites(Struct, frozen=True):
         return owner_of(file, self.session.environment.prefixes)
 
     def _at(self, file: str, line: int, key: SiteKey) -> Site:
-        """Create a site; a file of another machine maps to the file at the same place below the root, if it exists."""
+        """Create a site; for a file of another machine, read the file at the same path below the root, if it exists."""
         lines = self.session.listings.get(file, "").split("\n")
         source = lines[line - 1].rstrip("\r") if 0 < line <= len(lines) else ""
         here = self.root / key.place.partition("::")[0]
@@ -171,10 +173,11 @@ class _Sites(Struct, frozen=True):
         return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
 
     def _times(self, at: Break) -> int:
-        """Count compilations of the function itself that hit a break.
+        """Count the compilations of the function itself that hit a break.
 
-        A caller that inlines the function hits it first; the number of such callers changes with a decorator, or when
-        code moves into a separate function. A new caller is split too, which the number of graphs shows.
+        A caller that inlines the function hits the break first, but does not count: a decorator, or code that moves
+        into a separate function, changes the number of such callers. The number of graphs shows a new caller, because
+        the break splits it, too.
         """
         function = self._place(at.file, at.line, at.function)
         made = {each.id: each for each in self.session.compilations}

@@ -28,7 +28,7 @@ _REPORT = "inspect the run with ctrace explain, and report it"
 _JUDGEMENTS = frozenset(
     (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE, FindingKind.LIMIT, FindingKind.NOT_MEASURED)
 )
-"""Findings of these kinds leave a job's numbers valid."""
+"""With findings of these kinds, the numbers of a job are still valid."""
 
 
 def is_judged(checked: Checked) -> bool:
@@ -37,7 +37,7 @@ def is_judged(checked: Checked) -> bool:
 
 
 def seen(ran: Ran, root: Path) -> Seen:
-    """Reduce a job that ran to what a check compares."""
+    """Reduce a job to what a check keeps of it."""
     if ran.session is None:
         return Seen(ran.job, None, (_without_session(ran),), has_ended=False, seconds=ran.seconds, run=ran.run)
     state = state_of(ran.session, ran.job.key, root)
@@ -53,7 +53,7 @@ def _without_session(ran: Ran) -> Finding:
 
 
 def untrusted(session: Session, output: str = "") -> Iterator[Finding]:
-    """Yield the reasons why a job cannot be judged, or why the judgment is doubtful."""
+    """Yield the reasons why a job cannot be judged, or why its verdict is doubtful."""
     if session.failure is not None:
         yield _failed(session.failure, output)
     yield from _scenarios(session)
@@ -97,7 +97,7 @@ def _scenarios(session: Session) -> Iterator[Finding]:
 
 
 def _of_failure(session: Session) -> Scenario | None:
-    """Return the scenario that ended with the failure of the run."""
+    """Return the scenario whose calls raised the failure that ended the run."""
     if session.failure is None or session.failure.phase not in (FailurePhase.RUN, FailurePhase.EAGER):
         return None
     failed = (Outcome.COMPILE_FAILED, Outcome.NOT_TAKEN)

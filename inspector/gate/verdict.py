@@ -11,16 +11,16 @@ from ctrace.inspector.gate.policy.model import Allow, Count, Policy
 
 
 class FindingKind(StrEnum):
-    """The kinds of findings. Values are names in the JSON and rule ids in SARIF."""
+    """The kinds of findings. The values are also names in JSON and rule ids in SARIF."""
 
     NEW_SITE = "new-site"
     """A break, skip or recompile that is neither in the lock nor allowed."""
     MORE_TIMES = "more-times"
-    """A known site that happens more often."""
+    """A site that is in the lock, but now happens more often."""
     MORE = "more"
-    """A count above the lock's."""
+    """A count that is above the lock's count."""
     LIMIT = "limit"
-    """A count above the policy's limit, or coverage below it."""
+    """A count above the policy's limit, or coverage below the policy's minimum."""
     NOTHING_COMPILED = "nothing-compiled"
     DOUBT = "doubt"
     """Sources disagree, or the log cannot be read."""
@@ -37,7 +37,7 @@ class FindingKind(StrEnum):
     VANISHED = "vanished"
     """The lock has a model that the policy no longer names."""
     NO_SECTION = "no-section"
-    """The lock has other versions of torch, but not this one."""
+    """The lock has results for other versions of torch, but not for this version."""
 
 
 EXITS: Mapping[FindingKind, Exit] = {
@@ -71,22 +71,22 @@ class Finding(Struct, frozen=True):
     site: Site | None = None
     count: Count | None = None
     was: float | None = None
-    """The value of a count, times or coverage that the lock or the policy allows."""
+    """What the lock or the policy allows for the count, the times or the coverage."""
     now: float | None = None
     file: str | None = None
     line: int | None = None
     by_inductor: bool = False
-    """Whether the lock may lack it because ctrace did not record Inductor's guards when it wrote the lock."""
+    """Whether the lock may lack it only because ctrace did not record Inductor's guards when it wrote the lock."""
 
 
 class Seen(Struct, frozen=True):
-    """The part of a finished job that a check keeps; sessions are large, and there may be hundreds."""
+    """What a check keeps of a finished job: sessions are large, and there may be hundreds."""
 
     job: Job
     state: State | None = None
     """None without a session."""
     doubts: tuple[Finding, ...] = ()
-    """Why it cannot be judged or trusted."""
+    """Why the job cannot be judged or trusted."""
     has_ended: bool = True
     """Whether the program ran to its end, so that the results are complete."""
     seconds: float = 0.0
@@ -100,20 +100,20 @@ class Checked(Struct, frozen=True):
 
     job: JobKey
     state: State | None = None
-    """None if there is nothing to compare."""
+    """What the check compared; None if there was nothing to compare."""
     findings: tuple[Finding, ...] = ()
     allowed: tuple[tuple[Site, Allow], ...] = ()
     better: tuple[str, ...] = ()
-    """What could be removed from the lock, one line each."""
+    """What can be removed from the lock, one line each."""
     is_new: bool = False
     """Whether there is a lock, but without this job."""
     graphs_before: int | None = None
-    """The number of graphs in the lock."""
+    """The number of graphs according to the lock."""
     seconds: float = 0.0
     run: str | None = None
     """The saved run, for `ctrace breaks RUN`."""
     known_as: JobKey | None = None
-    """Its key in the lock, if different; see `Job`."""
+    """The job's key in the lock, if it differs; see `Job.known_as`."""
     is_reused: bool = False
     """Whether the result is from an earlier check."""
 
@@ -134,11 +134,11 @@ class Outcome(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Notes that do not fail the check: an allow entry that expired or matches nothing, a moved model."""
     vanished: tuple[str, ...] = ()
-    """Models that are in the lock but no longer in the policy, including those whose file was only moved."""
+    """Models that are in the lock but no longer in the policy, including models whose file was only moved."""
     moved: Mapping[JobKey, JobKey] = field(default_factory=dict)
-    """Jobs and their old keys in the lock, for models whose file was moved."""
+    """The old keys in the lock, keyed by job, for models whose file was moved or renamed."""
     torch: str = ""
-    """Minor version, or several for traces from elsewhere; empty if nothing ran."""
+    """The minor version of torch, or several for traces from elsewhere; empty if nothing ran."""
     seconds: float = 0.0
     command: str = "ctrace check"
     """The command that repeats the check."""

@@ -1,4 +1,4 @@
-"""Read typed values from JSON, so that the contents of a log are checked on entry."""
+"""Read typed values from a log's JSON, and reject a value of the wrong type or out of range."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ Object = dict[str, Any]
 _PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
 _UNBOUNDED = frozenset((str, list, dict, bool))
 _MOST = 10**30
-"""The largest number: above all sizes and rates, and far below float overflow."""
+"""The largest number to accept: above all sizes and rates, and far below float overflow."""
 
 
 class Fields:
@@ -83,11 +83,11 @@ class Fields:
         return tuple(self._items(name, lambda item: _checked(item, str, what)))
 
     def maybe_texts(self, name: str) -> tuple[str, ...]:
-        """Return strings; none for a missing field."""
+        """Return strings; an empty tuple for a missing field."""
         return self.texts(name) if name in self._data else ()
 
     def maybe_places(self, name: str) -> tuple[str, ...]:
-        """Return places, each `file:line`; none for a missing field."""
+        """Return places, each `file:line`; an empty tuple for a missing field."""
         found = self.maybe_texts(name)
         if wrong := [each for each in found if not _PLACE.fullmatch(each)]:
             msg = f"{wrong[0]!r:.60} of {name} is no file:line"
@@ -95,19 +95,19 @@ class Fields:
         return found
 
     def maybe_counts(self, name: str) -> dict[str, int]:
-        """Return a table of whole numbers; empty for a missing field."""
+        """Return a dict of whole numbers; empty for a missing field."""
         return self._table(name, int) if name in self._data else {}
 
     def maybe_numbers(self, name: str) -> dict[str, float]:
-        """Return a table of numbers; empty for a missing field."""
+        """Return a dict of numbers; empty for a missing field."""
         return self._table(name, int | float) if name in self._data else {}
 
     def table(self, name: str) -> dict[str, str]:
-        """Return a table of strings."""
+        """Return a dict of strings."""
         return self._table(name, str)
 
     def maybe_table(self, name: str) -> dict[str, str]:
-        """Return a table of strings; empty for a missing field."""
+        """Return a dict of strings; empty for a missing field."""
         return self.table(name) if name in self._data else {}
 
     def objects(self, name: str) -> tuple["Fields", ...]:
@@ -115,11 +115,11 @@ class Fields:
         return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
 
     def maybe_objects(self, name: str) -> tuple["Fields", ...]:
-        """Return objects; none for a missing field."""
+        """Return objects; an empty tuple for a missing field."""
         return self.objects(name) if name in self._data else ()
 
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
-        """Return a table of lists with unchecked items; empty for a missing field."""
+        """Return a dict of lists with unchecked items; empty for a missing field."""
         return self._table(name, list) if name in self._data else {}
 
     def maybe_list(self, name: str) -> list[Any]:

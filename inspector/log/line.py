@@ -1,4 +1,4 @@
-"""Write one record of a trace log as text, in torch's structured-trace format, which our own artifacts use too."""
+"""Format one record of a trace log in torch's structured-trace format, which ctrace's own artifacts use too."""
 
 from hashlib import md5
 from json import dumps
@@ -21,7 +21,7 @@ def artifact(name: str, payload: Any, context: dict[str, Any] | None = None) -> 
 
 
 def record_line(record: dict[str, Any], payload: str | None, source: str, line: int) -> bytes:
-    """Return a record as bytes for the log; `source` and `line` say which code logged it."""
+    """Return a record as bytes for the log; `source` and `line` are the file and line that logged it."""
     now = time()
     stamp = strftime("%m%d %H:%M:%S", localtime(now))
     prefix = f"V{stamp}.{int(now % 1 * 1e6):06d} {get_native_id()} {source}:{line}]"

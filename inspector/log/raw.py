@@ -42,12 +42,12 @@ from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLower
 
 
 class Raw(Struct):
-    """All events read so far, by subject."""
+    """All events read so far, grouped by subject."""
 
     environment: dict[str, Any] = field(default_factory=dict)
     prefixes: dict[str, str] = field(default_factory=dict)
     home: str = ""
-    """The folder of our code that ran the program."""
+    """The folder of ctrace's own code in the process that captured the run."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)
@@ -56,16 +56,16 @@ class Raw(Struct):
     ops: list[ev.OpsCounted] = field(default_factory=list)
     left: list[ev.FrameLeft] = field(default_factory=list)
     listings: dict[str, str] = field(default_factory=dict)
-    """Source text by file."""
+    """Source text, keyed by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
     during: dict[str, ev.CallBegan] = field(default_factory=dict)
-    """The call during which each compilation started; none for a program."""
+    """The call during which each compilation started, keyed by compile id; empty for a program."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in order of first appearance."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
-    """Graphs of a compilation's last attempt, in torch's order."""
+    """The graphs of each compilation's last attempt, in torch's order."""
     aliases: dict[str, AliasesFound] = field(default_factory=dict)
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Raw(Struct):
     guard_places: dict[str, ge.GuardsPlaced] = field(default_factory=dict)
     guard_costs: dict[str, ge.GuardsTimed] = field(default_factory=dict)
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
-    """Torch's events about sizes in a compilation's last attempt, in order."""
+    """Torch's events about sizes in each compilation's last attempt, in order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
@@ -101,28 +101,28 @@ class Raw(Struct):
     counted: ev.Counted | None = None
     failure: Failure | None = None
     codegen_failure: Failure | None = None
-    """Code generation that failed in parallel with the program; a real compile would have raised there."""
+    """The failure of code generation that ran in parallel with the program; a real compile would have raised there."""
     ended: bool = False
     exited: ev.ProgramExited | None = None
     """How a program ended its own process, so that its log has no end."""
     made_of: dict[str, str] = field(default_factory=dict)
-    """The files that the model was made of, with their digests."""
+    """Digests of the files that the model was loaded from, keyed by path."""
     planned: dict[str, Scenario] = field(default_factory=dict)
-    """Scenarios that the capture planned to call, by name."""
+    """Scenarios that the capture planned to call, keyed by name."""
     spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
-    """Open compilation phases by thread, outermost first."""
+    """Compilation phases that have begun and not ended, keyed by thread, outermost first."""
     records: int = 0
     stops_at: int | None = None
-    """Line of the last record, if the log stops in the middle of a line."""
+    """The line at which the last record starts, if the log stops in the middle of a line."""
     broken: list[Broken] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     _call: ev.CallBegan | None = None
-    """The current call, or else the last one."""
+    """The current call; between calls, the previous one."""
     _generation: int = 1
-    """Increases with each torch._dynamo.reset(), which restarts compile ids."""
+    """Increases by one with each torch._dynamo.reset(), after which compile ids start again from `0/0`."""
     _started: set[str] = field(default_factory=set)
-    """Compile ids of this generation."""
+    """Compile ids that started in this generation."""
 
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Add one entry; return its event, for readers that follow a growing log."""
@@ -142,7 +142,7 @@ class Raw(Struct):
         return event
 
     def _in_generation(self, entry: Entry) -> Entry:
-        """Distinguish compilations after a reset from those before: `0/0` becomes `2.0/0`."""
+        """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
         compile_id = entry.compile_id
         if compile_id is None:
             return entry
@@ -301,7 +301,7 @@ class Raw(Struct):
         self.aliases.pop(compile_id, None)
 
     def _mark(self, event: ev.SpanMarked) -> None:
-        """Open a span, or close the innermost one of that name with all within it, as torch does."""
+        """Open a span, or close the innermost open span of that name and every span inside it, as torch does."""
         spans = self.spans.setdefault(event.thread, [])
         if event.begins:
             spans.append(event)

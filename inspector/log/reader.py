@@ -1,4 +1,4 @@
-"""Read a trace log: lines in torch's structured-trace format become entries, one at a time.
+"""Read a trace log in torch's structured-trace format, one entry at a time.
 
 A record is one line, a glog prefix and a JSON object (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.13); its
 payload follows in lines that start with a tab. A broken record becomes a `Broken`, never an exception.
@@ -31,18 +31,18 @@ class Entry(Struct, frozen=True):
     kind: str
     """The event's name; for an artifact, `artifact:` and the artifact's name."""
     data: Any
-    """The data of the event: a dict, or a pair for `str`."""
+    """The data of the event: a dict, or for the event `str` a pair of file name and number."""
     context: dict[str, Any]
     """Compile id, attempt and rank, if the record has them."""
     payload: str = ""
     thread: str = ""
-    """The native id of the thread that wrote it; a forked process has other ids."""
+    """The native id of the thread that wrote the record; forked processes have other ids."""
     is_last: bool = False
-    """Whether the log ends with this record, but without a line break, so was cut off there."""
+    """Whether the log ends with this record and without a line break, so was cut off there."""
 
     @property
     def compile_id(self) -> str | None:
-        """`frame/compile`, such as `0/1`; None outside a compilation."""
+        """Frame and compile number, such as `0/1`; None outside a compilation."""
         frame, compile_ = self.context.get("frame_id"), self.context.get("frame_compile_id")
         return None if frame is None or compile_ is None else f"{frame}/{compile_}"
 
@@ -72,7 +72,7 @@ def read(path: Path) -> Iterator[Entry | Broken]:
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
-    """Read a log while it is being written, until `ended()` is true and nothing is left.
+    """Read a log while it is being written, until `ended()` returns True and nothing is left to read.
 
     Raises:
         OSError: the file cannot be read.
@@ -82,14 +82,14 @@ def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
 
 
 def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
-    """Read a log in chunks as they arrive, until `ended()` is true and nothing is left."""
+    """Read a log in chunks as they arrive, until `ended()` returns True and nothing is left to read."""
     yield from parse(_growing(read_more, ended))
 
 
 def _growing(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Iterator[str]:
     partial: list[bytes] = []
     while True:
-        last = ended()  # checked before reading, so that data written in between is not lost
+        last = ended()  # checked before reading, so that a write after the check is not lost
         while data := read_more():
             *lines, rest = data.split(b"\n")
             for line in lines:
@@ -148,11 +148,11 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value can number a frame, compilation or attempt; null or missing outside of a compilation."""
+    """Whether a value is a valid number of a frame, compilation or attempt, or None, as outside of a compilation."""
     return value is None or (type(value) is int and 0 <= value < _MOST)
 
 
 def _thread(prefix: str) -> str:
-    """Return the thread of a prefix such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
+    """Return the thread id from a line's prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
     words = prefix.split(maxsplit=3)
     return words[2] if len(words) > 3 else ""

@@ -43,19 +43,19 @@ class Built(Struct, frozen=True):
     shared: int | None = None
     """Shared memory per block, in bytes."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """Compile time by stage, in order; empty: not measured, because the kernel came from a cache or another process."""
+    """Compile time of each stage, in order; empty for a kernel from a cache or another process, which is not timed."""
     chosen: bool = False
     """Whether torch launches this configuration."""
     open: bool = False
-    """Whether torch would time it against other configurations, but has no device for that (`--target`)."""
+    """Whether torch would time it against other configurations if it had the device (`--target`)."""
     cached: bool = False
     """Whether an earlier run compiled it; then `seconds` are from that run."""
     ir: Mapping[str, Ir] = field(default_factory=dict)
-    """Code by stage, for the configuration that torch launches; for each configuration if the choice is open."""
+    """Code, keyed by stage; only for the configuration that torch launches, or for each one if torch has not chosen."""
 
 
 class KernelRefusal(Struct, frozen=True):
-    """A configuration of a Triton kernel that cannot be compiled, or does not fit on the GPU; torch leaves it out."""
+    """A configuration of a Triton kernel that torch leaves out: it does not compile, or does not fit on the GPU."""
 
     graph: str
     stage: Stage
@@ -67,7 +67,7 @@ class KernelRefusal(Struct, frozen=True):
 
 
 class LaunchTiming(Struct, frozen=True):
-    """How long a kernel takes at one of its calls in a graph part."""
+    """How long one call of a kernel in a graph part takes."""
 
     graph: str
     stage: Stage
@@ -95,7 +95,7 @@ class Gpu(Struct, frozen=True):
     copied: float | None = None
     """Bandwidth of a large copy, counting bytes read and written; None: not measured."""
     empty: float | None = None
-    """Seconds that an empty kernel takes, measured like all other kernels."""
+    """Seconds that an empty kernel takes, measured in the same way as other kernels."""
     tf32: tuple[str, ...] = ()
     """Library ops that may compute float32 in TF32: `matmul`, `convolution`."""
     target: str = ""
@@ -103,8 +103,8 @@ class Gpu(Struct, frozen=True):
     l2: int | None = None
     """Bytes of the L2 cache."""
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Peak operations per second of the Tensor Cores, by format, from the data sheet (`gpus/gpu.py`)."""
+    """Peak operations per second of the Tensor Cores, keyed by format, from the data sheet (`gpus/gpu.py`)."""
     vector_rates: Mapping[str, float] = field(default_factory=dict)
-    """The same for the vector units. For a format in neither table, `kernels/rates.py` computes the rate."""
+    """The same for the vector units. If neither table has a format, `kernels/rates.py` computes its rate."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """The source of each fact, by field; empty: all are from the driver."""
+    """The source of each fact, keyed by field; empty: all facts are from the driver."""

@@ -1,4 +1,4 @@
-"""Bytecode as data: the output of `dis` for a code object, so that a saved run can show it."""
+"""Bytecode as plain data, with everything that `dis` prints, so that a saved run can show it."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ class Constant(Struct, frozen=True):
     type: str
     """Its class, such as `int` or `code`."""
     text: str
-    """The repr of a plain Python value, else `<its class>`. Items of sets are sorted."""
+    """The repr of a plain Python value; for any other value, its class in angle brackets. Items of sets are sorted."""
     code: "Code | None" = None
     """The code of a nested function."""
 
@@ -23,7 +23,7 @@ class Instruction(Struct, frozen=True):
     arg: int | None
     """The encoded argument, including `EXTENDED_ARG`; None for an instruction without an argument."""
     text: str
-    """The resolved argument as `dis` writes it: a name, a constant's text, `to 24`; empty for none."""
+    """The resolved argument as `dis` writes it: a name, a constant's text, `to 24`; empty if there is none."""
     line: int | None = None
     target: int | None = None
     """For a jump, the offset of its target."""

@@ -1,4 +1,4 @@
-"""How compiled results were compared with eager results; the capture writes it, the reader parses it."""
+"""How the capture compared compiled results with eager results."""
 
 from enum import StrEnum
 
@@ -6,24 +6,24 @@ from msgspec import Struct
 
 
 class Rule(StrEnum):
-    """How ctrace decided whether a compiled result is wrong."""
+    """The method by which ctrace decided whether a compiled result is wrong."""
 
     DIRECT = "direct"
-    """Compared with eager: they agree within the dtype's rounding, or differ beyond doubt."""
+    """It compared both results: they agree within the dtype's rounding, or differ too much for any rounding."""
     EXPERIMENT = "experiment"
-    """With the old state restored, eager returns what compiled code returned."""
+    """It restored the old state, and eager then returned what compiled code had returned."""
     REFERENCE = "reference"
-    """Compared, like eager, with the same call in float64."""
+    """It compared both results with the same call in float64."""
     TOLERANCE = "tolerance"
-    """Compared with eager, with the tolerances of the call's coarsest dtype, because there is no float64 reference."""
+    """It compared both results within the tolerances of the call's coarsest dtype, for lack of a float64 reference."""
 
 
 class Comparison(Struct, frozen=True):
-    """How compiled results were judged, and how far eager and compiled code are from the float64 reference."""
+    """How ctrace judged compiled results, and the errors of eager and compiled code against the float64 reference."""
 
     rule: Rule
     eager_error: float | None = None
-    """Eager's error in the measure in which compiled code is worst; None: there was no reference."""
+    """Eager's error by the measure for which compiled code's error is largest; None: there was no reference."""
     compiled_error: float | None = None
     no_reference: str = ""
     """Why there was no reference although one was needed."""

@@ -13,7 +13,7 @@ class CudaGraphStatus(StrEnum):
     RECORDED = "recorded"
     SKIPPED = "skipped"
     UNKNOWN = "unknown"
-    """No reason to skip it is known, but nothing ran that would record it."""
+    """No known reason prevents it, but no call ran that would record it."""
 
 
 class CudaGraphReason(Struct, frozen=True):
@@ -31,13 +31,13 @@ class CudaGraph(Struct, frozen=True):
     stage: Stage
     status: CudaGraphStatus
     reasons: tuple[CudaGraphReason, ...] = ()
-    """Torch's reasons; while compiling, torch stops at the first one."""
+    """Torch's reasons to skip it; while compiling, torch stops at the first one."""
     found: tuple[CudaGraphReason, ...] = ()
-    """Every tensor and op that a CUDA graph cannot contain; torch may run these outside of the CUDA graph."""
+    """Every tensor and op that a CUDA graph cannot contain; torch may run these nodes outside of the CUDA graph."""
     recordings: int | None = None
     """How often torch recorded it; None: the graph part did not run."""
     inputs: tuple[str, ...] = ()
-    """The input sizes of the recordings, without repetition."""
+    """The distinct input sizes for which torch recorded it."""
 
 
 class Offender(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Offender(Struct, frozen=True):
 
 
 class CudaGraphChecked(Struct, frozen=True):
-    """Torch decided, while compiling, whether a graph part may become a CUDA graph."""
+    """While compiling, torch decided whether a graph part may become a CUDA graph."""
 
     id: str
     stage: Stage
@@ -57,7 +57,7 @@ class CudaGraphChecked(Struct, frozen=True):
 
 
 class CudaGraphSkipped(Struct, frozen=True):
-    """Torch decided, while running, that a graph part does not become a CUDA graph."""
+    """At run time, torch decided that a graph part does not become a CUDA graph."""
 
     id: str
     stage: Stage

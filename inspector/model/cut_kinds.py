@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 NO_END_MARK = "no end mark: cannot tell whether the job finished"
-"""The note on a log that only torch wrote: such a log looks the same whether or not the job finished."""
+"""The note for a log that only torch wrote: such a log looks the same whether or not the job finished."""
 
 
 class CutKind(StrEnum):
@@ -18,7 +18,7 @@ class CutKind(StrEnum):
     LINE = "line"
     """A log that stops in the middle of a line."""
     RECORD = "record"
-    """A record that cannot be read: its payload is missing or shorter than its record says, or it is damaged."""
+    """A record that cannot be read: its payload is missing or too short, or the record is damaged."""
     EMPTY = "empty"
     """A log without a record."""
     MISSING = "missing"
@@ -32,7 +32,7 @@ class CutOff(Struct, frozen=True):
     what: str
     """One sentence."""
     unknown: str = ""
-    """What is therefore not known."""
+    """What the log therefore cannot show."""
     compilation: str | None = None
     line: int | None = None
-    """The line of the trace log that shows it, if there is one."""
+    """The line of the trace log that shows it; None if no single line does."""

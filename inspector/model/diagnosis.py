@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 
 class Finding(StrEnum):
-    """A list of findings in the report; `failure` is the report's `error`."""
+    """The lists of findings in a JSON report; `failure` stands for the report's `error`."""
 
     BREAK = "break"
     SKIP = "skip"
@@ -17,7 +17,7 @@ class Finding(StrEnum):
 
 
 class RootKind(StrEnum):
-    """What the user can change. Causes of recompilations keep the names of `Cause.kind`."""
+    """What the user can change. Kinds for recompilations have the same names as in `CauseKind`."""
 
     TENSOR_BRANCH = "tensor_branch"
     """Python branches on a tensor's value."""
@@ -36,9 +36,9 @@ class RootKind(StrEnum):
     BACKEND = "backend"
     """AOTAutograd or the backend failed on a graph."""
     TRAINING_STEP = "training_step"
-    """A function that runs backward or an optimizer is compiled as a whole."""
+    """The user compiles a function that also runs the backward or an optimizer."""
     NOT_TRACED = "not_traced"
-    """A function that Dynamo skipped by a rule."""
+    """A function that Dynamo skips by a rule."""
     SIZE = "size"
     ZERO_ONE = "zero_one"
     RANGE = "range"
@@ -67,7 +67,7 @@ class RootKind(StrEnum):
     WRONG_RESULT = "wrong_result"
     """Compiled code and eager return different results."""
     ATTENTION = "attention"
-    """An attention that did not become one fused op."""
+    """An attention that torch did not fuse into one op."""
     FAILURE = "failure"
     """Compiling or the program raised."""
     OTHER = "other"
@@ -84,12 +84,11 @@ class RootCost(Struct, frozen=True):
     """What a cause costs; None: not measured."""
 
     graphs: int | None = None
-    """Graphs that exist only because of it: one per recompilation; for breaks, those that a trial without them
-    saved."""
+    """Graphs that exist only because of it: one per recompilation; for breaks, as many as a trial saved."""
     ops: int | None = None
     """Aten ops that run eagerly because of it."""
     seconds: float | None = None
-    """Compile time because of it; each second counts for one cause only."""
+    """Compile time that it costs, in seconds; each second counts for one cause only."""
 
 
 class RootCause(Struct, frozen=True):
@@ -109,13 +108,13 @@ class RootCause(Struct, frozen=True):
     """The user's line, without indentation."""
     why: str = ""
     expected: str = ""
-    """Why nothing needs to change, if nothing does."""
+    """Why the user need not change anything; empty if something should change."""
     detail: str = ""
-    """Torch's reason for a recompilation, if that reason is about a cache entry other than the nearest."""
+    """Torch's reason for a recompilation, if it is about another cache entry than the nearest one."""
 
 
 _SAME_COVERAGE = 0.5
-"""Percentage points by which the coverage of two runs of one model may differ."""
+"""The coverage of two runs of one model may differ by this many percentage points."""
 
 
 class Counts(Struct, frozen=True):
@@ -141,14 +140,15 @@ class Effect(Struct, frozen=True):
 
     @property
     def gain(self) -> int:
-        """Return how many fewer graphs, breaks and recompilations there are; negative: more."""
+        """Return by how much the number of graphs, breaks and recompilations fell; negative if it rose."""
         return self.before.total - self.after.total
 
     @property
     def helps(self) -> bool:
-        """Whether there are fewer graphs, breaks and recompilations, or more is compiled, without a new break.
+        """Whether the trial improved the run, without more breaks and without less coverage.
 
-        A setting that removes a break may cause a recompilation instead, which is the lesser evil. If nothing was
+        The number of graphs, breaks and recompilations must fall. It may stay the same if breaks become fewer and
+        coverage clearly rises: a setting that removes a break may cause a recompilation instead. If nothing was
         compiled before, the first graphs are an improvement.
         """
         if self.after.breaks > self.before.breaks or self._covers(less=True):
@@ -158,12 +158,12 @@ class Effect(Struct, frozen=True):
 
     @property
     def saves(self) -> bool:
-        """Whether a graph or a recompilation is gone, or more is compiled; removing a break alone is not enough."""
+        """Whether a graph or recompilation is gone, or more ops are compiled; one break less is not enough."""
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
         return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 
     def _covers(self, *, less: bool) -> bool:
-        """Whether the share of ops in graphs is clearly lower (`less`) or clearly higher."""
+        """Whether the share of ops in graphs is clearly higher; with `less`, whether it is clearly lower."""
         before, after = self.before.coverage, self.after.coverage
         if before is None or after is None:
             return False
@@ -171,20 +171,20 @@ class Effect(Struct, frozen=True):
 
 
 class Suggestion(Struct, frozen=True):
-    """What to change, for one or several root causes."""
+    """A change that removes one or several root causes."""
 
     text: str
     causes: tuple[str, ...] = ()
     """Ids of its root causes."""
     checked: bool | None = None
-    """Whether a trial showed that it helps (True) or that it does not (False); None: it was not tried."""
+    """True if a trial showed that it helps, False if a trial showed that it does not, None if it was not tried."""
     effect: Effect | None = None
     general: bool = False
-    """Whether it is advice on the kind of finding, without evidence in this run."""
+    """Whether it is general advice on this kind of finding, without evidence from this run."""
 
 
 class Diagnosis(Struct, frozen=True):
-    """The conclusion: causes, costliest first, and advice, best first."""
+    """The root causes, costliest first, and the advice, best first."""
 
     causes: tuple[RootCause, ...] = ()
     advice: tuple[Suggestion, ...] = field(default=())

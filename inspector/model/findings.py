@@ -25,7 +25,7 @@ class Frame(Struct, frozen=True):
     function: str
     source: str = ""
     span: tuple[int, int] | None = None
-    """Columns of `source` that ran, end exclusive; None: the whole line, or not known."""
+    """Columns of `source` that ran, end exclusive; None: the whole line ran, or the columns are not known."""
 
 
 class BreakKind(StrEnum):
@@ -36,7 +36,7 @@ class BreakKind(StrEnum):
 
 
 class Cost(Struct, frozen=True):
-    """What a break or a skip costs: aten ops that run eagerly (None: not measured), and graphs that it adds."""
+    """What a break or skip costs: how many aten ops run eagerly (None: not measured), and how many graphs it adds."""
 
     ops: int | None = None
     graphs: int = 0
@@ -52,7 +52,7 @@ class Advice(Struct, frozen=True):
 
 
 class Break(Struct, frozen=True):
-    """A site of a graph break: gb ids, innermost line of the user's code, owner of the innermost frame."""
+    """A site of graph breaks: those with equal gb ids, innermost user line and owner of the innermost frame."""
 
     gb: tuple[str, ...]
     kind: BreakKind
@@ -73,7 +73,7 @@ class Break(Struct, frozen=True):
     advice: Advice = Advice()
     cost: Cost = Cost()
     construct: str = ""
-    """What the user wrote there: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
+    """The kind of code that broke: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
     title: str = ""
     """The break in a few words; torch's title if ctrace has none."""
     torch_hint: bool = False
@@ -102,11 +102,11 @@ class CauseKind(StrEnum):
 
     SIZE = "size"
     ZERO_ONE = "zero_one"
-    """A size became 0 or 1, or was one of these before."""
+    """A size became 0 or 1, or was 0 or 1 before."""
     RANGE = "range"
-    """A condition on a size or a number has a different outcome."""
+    """A condition on a size or a number is true in one call and false in another."""
     DUCK_SHAPE = "duck_shape"
-    """Two sizes that were equal in the first call differ."""
+    """Two sizes that were equal when the graph was compiled differ now."""
     STRIDE = "stride"
     DTYPE = "dtype"
     DEVICE = "device"
@@ -122,7 +122,7 @@ class CauseKind(StrEnum):
     ARGUMENT_VALUE = "argument_value"
     GLOBAL_VALUE = "global_value"
     CLOSURE_VALUE = "closure_value"
-    """A variable of an enclosing function."""
+    """A variable from an enclosing function."""
     BREAK_RESULT = "break_result"
     """A value that the call at a graph break returned."""
     LENGTH = "length"
@@ -134,7 +134,7 @@ class CauseKind(StrEnum):
     IDENTITY = "identity"
     """Another object in the same place."""
     ALIASING = "aliasing"
-    """Inputs are the same object, or share memory, in only one of the two calls."""
+    """Two inputs are the same object, or share memory, in only one of the two calls."""
     OTHER = "other"
 
 
@@ -167,18 +167,18 @@ class Cause(Struct, frozen=True):
     file: str | None = None
     """The file of `line`."""
     others: int = 0
-    """How many more guards failed in the same way, such as the dtype of every parameter."""
+    """How many more guards failed in the same way, such as one dtype guard per parameter."""
     is_open: bool = False
-    """Whether the value is dynamic in the new graph."""
+    """Whether the new graph treats the value as dynamic."""
     reason: str = ""
     """Why torch recompiles, in plain words."""
     expected: str = ""
-    """Why this recompilation is normal, if it is."""
+    """Why this recompilation is expected; empty if it is not."""
     advice: Advice = Advice()
 
 
 class Recompile(Struct, frozen=True):
-    """A compilation after a function's first, and its causes."""
+    """A compilation of a function that was compiled before, and its causes."""
 
     compilation: str
     function: str
@@ -187,12 +187,12 @@ class Recompile(Struct, frozen=True):
     expected: bool
     causes: tuple[Cause, ...]
     reason: str = ""
-    """Torch's own words."""
+    """Torch's reason, verbatim."""
     why_expected: str = ""
     nearest: str | None = None
-    """The cache entry with which the causes compare the call."""
+    """The cache entry that the call is compared with to find the causes."""
     distances: Mapping[str, int] = field(default_factory=dict)
-    """How many guards of each cache entry failed."""
+    """How many guards failed, keyed by cache entry."""
     scenario: str | None = None
     """The scenario of the call; None for a program."""
     call: int | None = None
@@ -208,22 +208,22 @@ class CacheUse(Struct, frozen=True):
     frame: str = ""
     """Dynamo's number of the code object."""
     refused: bool = False
-    """Whether the cache was full for a call."""
+    """Whether Dynamo refused to compile for a call because the cache was full."""
 
 
 class Limit(Struct, frozen=True):
-    """Recompile limits: whether one was hit, and how close each function is."""
+    """The recompile limit: whether any function hit it, and how close each function is."""
 
     hit: bool = False
     functions: tuple[CacheUse, ...] = ()
 
 
 class Danger(Struct, frozen=True):
-    """A compiled call whose results differ from eager, and the unguarded state that explains the difference."""
+    """A compiled call whose results differ from eager, and the state without a guard that explains the difference."""
 
     scenario: str
     call: int
-    """Which call of the scenario, from 0; the first of several."""
+    """The first call of the scenario that showed it, from 0."""
     kind: str
     """A key of advice/dangers.yaml."""
     subject: str
@@ -234,7 +234,7 @@ class Danger(Struct, frozen=True):
     """The value that compiled code still uses."""
     now: str | None = None
     file: str | None = None
-    """Where the state is read, or where an added or removed function is defined."""
+    """Where the code reads the changed state, or where the added or removed function is defined."""
     line: int | None = None
     proven: bool = False
     why: str = ""

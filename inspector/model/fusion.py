@@ -22,7 +22,7 @@ class NodeKind(StrEnum):
     """A Triton kernel that the user wrote."""
     FOREACH = "foreach"
     NOTHING = "nothing"
-    """No code: the buffer is a part of another buffer."""
+    """An op that generates no code, because its buffer is a part of another buffer."""
     OTHER = "other"
 
 
@@ -40,15 +40,14 @@ class Buffer(Struct, frozen=True):
     name: str
     role: Role
     dtype: str
-    """Such as `float32`; empty: not a single tensor."""
+    """Such as `float32`; empty for a buffer that is not a single tensor."""
     shape: tuple[str, ...]
     """Sizes as torch prints them; a dynamic size is a symbol."""
     stride: tuple[str, ...]
     device: str
     bytes: int | None
-    """Bytes of its distinct elements: a dimension of stride 0 counts once.
-
-    A symbol counts as its size in the call that the graph was compiled for. None: not known.
+    """Bytes of its distinct elements: a dimension of stride 0 counts once. A symbol stands for the size in the call
+    that the graph was compiled for. None: not known.
     """
 
 
@@ -75,7 +74,7 @@ class Node(Struct, frozen=True):
     """Torch's name: the names of its operations, joined by `_`."""
     kind: NodeKind
     operations: tuple[str, ...]
-    """Names of the nodes that were fused into it; only its own name if it is not fused."""
+    """The names of the original nodes that it consists of; only its own name if nothing was fused into it."""
     loops: str
     """The loop ranges as torch groups them, reduction last: `64, 128 | 256`."""
     ops: tuple[str, ...] = ()
@@ -100,17 +99,17 @@ class Score(Struct, frozen=True):
     """The rank of a pair in the scheduler's order: the first number that differs decides, and the higher one comes
     first.
 
-    If one pair shares more than 16 times as many bytes as the other, `shared` decides before `kind` (2.13,
+    If one pair shares more than 16 times as many bytes as the other, `shared` comes before `kind` (2.13,
     choices.py:81).
     """
 
     template: int
     kind: int
-    """1: both are reductions, or neither is; -1: one reduction within another."""
+    """1: both nodes are reductions, or neither is; -1: one reduction contains the other."""
     shared: int
-    """Bytes that both nodes access in the same way."""
+    """Bytes that both nodes access with the same indexing."""
     overlap: int
-    """Bytes of a buffer that both read in different ways; 0 if torch does not count them (`OVERLAP_SCORE`)."""
+    """Bytes of buffers that both read with different indexing; 0 if torch does not count these (`OVERLAP_SCORE`)."""
     proximity: int
     """The negative distance between the two nodes in program order."""
 
@@ -129,17 +128,17 @@ class Refusal(Struct, frozen=True):
     first: str
     second: str
     reason: str
-    """Torch's reason, or that a benchmark decided; empty: torch logged no reason."""
+    """Torch's reason, or a note that a benchmark decided; empty: torch logged no reason."""
 
 
 class FusionRound(Struct, frozen=True):
-    """One round of the scheduler: nodes before, nodes after, pairs fused in their order."""
+    """One round of the scheduler: the number of nodes before and after, and the fused pairs in order."""
 
     before: int
     after: int
     fused: tuple[tuple[str, str], ...] = ()
     reorder: bool = False
-    """The last round, in which loops may be reordered; torch logs no header for it."""
+    """Whether this is the last round, in which the scheduler may reorder loops; torch logs no header for it."""
     tried: int | None = None
     """Number of distinct pairs that the scheduler checked."""
     candidates: tuple[Candidate, ...] = ()
@@ -148,7 +147,7 @@ class FusionRound(Struct, frozen=True):
 
 
 class Fusion(Struct, frozen=True):
-    """How the scheduler of one graph part merged its nodes."""
+    """How the scheduler fused the nodes of one graph part."""
 
     graph: str
     stage: Stage
@@ -156,11 +155,11 @@ class Fusion(Struct, frozen=True):
     after: int
     rounds: tuple[FusionRound, ...] = ()
     refused: int = 0
-    """How often the scheduler declined a pair with a reason."""
+    """How often the scheduler refused a pair and logged a reason."""
     nodes: tuple[Node, ...] = ()
     """Nodes before the first round; empty in a log of an older ctrace."""
     result: tuple[Node, ...] = ()
     """Nodes after the last round, in the order in which they run."""
     buffers: tuple[Buffer, ...] = ()
     outputs: tuple[str, ...] = ()
-    """Buffers that the graph part returns or mutates, without repetition; these may include inputs."""
+    """Names of the buffers that the graph part returns or mutates, each once; these may include inputs."""

@@ -1,4 +1,4 @@
-"""Graphs as torch printed them into the log: text, which `graphs/` parses on demand."""
+"""Graphs as the text that torch printed into the log; `graphs/` parses the text on demand."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,26 +18,26 @@ class GraphStage(StrEnum):
     """Forward and backward in one graph of aten ops, if the graph needs gradients."""
     FORWARD = "forward"
     BACKWARD = "backward"
-    """The two parts into which the partitioner splits the joint graph."""
+    """The two graphs into which the partitioner splits the joint graph."""
     INFERENCE = "inference"
     """One graph of aten ops, if the graph needs no gradients."""
     BEFORE_JOINT = "before_joint"
     AFTER_JOINT = "after_joint"
-    """Before and after the joint-graph passes; printed for inference only (2.13, _inductor/compile_fx.py:2448)."""
+    """Before and after the joint-graph passes, for inference only (2.13, _inductor/compile_fx.py:2448)."""
     BEFORE_POST_GRAD = "before_post_grad"
     POST_GRAD = "post_grad"
-    """Before and after Inductor's post-grad passes; a graph with a backward has them for each part."""
+    """Before and after Inductor's post-grad passes; if there is a backward, forward and backward each have both."""
 
 
 class Printed(Struct, frozen=True):
-    """One graph at one stage."""
+    """One graph at one stage, as text."""
 
     stage: GraphStage
     text: str
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sizes of nodes by name, which torch logs beside the text; only for the stage `dynamo`."""
     attempt: int = 0
-    """How many times Dynamo had restarted the compilation; a restart may leave no other trace in the log."""
+    """How many times Dynamo had restarted the compilation by then; the log may show a restart nowhere else."""
 
 
 class SymbolMeant(Struct, frozen=True):
@@ -46,7 +46,7 @@ class SymbolMeant(Struct, frozen=True):
     name: str
     """The user's name for it, such as `x.size(0)`."""
     value: str
-    """Its value in the call that caused the compilation."""
+    """Its value in the call for which torch compiled."""
 
 
 class Graphs(Struct, frozen=True):
@@ -66,7 +66,7 @@ class GraphPrinted(Struct, frozen=True):
 
 
 class AliasesFound(Struct, frozen=True):
-    """AOTAutograd's ViewAndMutationMeta: which inputs are mutated, and which outputs alias inputs."""
+    """AOTAutograd logged its ViewAndMutationMeta: which inputs are mutated, and which outputs alias inputs."""
 
     id: str
     text: str

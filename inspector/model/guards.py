@@ -18,14 +18,14 @@ class PartCost(Struct, frozen=True):
     """The cost of one node of a guard tree and all nodes below it; nodes at depth 0 are children of the root."""
 
     source: str
-    """Empty for several small nodes that were measured together."""
+    """Empty if the part stands for several small nodes that were measured together."""
     depth: int
     guards: int
     time: Duration
 
 
 class KindCost(Struct, frozen=True):
-    """The warm cost of all leaf guards of a kind in microseconds, without the lookup of their values."""
+    """The warm cost of all leaf guards of one kind, in microseconds, without the time to look up their values."""
 
     kind: str
     number: int
@@ -37,11 +37,11 @@ class GuardCost(Struct, frozen=True):
 
     whole: Duration
     plain: Duration
-    """The whole cost without torch's shortcut for unchanged modules; the parts add up to this."""
+    """The cost without torch's shortcut for unchanged modules; the parts add up to this."""
     root: Duration
     """The guards on torch's own state, at the root."""
     epilogue: float
-    """Python expressions on symbolic sizes and on identical objects, checked last; warm, in microseconds."""
+    """Warm cost, in microseconds, of the guards that torch checks last: on symbolic sizes and on identical objects."""
     parts: tuple[PartCost, ...] = ()
     kinds: tuple[KindCost, ...] = ()
 
@@ -54,19 +54,19 @@ class Guard(Struct, frozen=True):
     code: str
     """The check as torch prints it."""
     source: str
-    """The value that it checks, as torch names it; empty: torch's own state."""
+    """The value that it checks, as torch names it; empty for a guard on torch's own state."""
     place: Frame | None = None
-    """The line of the user's code, or else of a library, that created it; None: torch's own guard, or not known."""
+    """The line that created it, in the user's code or else in a library; None: torch's own guard, or not known."""
     hint: str = ""
 
 
 class Node(Struct, frozen=True):
-    """A value that guards check, and the values that are reached through it."""
+    """A value that guards check, with the values that torch gets from it as child nodes."""
 
     source: str
     type: str
     accessor: str = ""
-    """How the value is reached from the node above."""
+    """How torch gets the value from the value of the parent node."""
     guards: tuple[Guard, ...] = ()
     nodes: tuple["Node", ...] = ()
 
@@ -86,7 +86,7 @@ class GuardTree(Struct, frozen=True):
     unread: int = 0
     """Lines of torch's text that could not be read."""
     is_misplaced: bool = False
-    """Whether our record of places does not match torch's lines; then places come from torch's comments."""
+    """Whether ctrace's record of places does not match torch's lines, so that places come from torch's comments."""
 
     def all_guards(self) -> Iterator[Guard]:
         """Return every guard, in torch's order."""
@@ -95,20 +95,21 @@ class GuardTree(Struct, frozen=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """Guards of a kind that Dynamo requested, but does not check."""
+    """Guards of one kind that Dynamo requested, but does not check."""
 
     kind: str
     why: str
-    """The setting that excludes them, or `guard_filter_fn`."""
+    """What excludes them: a setting, or `guard_filter_fn`."""
     number: int
 
 
 class GuardText(Struct, frozen=True):
-    """The guards of one compilation as the log has them; `guards/printed_tree.py` parses them on demand."""
+    """The guards of one compilation as torch prints them; `guards/printed_tree.py` parses the text on demand."""
 
     text: str
     stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
-    """The stack at which each line's guard was created; None: not in the log, so torch's comments are used."""
+    """For each line, the stack at which its guard was created; None if the log has none: then torch's comments count.
+    """
     left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""

@@ -1,4 +1,4 @@
-"""What a run generated: its kernels and the code that calls them; plain frozen records."""
+"""The kernels that a run generated, and the code that calls them; plain frozen records."""
 
 from enum import StrEnum
 
@@ -25,22 +25,22 @@ class Argument(Struct, frozen=True):
     offset: int = 0
     device: str = ""
     value: str = ""
-    """For an argument that is not a tensor: the number if it can be computed, else its text."""
+    """For an argument that is not a tensor: its number if ctrace can compute it, else its text."""
     keyword: str = ""
-    """Its keyword; empty: passed by position."""
+    """Its keyword; empty for a positional argument."""
 
 
 class Launch(Struct, frozen=True):
     """One call of a kernel in the wrapper of a graph part."""
 
     operations: tuple[str, ...] = ()
-    """Scheduler nodes that the call computes, named as in `Fusion.nodes`."""
+    """The scheduler nodes that the call computes, by their names in `Fusion.nodes`."""
     ops: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     arguments: tuple[Argument, ...] | None = None
-    """In call order; None: not known."""
+    """In the order of the call; None: not known."""
     call: str = ""
-    """The wrapper's statement that makes the call; empty: not known."""
+    """The statement in the wrapper that makes the call; empty: not known."""
     read: int | None = None
     """Bytes read; None: not known."""
     written: int | None = None
@@ -48,7 +48,7 @@ class Launch(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True):
-    """The user's lines that one line of a kernel's source comes from."""
+    """One line of a kernel's source, and the user's lines that it comes from."""
 
     line: int
     """Line of the kernel's source, from 1."""
@@ -73,7 +73,7 @@ class Kernel(Struct, frozen=True):
     user: bool = False
     """Whether the user wrote it."""
     source: str = ""
-    """The emitted source; empty for a library kernel, or if the log lacks the code of the graph part."""
+    """The emitted source; empty for a library kernel, and if the log lacks the graph part's code."""
     statements: tuple[Statement, ...] = field(default=())
 
 

@@ -1,4 +1,4 @@
-"""What was run and how it failed: the part that a command needs to start a program; `session.py` has the rest."""
+"""How a run failed; separate from `session.py`, whose import a command does not need to start a program."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class FailurePhase(StrEnum):
     RUN = "run"
     """The compiled model or the program raised."""
     CRASH = "crash"
-    """A signal ended the process, or it ended without cleaning up."""
+    """A signal ended the process, or the process exited without cleaning up."""
     TIMEOUT = "timeout"
     INTERRUPT = "interrupt"
 
@@ -43,11 +43,11 @@ class Failure(Struct, frozen=True):
     file: str | None = None
     line: int | None = None
     todo: str = ""
-    """For a wrong target: what to do about it."""
+    """What the user can do about a wrong target; empty for other failures."""
 
     @property
     def is_cut(self) -> bool:
-        """Whether something outside of the program stopped the run, so that the rest of it is not known."""
+        """Whether something outside of the program stopped the run, so that the rest of the run is not known."""
         if self.phase in (FailurePhase.TIMEOUT, FailurePhase.INTERRUPT):
             return True
         # If the program sent the signal itself, the failure has a file and line.

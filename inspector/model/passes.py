@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 _UNNAMED = "pattern_matcher"
-"""Torch's name for a pattern pass that has no name (2.11 to 2.13, _inductor/pattern_matcher.py)."""
+"""The name that torch gives to a pattern pass without a name (2.11 to 2.13, _inductor/pattern_matcher.py)."""
 
 
 class Pattern(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Pattern(Struct, frozen=True):
 
 
 class Pass(Struct, frozen=True):
-    """One run of one pass over one graph, without the changes by nested passes."""
+    """One run of a pass over a graph, without the changes that nested passes made."""
 
     graph: str
     name: str
@@ -35,19 +35,19 @@ class Pass(Struct, frozen=True):
     """Number of the graph's nodes before the pass."""
     after: int = 0
     created: tuple[tuple[str, str], ...] = ()
-    """Name and op of new nodes; a few hundred at most, `created_ops` counts all."""
+    """Names and ops of new nodes, up to a few hundred; `created_ops` counts all of them."""
     erased: tuple[tuple[str, str], ...] = ()
     created_ops: Mapping[str, int] = field(default_factory=dict)
     erased_ops: Mapping[str, int] = field(default_factory=dict)
     retargeted: tuple[tuple[str, str, str], ...] = ()
     """For each node with a new op: its name, the op before, the op after."""
     rewired: int = 0
-    """Number of remaining nodes with other arguments."""
+    """The number of remaining nodes whose arguments changed."""
     moved: bool = False
     """Whether the order of the remaining nodes changed."""
     patterns: tuple[Pattern, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    """How much the pass increased torch's Inductor counters."""
+    """By how much the pass increased each of torch's Inductor counters."""
     matches: int = 0
     """Number of applied patterns that ctrace saw."""
     counted: int = 0
@@ -65,7 +65,7 @@ class Pass(Struct, frozen=True):
 
 
 class Why(Struct, frozen=True):
-    """The first thing that kept an attention from one of torch's patterns or fused kernels."""
+    """The first reason why no pattern of torch matched an attention, or no fused kernel computes it."""
 
     code: str
     """A key of advice/attention.yaml."""
@@ -99,17 +99,18 @@ class Attention(Struct, frozen=True):
     matched: str | None = None
     """The pattern with which torch replaced it."""
     counted: int = 0
-    """How much it increased torch's counter `fuse_attention`."""
+    """By how much it increased torch's counter `fuse_attention`."""
     axis: int | None = None
     """The dimension of its softmax, as a negative index; None: not known."""
     certain: bool = True
     """Whether it is certainly attention; False: a softmax between two unbatched matmuls, which may be a router."""
     trial: str = ""
-    """Whether the code and torch's replacement return the same on random tensors: `same`; `values` or `shape`, in which
-    they differ; `untried`, because it is too large or uses random numbers; empty: not measured."""
+    """Whether the code and torch's replacement return the same for random tensors: `same`; `values` or `shape` if these
+    differ; `untried` if the code is too large or uses random numbers; empty: not measured.
+    """
     why: Why | None = None
 
     @property
     def is_wrong(self) -> bool:
-        """Whether torch's replacement computes something else; each replacement applies softmax to dimension -1."""
+        """Whether torch's replacement computes something else: every replacement applies softmax to dimension -1."""
         return self.trial in ("values", "shape") or (self.trial == "untried" and self.axis not in (None, -1))

@@ -1,6 +1,5 @@
-"""Where a scenario comes from and how it ended: the values that the capture writes and the reader parses.
-
-Separate from `session.py`, so that the program under capture does not wait for that import.
+"""Where a scenario comes from and how it ended, as the capture writes it and the reader parses it. Separate from
+`session.py`, so that the program under capture does not wait for that import.
 """
 
 from enum import StrEnum

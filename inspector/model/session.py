@@ -1,8 +1,6 @@
-"""Everything that a run showed: plain frozen records with small look-ups.
-
-`Session` is the root. All of it comes from a trace log (`session/build.py`); nothing needs torch. A *compilation* is
-one entry of a function's cache (`0/1`), a *graph* is what one compilation passed to the backend, a *break* is a place
-that splits a function into several graphs.
+"""Everything that a run showed, as plain frozen records with small look-ups. `Session` is the root. `session/build.py`
+fills all of it from a trace log, without torch. A *compilation* is one entry in a function's cache (`0/1`). A *graph*
+is what one compilation passed to the backend. A *break* is a place that splits a function into several graphs.
 """
 
 from collections.abc import Mapping
@@ -32,14 +30,14 @@ from ctrace.inspector.model.user_kernels import UserKernel
 
 
 class Verdict(StrEnum):
-    """Whether `torch.compile` compiled the model."""
+    """Whether torch.compile compiled the whole model, a part of it, or nothing."""
 
     COMPILED = "compiled"
     """There are graphs, and no breaks, no skips and no recompile limit hit."""
     PARTIAL = "partial"
     """There are graphs, and a break, a skip or a recompile limit hit."""
     NOT_COMPILED = "not_compiled"
-    """No graph at all."""
+    """There is no graph."""
     FAILED = "failed"
     """Compiling or the program raised."""
     INCOMPLETE = "incomplete"
@@ -47,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class Environment(Struct, frozen=True):
-    """Versions, device and backend of a run; empty if the log does not have them."""
+    """Versions, device and backend of a run; empty for those that the log does not have."""
 
     ctrace: str = ""
     torch: str = ""
@@ -60,14 +58,14 @@ class Environment(Struct, frozen=True):
     fast: bool = False
     """Whether the run captured Dynamo only (`--fast`)."""
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """Folder -> owner (`torch` or `library`), as the capturing process saw them."""
+    """The owner of each folder (`torch` or `library`), as the capturing process saw it."""
     cwd: str = ""
     switched_off: str | None = None
     """What disabled torch.compile, such as an environment variable."""
 
 
 class Scenario(Struct, frozen=True):
-    """A named way to call the model, and the results of its calls."""
+    """A named way to call the model, and what its calls showed."""
 
     name: str
     calls: int = 0
@@ -75,23 +73,23 @@ class Scenario(Struct, frozen=True):
     kind: ScenarioKind = ScenarioKind.GIVEN
     outcome: Outcome = Outcome.DONE
     message: str = ""
-    """The exception, if the outcome is not `done`."""
+    """The exception that the calls raised; empty if the outcome is `done`."""
     compared: int | None = None
-    """Calls whose results were compared with eager; None: not measured, as in a program."""
+    """How many calls were compared with eager; None: not measured, as in a program."""
     not_compared: str = ""
     """Why the other calls were not compared."""
     call_seconds: float | None = None
     """Time of a compiled call without compilation, the minimum of a few; None: not measured."""
     comparison: Comparison | None = None
-    """How results were judged, for the call that was hardest to decide; None: not compared, or not recorded."""
+    """How ctrace judged the results of the call that was hardest to decide; None: not compared, or not recorded."""
     training: bool | None = None
     """Whether the model was in training mode; None: not known, as in a program."""
     unused_grad: bool | None = None
-    """Whether calls recorded gradients of parameters without a backward; None: not known."""
+    """Whether calls recorded gradients of parameters although no backward ran; None: not known."""
 
 
 class Coverage(Struct, frozen=True):
-    """Aten ops that one eager call dispatches, and how many of them are in graphs; None: not measured."""
+    """How many aten ops one eager call dispatches, and how many of these are in graphs; None: not measured."""
 
     ops: int | None = None
     compiled: int | None = None
@@ -108,7 +106,7 @@ class Graph(Struct, frozen=True):
 
 
 class Bytecode(Struct, frozen=True):
-    """Instruction counts of a function before and after Dynamo."""
+    """How many bytes a function's bytecode has before and after Dynamo."""
 
     before: int
     after: int
@@ -119,7 +117,7 @@ class Compilation(Struct, frozen=True):
 
     id: str
     function: str
-    """Name of the compiled function; for a resume function, of the function that it resumes."""
+    """The name of the compiled function; for a resume function, the name of the function that it resumes."""
     file: str
     line: int
     resumes_at: int | None = None
@@ -131,7 +129,7 @@ class Compilation(Struct, frozen=True):
     fail_type: str | None = None
     fail_reason: str | None = None
     of_object: str | None = None
-    """The module whose method was compiled, as class and number; several modules share the cache of one code object."""
+    """The module whose method was compiled, as class and number; several modules share the cache of one method."""
     scenario: str | None = None
     """The scenario of the call; None for a program."""
     call: int | None = None
@@ -144,23 +142,22 @@ class Compilation(Struct, frozen=True):
 
 
 class Function(Struct, frozen=True):
-    """A function of the model or program, and how much of it was compiled."""
+    """A function of the model or program, with its graphs and its share of compiled ops."""
 
     name: str
     """The qualified name, if torch or the eager call reports it."""
     file: str
     line: int
     graphs: int = 0
-    """Its graphs, including those of its resume functions; a function inlined into another has none."""
+    """Its graphs, including those of its resume functions; empty for a function that Dynamo inlined into another."""
     coverage: Coverage = Coverage()
     compiled_for_itself: bool = False
-    """Whether Dynamo was called on it directly, and not inside another function of this list."""
+    """Whether Dynamo compiled it directly, and not only while it compiled another function in this list."""
 
 
 class Time(Struct, frozen=True):
-    """Times in seconds. `total` is the whole capture; torch measures the phases.
-
-    `codegen` is code generation that ran in parallel on another core; otherwise `inductor` contains it.
+    """Times in seconds. `total` is the whole capture; torch measures the phases. `codegen` is the time of code
+    generation that ran in parallel on another core; other code generation is part of `inductor`.
     """
 
     total: float | None = None
@@ -168,13 +165,13 @@ class Time(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something that ctrace could not read or measure, or that two sources disagree on."""
+    """Something that ctrace could not read or measure, or on which two sources disagree."""
 
     what: str
     line: int | None = None
-    """The line of the trace log that it is about, if there is one."""
+    """The line of the trace log that has the problem; None if no single line has it."""
     is_doubt: bool = False
-    """Whether the report may be wrong or incomplete because of it: the log cannot be read, or sources disagree."""
+    """Whether the report may be wrong or incomplete because of the problem."""
 
 
 class Session(Struct, frozen=True):
@@ -200,9 +197,9 @@ class Session(Struct, frozen=True):
     code: tuple[OutputCode, ...] = ()
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
-    """One for each graph part, if CUDA graphs are enabled."""
+    """One record for each graph part, if CUDA graphs are enabled."""
     built: tuple[Built, ...] = ()
-    """Compiled Triton kernels (`--build` on a GPU, or `--target`), one for each configuration."""
+    """Compiled Triton kernels (`--build` on a GPU, or `--target`), one record for each configuration."""
     refused: tuple[KernelRefusal, ...] = ()
     """Configurations of kernels that do not compile or fit (`--target`)."""
     timed: tuple[LaunchTiming, ...] = ()
@@ -218,27 +215,28 @@ class Session(Struct, frozen=True):
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""
     is_endless: bool = False
-    """Whether the log has no end mark, because only torch wrote it; then it does not show whether the job finished."""
+    """Whether the log has no end mark because only torch wrote it; then nobody can tell whether the job finished."""
     exited: str = ""
-    """How a program ended its own process, such as `os._exit(0)`; empty: it did not."""
+    """How the program ended its own process, such as `os._exit(0)`; empty if it did not."""
     made_of: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file that the model was made of, if recorded; empty for a file without a usable digest."""
+    """SHA-256 digests of the files that the model was loaded from; empty for a file without a usable digest."""
     trials: tuple[Tried, ...] = ()
-    """Trials that checked advice; see `diagnosis`."""
+    """The trials that checked advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """The number of log entries of each kind that ctrace does not know."""
+    """How many log entries there are of each kind that ctrace does not know."""
     listings: Mapping[str, str] = field(default_factory=dict)
-    """Source text by file, as it was when it ran."""
+    """Source text, keyed by file, as it was when it ran."""
     guards: Mapping[str, GuardText] = field(default_factory=dict)
     """Guards by compilation."""
     inductor_guards: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """For a capture without Inductor: the guards that lowering added to each graph with symbolic sizes, by compilation;
-    None: the graph was not lowered."""
+    """For a capture without Inductor: the guards that lowering added to each graph with symbolic sizes, keyed by
+    compilation; None: the graph was not lowered.
+    """
     codes: Mapping[str, Rewritten] = field(default_factory=dict)
     """Bytecode by compilation."""
     printed: Mapping[str, Graphs] = field(default_factory=dict)
-    """Graphs at every stage, as torch printed them, by compilation; `graphs` has only those that run."""
+    """Graphs at every stage as torch printed them, keyed by compilation; `graphs` has only the graphs that run."""
 
     @property
     def compared(self) -> int | None:
@@ -248,7 +246,7 @@ class Session(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The answer in one word; see `Verdict`."""
+        """The verdict on the run."""
         if self.failure is not None and not self.failure.is_cut:
             return Verdict.FAILED
         if self.failure is not None or self.cut_off:

@@ -13,9 +13,9 @@ class DimKind(StrEnum):
     SYMBOLIC = "symbolic"
     """Free within a range."""
     SPECIALIZED = "specialised"
-    """Free at first, then fixed by the code that was compiled."""
+    """Free at first, then fixed to one value by the compiled code."""
     DUCK = "duck"
-    """Free, but assumed equal to another dimension, because both had the same size in the first call."""
+    """Free, but assumed equal to another dimension because both had the same size in the first call."""
     ZERO_ONE = "zero_one"
     """0 or 1, on which torch always specializes."""
     UNBACKED = "unbacked"
@@ -23,7 +23,7 @@ class DimKind(StrEnum):
 
 
 class Policy(StrEnum):
-    """Why torch started with a number or with a symbol."""
+    """Why torch started with a number or a symbol for the dimension."""
 
     NOT_VARIED = "not_varied"
     """Static until it varies, which is torch's default."""
@@ -46,7 +46,7 @@ class Policy(StrEnum):
     DECLARED = "declared"
     """torch.compile(dynamic_shapes=...) declares it dynamic, without guards."""
     DECLARED_STATIC = "declared_static"
-    """torch.compile(dynamic_shapes=...) gives it a number, or omits it."""
+    """torch.compile(dynamic_shapes=...) declares a number for it, or omits it."""
     LISTED = "listed"
     """TORCH_COMPILE_DYNAMIC_SOURCES."""
     UNKNOWN = "unknown"
@@ -63,11 +63,11 @@ class ConditionKind(StrEnum):
     CHECK = "check"
     """An operation, or a torch._check, is only valid if the condition holds."""
     OPERATION = "operation"
-    """An operation does something else if the condition does not hold."""
+    """An operation takes another path if the condition does not hold."""
 
 
 class Condition(Struct, frozen=True):
-    """A condition that holds in the whole graph, and the user's line that needs it."""
+    """A condition under which the graph is valid, and the user's line that needs it."""
 
     text: str
     """In the user's names, such as `x.size(0) > 3`."""
@@ -76,9 +76,9 @@ class Condition(Struct, frozen=True):
     file: str | None = None
     line: int | None = None
     source: str = ""
-    """The user's code; for a condition that torch could not decide, only the condition."""
+    """The user's line; for a condition that torch could not decide, only the condition's code."""
     value: str | None = None
-    """The only value that satisfies the condition, if there is just one."""
+    """The only value that satisfies the condition; None: several values do."""
 
 
 class Dimension(Struct, frozen=True):
@@ -91,14 +91,14 @@ class Dimension(Struct, frozen=True):
     policy: Policy
     stride: int | None = None
     became: str = ""
-    """Its expression in other sizes, in the user's names; empty if it is free, or a number."""
+    """How it follows from other sizes, in the user's names; empty for a free size or a number."""
     low: int | None = None
     high: int | None = None
     fixed: Condition | None = None
-    """For a specialized dimension: the condition that fixed it; None: not in the log."""
+    """For a specialized dimension, the condition that fixed it; None: not in the log."""
     conditions: tuple[Condition, ...] = ()
     same_as: tuple[str, ...] = ()
-    """For a duck-shaped dimension: the dimensions that it equals, in the user's names."""
+    """For a dimension of kind `duck`, the dimensions that it is assumed to equal, in the user's names."""
     ranged: bool = False
     """Whether the user gave a range with mark_dynamic."""
 
@@ -117,7 +117,7 @@ class ShapedTensor(Struct, frozen=True):
 
 
 class Unbacked(Struct, frozen=True):
-    """A size that depends on data, and the user's line that made it."""
+    """A size that depends on data, and the user's line that creates it."""
 
     symbol: str
     low: int | None = None
@@ -138,9 +138,9 @@ class Shaped(Struct, frozen=True):
     tensors: tuple[ShapedTensor, ...] = ()
     unbacked: tuple[Unbacked, ...] = ()
     resumes: bool = False
-    """Whether it resumes after a break; then the function itself computed the inputs."""
+    """Whether it resumes after a break; then its inputs are values that the code before the break computed."""
     complete: bool = True
-    """False: only torch wrote the log, and torch does not log static sizes."""
+    """Whether static sizes are included; torch does not log them, so they are missing if only torch wrote the log."""
     fail_type: str | None = None
     needed: tuple[Condition, ...] = ()
-    """Data-dependent conditions that torch needed and could not decide: they caused a failure or a graph break."""
+    """Data-dependent conditions that torch could not decide, so that compiling failed or the graph broke."""

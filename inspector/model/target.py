@@ -1,4 +1,4 @@
-"""A run with `--target`: the GPU's limits, choices that need the device, and the program's queries about it."""
+"""A run with `--target`: the GPU's limits, choices that need the device, and the program's queries about the device."""
 
 from enum import StrEnum
 
@@ -29,7 +29,7 @@ class Basis(StrEnum):
 
 
 NOT_REAL = "are not real: the CPU has no kernel"
-"""Part of the problem that names where the program continued with zeros; `ctrace check` looks for this text."""
+"""Part of the problem that says where the program continued with zeros; `ctrace check` searches for this text."""
 
 
 class Candidate(Struct, frozen=True):
@@ -53,14 +53,14 @@ class Undecided(Struct, frozen=True):
     subject: str
     """What the choice is about: `mm(128x64, 64x33)`, or a kernel's name."""
     taken: str
-    """The candidate in the emitted code."""
+    """The candidate that the emitted code uses."""
     candidates: tuple[Candidate, ...] = ()
     lines: tuple[str, ...] = ()
     """Lines of the user's code, as `file:line`."""
 
 
 class DeviceQuestion(Struct, frozen=True):
-    """A place where the program queried the device, and so may take another path on the real one; each place once."""
+    """A place where the program queried the device, and may take another path on the real one; one record per place."""
 
     file: str
     line: int
@@ -70,4 +70,4 @@ class DeviceQuestion(Struct, frozen=True):
     answer: str
     """The answer that the program got."""
     as_target: bool
-    """Whether the answer is that of the target GPU; else it is that of the CPU that the program ran on."""
+    """Whether the answer describes the target GPU; otherwise it describes the CPU on which the program ran."""

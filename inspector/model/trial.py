@@ -1,7 +1,6 @@
-"""Changes that check a piece of advice on a model, as data for a separate capture.
-
-A trial is one run of Dynamo without a backend (`Options.trace_only`). It counts graphs, breaks and recompilations, and
-costs an import of torch and the time that Dynamo takes.
+"""The changes with which a separate capture checks a piece of advice, as data. Most trials run Dynamo without a backend
+(`Options.trace_only`): that counts graphs, breaks and recompilations, and costs an import of torch and the time that
+Dynamo takes.
 """
 
 from typing import Any
@@ -23,10 +22,10 @@ class LineEdit(Struct, frozen=True):
 
 
 class Marked(Struct, frozen=True):
-    """A dimension of an argument of the model to mark dynamic before each call."""
+    """A dimension to mark dynamic before each call, in an argument of the model."""
 
     argument: str
-    """Its parameter's name, or its position."""
+    """The parameter's name, or the argument's position."""
     dim: int
 
 
@@ -36,9 +35,9 @@ class Trial(Struct, frozen=True):
     settings: tuple[tuple[str, bool], ...] = ()
     """Names in `torch._dynamo.config`, and their values."""
     grad: str | None = None
-    """`off`: call the model under torch.no_grad()."""
+    """`off` calls the model under torch.no_grad()."""
     calls: tuple[tuple[str, str], ...] = ()
-    """Methods of the model to call first, each with a string, such as `set_experts_implementation`."""
+    """Methods of the model to call first, such as `set_experts_implementation`, each with the string to pass to it."""
     evaluate: bool = False
     """Whether to call `model.eval()` first."""
     dynamic: bool | None = None
@@ -54,7 +53,7 @@ class Tried(Struct, frozen=True):
 
     trial: Trial
     counts: Counts | None
-    """None: the run failed, so the trial says nothing in favor of the advice."""
+    """The counts of the run; None: the run failed, so the trial does not support the advice."""
     seconds: float
     breaks: tuple[str, ...] = ()
     """Where the graph still broke, as `file:line`."""

@@ -19,7 +19,7 @@ class ParameterKind(StrEnum):
     """A `tl.constexpr` that a configuration sets."""
     NONE = "none"
     DEFAULT = "default"
-    """Not passed: the default in the kernel's signature."""
+    """The default in the kernel's signature, because the call does not pass it."""
 
 
 class Parameter(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Parameter(Struct, frozen=True):
     value: str = ""
     """The value as text; empty for a tensor, or if the call does not pass it."""
     fixed: bool = False
-    """Whether Inductor writes the value into the code, so that another value needs another kernel."""
+    """Whether Inductor writes the value into the generated code, so that another value needs another kernel."""
     dtype: str = ""
     shape: tuple[str, ...] = ()
     written: bool | None = None
@@ -41,19 +41,19 @@ class Parameter(Struct, frozen=True):
 
 
 class Epilogue(StrEnum):
-    """Whether Inductor fuses the ops that follow into the kernel."""
+    """Whether Inductor fuses the ops after the kernel into it."""
 
     FUSED = "fused"
     POSSIBLE = "possible"
-    """Inductor may fuse ops into it, but fused none."""
+    """Inductor could fuse ops into it, but fused none."""
     SWITCHED_OFF = "switched_off"
-    """A setting disables the fusion; the kernel passes the checks that torch makes before that."""
+    """A setting disables the fusion, although the kernel passes the checks that torch makes first."""
     WRITES = "writes"
     """Torch does not see exactly one tensor that the kernel writes once and does not read."""
     STORES = "stores"
     """Its source does not have exactly one `tl.store`."""
     NOT_EMPTY = "not_empty"
-    """The written tensor is not a new one from torch.empty."""
+    """The tensor that it writes is not a new one from torch.empty."""
     UNKNOWN_TO_TORCH = "unknown_to_torch"
     """This torch has no such fusion."""
 
@@ -66,12 +66,12 @@ class TritonOp(Struct, frozen=True):
     file: str
     line: int
     fallbacks: tuple[str, ...] = ()
-    """Devices with a separate kernel (`register_kernel`)."""
+    """Devices for which a separate kernel is registered (`register_kernel`)."""
     autograd: bool = False
     flops: bool = False
     """Whether a formula counts its FLOPs (`register_flop_formula`)."""
     mutates: tuple[str, ...] = ()
-    """Arguments that its author declared as mutated."""
+    """The arguments that its author declares as mutated."""
 
 
 class UserKernel(Struct, frozen=True):
@@ -87,7 +87,7 @@ class UserKernel(Struct, frozen=True):
     line: int
     """Where it is defined."""
     name: str = ""
-    """Inductor's name for the kernel in the wrapper, as in `Kernel.name`; empty: no code was generated."""
+    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it."""
     lines: tuple[str, ...] = ()
     """`file:line` of the call."""
     device: str = ""
@@ -97,9 +97,9 @@ class UserKernel(Struct, frozen=True):
     assumed: str | None = ""
     """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
     grids: tuple[tuple[str, ...], ...] = ()
-    """One grid for each configuration, or one for all; sizes as torch prints them."""
+    """One grid for each configuration, or one grid for all; sizes as torch prints them."""
     configs: tuple[Mapping[str, str], ...] = field(default=())
-    """The values that each configuration sets, including those of heuristics."""
+    """The values that each configuration sets, including values from triton.heuristics."""
     key: tuple[str, ...] = ()
     """The `key` of triton.autotune."""
     heuristics: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class UserKernel(Struct, frozen=True):
     restored: tuple[str, ...] = ()
     zeroed: tuple[str, ...] = ()
     flops: bool = False
-    """Whether a formula counts the kernel's FLOPs."""
+    """Whether a registered formula counts the kernel's FLOPs."""
     op: TritonOp | None = None
     epilogue: Epilogue | None = None
     """None: no code was generated."""
@@ -119,7 +119,7 @@ class UserKernel(Struct, frozen=True):
 
     @property
     def tensors(self) -> tuple[Parameter, ...]:
-        """Parameters that are tensors."""
+        """The parameters that are tensors."""
         return tuple(each for each in self.parameters if each.kind is ParameterKind.TENSOR)
 
     @property
@@ -137,7 +137,7 @@ class UserKernelLowered(Struct, frozen=True):
 
 
 class UserKernelWritten(Struct, frozen=True):
-    """Inductor generated the code of such a call."""
+    """Inductor generated the code for a call of a user's kernel."""
 
     id: str
     stage: Stage

@@ -1,5 +1,5 @@
 """Which sizes are static or dynamic, and why: `fold.py` builds tensors and dimensions from events.
 
-`symbols.py` follows a symbol to its line and reads conditions on sizes, `marks.py` and `view.py` answer questions.
-Start in `fold.py`.
+`symbols.py` finds the line that made or fixed a symbol and parses conditions on sizes. `marks.py` writes the lines that
+keep a size dynamic, and `view.py` answers questions. Start in `fold.py`.
 """

@@ -1,4 +1,4 @@
-"""Conditions on data-dependent sizes, which torch needs at compile time and cannot know."""
+"""Find conditions on data-dependent sizes that torch needs at compile time and cannot decide."""
 
 import re
 
@@ -40,7 +40,7 @@ def _data_condition(raw: Raw, text: str) -> Condition | None:
 
 
 def _condition(raw: Raw, frame: Frame) -> str:
-    """Return the user's whole condition from the code; empty: the line has none."""
+    """Return the user's whole condition from the code; empty if the line has none."""
     text, line = text_around(raw.listings, frame)
     found = construct_at(text, line, frame.span, branches=True)
     if found.span is None:

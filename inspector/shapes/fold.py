@@ -1,4 +1,4 @@
-"""Sizes of a run: whether each dimension of each compilation is static or dynamic, and why."""
+"""Decide for each dimension in each compilation whether it is static or dynamic, and why."""
 
 import re
 
@@ -12,13 +12,13 @@ from ctrace.inspector.source.names import user_name
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\(\)\[(?P<at>\d+)\]$")
 _CONTENT = ".item()"
-"""Torch gives the value of a one-element integer tensor a symbol, as if it were a size."""
+"""The source of a one-element integer tensor's value, to which torch gives a symbol as if it were a size."""
 _NO_BOUND = 2**63 - 2
 """An upper bound of sys.maxsize - 1 or more means that there is none."""
 
 
 def shapes_of(raw: Raw) -> tuple[Shaped, ...]:
-    """Describe every compilation with recorded sizes, in the order of compilation."""
+    """Describe the sizes of every compilation that recorded them, in the order of compilation."""
     return tuple(_shaped(raw, each) for each in raw.seen if each in raw.shapes or each in raw.symbols)
 
 
@@ -168,7 +168,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
 
 
 def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
-    """List the sizes in a log that only torch wrote: those that were symbolic at first."""
+    """List the sizes in a log that only torch wrote; it has only the sizes that were symbolic at first."""
     found: dict[str, list[Dimension]] = {}
     for made in symbols.made():
         match = _SIZE.fullmatch(made.source)
@@ -191,7 +191,7 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
 
 
 def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbols) -> tuple[Unbacked, ...]:
-    """List data-dependent sizes, except those of inputs marked as unbacked."""
+    """List data-dependent sizes, without those of inputs that the user marked as unbacked."""
     ranges = {symbol.name: symbol for symbol in seen.symbols} if seen else {}
     inputs = {dim.expression for tensor in (seen.tensors if seen else ()) for dim in tensor.dims}
     made = dict.fromkeys(each.symbol for each in raw.symbols.get(compile_id, ()) if isinstance(each, UnbackedMade))

@@ -1,4 +1,4 @@
-"""Lines to paste that keep a size dynamic, offered only where they help."""
+"""Write lines that keep a size dynamic, for the user to paste, only where they help."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,12 +10,12 @@ from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor
 from ctrace.inspector.versions.differences import SOURCES_BY_DIMENSION
 
 _PASTABLE = re.compile(r"[\w.\[\]'()-]+")
-"""Names without commas and spaces, at which torch splits, and without characters that a shell expands."""
+"""Names without commas and spaces, where torch would split them, and without characters that a shell expands."""
 _NAME = re.compile(r"[A-Za-z_][\w.]*(?:\[(?:\d+|'[^']*'|\"[^\"]*\")\][\w.]*)*")
 _NUMPY = "___from_numpy("
-"""Start of the source of a NumPy array, which cannot be marked."""
+"""How the source of a NumPy array begins; the user cannot mark one."""
 _UNLISTED = "float"
-"""Type of Python numbers that TORCH_COMPILE_DYNAMIC_SOURCES cannot list."""
+"""The type of Python numbers that torch does not accept in TORCH_COMPILE_DYNAMIC_SOURCES."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
 _DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
 
@@ -30,7 +30,7 @@ class Mark(Struct, frozen=True):
 def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
     """Return lines to paste for dimensions that varied; `torch` is the version of the run."""
     functions = tuple(shown)
-    whole = [function for function in functions if not function.latest.resumes]  # marks cannot reach resumed inputs
+    whole = [function for function in functions if not function.latest.resumes]  # users cannot mark resumed inputs
     found = [mark for function in whole for each in function.tensors for mark in _of_tensor(each, function)]
     found += _environment_line(functions, torch)
     found += [mark for function in functions for mark in _checks(function)]
@@ -39,7 +39,7 @@ def marks(shown: Iterable[FunctionShapes], torch: str) -> tuple[Mark, ...]:
 
 
 def _varied(sized: Sized) -> bool:
-    """Whether marking helps: the size varied, and only torch's default compiled a graph for one size."""
+    """Whether a mark helps: the size varied, and only because of torch's default was a graph compiled for one size."""
     dim = sized.dim
     once = len(sized.took) < 2 and dim.policy is not Policy.AUTOMATIC
     if sized.was_fixed or dim.policy in _DONE or once or not sized.took:
@@ -69,7 +69,7 @@ def _of_tensor(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
 
 
 def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
-    """Whether the user can mark a tensor: it has a name, and is not part of another tensor, which is marked whole."""
+    """Whether the user can mark a tensor: it has a name, and is no part of another tensor, which is marked instead."""
     source = each.tensor.source
     whole = (other.tensor.source for other in function.tensors)
     is_part = any(source.startswith(f"{other}.") for other in whole)
@@ -77,7 +77,7 @@ def _is_marked_by_name(each: SizedTensor, function: FunctionShapes) -> bool:
 
 
 def _bounds(sized: Sized) -> str:
-    """Return `min` and `max` if the user's conditions set them, all sizes meet them, and there is no other condition.
+    """Return `min` and `max` if the user's conditions set them, all sizes lie within, and there is no other condition.
 
     With a range, torch rejects every other condition that involves only that dimension. Passing one bound without the
     other is an error inside torch (2.13, _dynamo/variables/builder.py:4800).

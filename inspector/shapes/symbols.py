@@ -1,6 +1,5 @@
-"""Find why a size is not dynamic: the user's line that specialized it, or that put a condition on it.
-
-Conditions use the user's names: sympy's `Eq(Mod(s77, 2), 0)` becomes `x.size(0) % 2 == 0`.
+"""Find the user's line that specialized a size, or that put a condition on it. Conditions use the user's names: sympy's
+`Eq(Mod(s77, 2), 0)` becomes `x.size(0) % 2 == 0`.
 """
 
 import ast
@@ -27,7 +26,7 @@ from ctrace.inspector.source.owners import user_frame_or_last
 from ctrace.inspector.source.stacks import resumed
 
 _LONGEST = 2000
-"""Longest condition to parse, in characters."""
+"""The longest condition to parse, in characters."""
 _COMPARED: dict[str, type[ast.cmpop]] = {"Eq": ast.Eq, "Ne": ast.NotEq}
 _OPERATORS: dict[str, type[ast.operator]] = {
     "Mod": ast.Mod, "PythonMod": ast.Mod, "FloorDiv": ast.FloorDiv, "CleanDiv": ast.FloorDiv,
@@ -42,12 +41,12 @@ def in_words(expression: str, names: Mapping[str, str]) -> str:
 
 
 def symbols_in(expression: str) -> tuple[str, ...]:
-    """Return the symbols of a condition, each once."""
+    """Return the symbols in a condition, each once."""
     return tuple(dict.fromkeys(_SYMBOL.findall(expression)))
 
 
 def bounds_of(expression: str) -> tuple[str, int | None, int | None] | None:
-    """Read `s77 > 3` as the symbol with its lowest and highest value; None for any other condition."""
+    """Parse `s77 > 3` to the symbol with its lowest and highest value; return None for any other form of condition."""
     match = _BOUND.fullmatch(expression)
     if match is None:
         return None
@@ -81,11 +80,11 @@ class _Python(ast.NodeTransformer):
 
 
 _CONSTANT = re.compile(r"Eq\(\w+, -?[\d.]+\)")
-"""A condition that specializes a symbol; it is reported as a specialization, not as a condition."""
+"""A condition that specializes a symbol; reports show it as a specialization, not as a condition."""
 
 
 class Fixed(Struct, frozen=True):
-    """A condition that a graph requires, with the user's line that caused it."""
+    """A condition under which a graph is valid, with the user's line that caused it."""
 
     source: str
     """Torch's name for the size, such as `L['x'].size()[0]`."""
@@ -94,7 +93,7 @@ class Fixed(Struct, frozen=True):
     value: str | None
     """The only possible value; None: several are possible."""
     frame: Frame | None
-    """None: no user code was being traced, as in a backend."""
+    """The user's line; None: torch was not tracing user code, such as in a backend."""
     kind: ConditionKind
     reason: str
     """Torch's reason for a specialization, or its form of the condition."""
@@ -120,12 +119,12 @@ class Symbols:
         return next(made, None) or self._symbol_seen(source)
 
     def fixed(self, source: str) -> Fixed | None:
-        """Find what specialized a size to one value, directly or through another size that it must equal."""
+        """Find the event that specialized a size to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)
         return self._fixed(symbol, source, frozenset()) if symbol is not None and self._is_constant(symbol) else None
 
     def conditions(self, source: str) -> tuple[Fixed, ...]:
-        """Return the conditions on a size, each where it first occurs; those of the user's branches come first."""
+        """Return the conditions on a size, each with its first line; conditions of the user's branches come first."""
         symbol = self.symbol_of(source)
         kept = [each for each in self._kept() if not _CONSTANT.fullmatch(each.expression)]
         found = [each for each in kept if symbol in symbols_in(each.expression)]
@@ -154,7 +153,7 @@ class Symbols:
         return sources | {symbol.name: symbol.sources[0] for symbol in known if symbol.sources}
 
     def _symbol_seen(self, source: str) -> str | None:
-        """Find a symbol that torch's events lack, in ctrace's record: sizes that share a symbol, and strides."""
+        """Find a symbol in ctrace's record: torch's events lack strides, and all but the first size with a symbol."""
         for tensor in self._seen.tensors if self._seen else ():
             if not source.startswith(f"{tensor.source}."):
                 continue
@@ -166,7 +165,7 @@ class Symbols:
         return None
 
     def _kept(self) -> list[ConditionMet]:
-        """Return the conditions that became guards; without ctrace's record, all that torch evaluated."""
+        """Return the conditions that became guards; without ctrace's record, all conditions that torch evaluated."""
         conditions = [each for each in self._events if isinstance(each, ConditionMet)]
         return [each for each in conditions if self._seen is None or each.expression in self._seen.conditions]
 
@@ -177,7 +176,7 @@ class Symbols:
         return any(each.name == symbol and (each.became or "").isdecimal() for each in known)
 
     def _fixed(self, symbol: str, source: str, passed: frozenset[str]) -> Fixed | None:
-        """Follow equalities from a symbol to what specialized it; `passed` are the symbols already followed."""
+        """Follow equalities from a symbol to the event that specialized it; `passed` are the symbols on the way."""
         event = self._fixed_itself(symbol)
         if event is not None:
             return self._constant(event, source)
@@ -194,7 +193,7 @@ class Symbols:
         return None
 
     def _fixed_itself(self, symbol: str) -> SymbolFixed | None:
-        """Return the event that specialized a symbol. Skip `find`, where torch only looks up an earlier result."""
+        """Return the event that specialized a symbol; skip events of `find`, which only looks up an earlier result."""
         fixes = (each for each in self._events if isinstance(each, SymbolFixed) and each.symbol == symbol)
         return next((each for each in fixes if each.reason != "find"), None)
 

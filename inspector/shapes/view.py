@@ -1,4 +1,4 @@
-"""Sizes by function: the newest graph, what differed before, and which sizes each dimension had."""
+"""Show the sizes of each function: in its newest graph, how earlier graphs differ, and all sizes of each dimension."""
 
 from collections.abc import Iterator
 
@@ -37,13 +37,13 @@ class Sized(Struct, frozen=True):
     dim: Dimension
     took: tuple[str, ...]
     free_in: str | None = None
-    """The newest graph that is valid for more than one size."""
+    """The newest graph that is valid for more than one size of it; None if there is none."""
     was_fixed: bool = False
     """Whether the code specialized it in any graph."""
     was_apart: bool = False
     """Whether any graph is valid for 0 or 1 only."""
     was_duck: bool = False
-    """Whether an earlier graph assumed that it equals dimensions that it is independent of now."""
+    """Whether an earlier graph assumed that it equals another dimension, of which it is independent now."""
 
     @property
     def one_graph_each(self) -> bool:
@@ -99,7 +99,7 @@ def _function(group: list[Shaped], *, everything: bool) -> FunctionShapes:
 
 
 def _is_shown(each: SizedTensor) -> bool:
-    """Whether to show a tensor: every input and number, but a parameter or buffer only if it is not simply static."""
+    """Whether to show a tensor: always an input or a number; a parameter or buffer only if it is not simply static."""
     plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
     return each.tensor.role in ("input", "number") or not plain
 
@@ -142,7 +142,7 @@ def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
 
 
 def _form(dim: Dimension) -> tuple[str, ...]:
-    """Return how a graph treats a dimension; omit the size that it is fixed to, which the report shows anyway."""
+    """Return how a graph treats a dimension, without the size to which it is fixed, which the report shows anyway."""
     if dim.kind in _FIXED:
         return ("fixed",)
     return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
@@ -179,7 +179,7 @@ def range_words(low: int | None, high: int | None) -> str:
 
 
 def why(sized: Sized) -> str:
-    """Return why a dimension is static or dynamic, in a few words; empty: not known."""
+    """Return in a few words why a dimension is static or dynamic; empty if not known."""
     dim = sized.dim
     match dim.kind:
         case DimKind.STATIC:
@@ -196,7 +196,7 @@ def why(sized: Sized) -> str:
 
 
 def telling(dim: Dimension) -> tuple[Condition, ...]:
-    """Return the conditions on a dimension that the user's code caused, or that an operation requires."""
+    """Return the conditions that the user's code or an operation puts on a dimension."""
     return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
 
 

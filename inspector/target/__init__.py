@@ -1,4 +1,4 @@
-"""Runs for a target GPU without the GPU: what they are based on (`view.py`), and several GPUs side by side.
+"""Describe a run for a target GPU (`view.py`), and compare several GPUs side by side (`side_by_side.py`).
 
 Start in `view.py`.
 """

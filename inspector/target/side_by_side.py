@@ -24,10 +24,10 @@ class Code(StrEnum):
     """How the sources of one kernel compare across GPUs."""
 
     SAME = "same"
-    """Equal except for GPU properties."""
+    """The sources are equal except for GPU properties."""
     DIFFERS = "differs"
     LIBRARY = "library"
-    """Library functions, which have no source in the run."""
+    """Library kernels, whose source no run has."""
     NOT_EVERYWHERE = "not_everywhere"
     """At least one GPU lacks the kernel."""
     NOT_KNOWN = "not_known"
@@ -38,13 +38,13 @@ class One(Struct, frozen=True):
 
     kernel: Kernel
     resources: tuple[Resources, ...]
-    """One for each configuration that is, or may be, launched; empty if not known."""
+    """One for each configuration that torch launches or may launch; empty if not known."""
     least: float | None
-    """Lower bound for all its calls in seconds; None if not known."""
+    """The lower bound on the time of all its calls, in seconds; None if not known."""
 
 
 class ComparedKernel(Struct, frozen=True):
-    """A kernel on all GPUs; `on` omits GPUs that lack it."""
+    """A kernel on all GPUs; `on` is keyed by GPU and omits GPUs that lack the kernel."""
 
     name: str
     """Its name on the first GPU that has it."""
@@ -59,7 +59,7 @@ class ComparedPart(Struct, frozen=True):
     stage: Stage
     kernels: tuple[ComparedKernel, ...]
     least: Mapping[str, float | None]
-    """Lower bound in seconds by GPU; None if not known. GPUs without the part are omitted."""
+    """The lower bound in seconds, keyed by GPU; None if not known. GPUs without the part are omitted."""
 
     @property
     def different(self) -> tuple[ComparedKernel, ...]:
@@ -68,7 +68,7 @@ class ComparedPart(Struct, frozen=True):
 
 
 def side_by_side(sessions: Mapping[str, Session]) -> tuple[ComparedPart, ...]:
-    """Compare the code for several GPUs by graph part, in torch's order."""
+    """Compare the generated code for several GPUs, graph part by graph part, in torch's order."""
     by_target = {name: _of_session(session) for name, session in sessions.items()}
     keys = dict.fromkeys(key for parts in by_target.values() for key in parts)
     return tuple(_part(key, {name: parts[key] for name, parts in by_target.items() if key in parts}, len(sessions))
@@ -103,7 +103,7 @@ def _part(key: tuple[str, Stage], on: Mapping[str, _Part], everywhere: int) -> C
 
 
 def _placed(on: Mapping[str, list[One]]) -> dict[str, dict[Slot, One]]:
-    """Match kernels across GPUs by name, or else by name without number, in order."""
+    """Match kernels across GPUs by name; match the rest in order by the name without its number."""
     names = [{one.kernel.name for one in kernels} for kernels in on.values()]
     common = set.intersection(*names) if names else set()
     return {name: _slots(kernels, common) for name, kernels in on.items()}

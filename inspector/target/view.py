@@ -35,7 +35,7 @@ class Open(Struct, frozen=True):
 
 
 def target_of(session: Session) -> Gpu | None:
-    """Return the target GPU, or None if code was generated for the program's device."""
+    """Return the target GPU, or None if the run generated code for the program's own device."""
     return session.gpu if session.gpu is not None and session.gpu.target else None
 
 
@@ -45,7 +45,7 @@ def called(gpu: Gpu) -> str:
 
 
 def target_sentence(session: Session) -> str:
-    """Say that kernels were generated for the target and did not run; empty without a target."""
+    """Say that the kernels were generated for the target GPU and did not run; empty without a target."""
     gpu = target_of(session)
     if gpu is None:
         return ""
@@ -60,14 +60,14 @@ def target_sentence(session: Session) -> str:
 
 
 def listed(graphs: tuple[Graph, ...]) -> str:
-    """List graphs: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
+    """Return the names of graphs in a few words: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
     names = [graph.id for graph in graphs]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{named(len(names), 'graph')} {', '.join(names[:4])}{more}"
 
 
 def not_emitted(session: Session) -> tuple[Graph, ...]:
-    """Return the graphs without code in a run with a target."""
+    """Return the graphs for which a run with a target generated no code."""
     there = {code.graph for code in session.code} | {kernel.graph for kernel in session.kernels}
     return tuple(graph for graph in session.graphs if graph.id not in there) if target_of(session) else ()
 
@@ -82,7 +82,7 @@ def left_open(session: Session) -> tuple[Open, ...]:
 
 
 def _configurations(session: Session) -> tuple[Undecided, ...]:
-    """Return unrecorded choices: kernels compiled with several configurations, none of them chosen."""
+    """Return choices without a record in the log: kernels with several compiled configurations, none of them chosen."""
     recorded = {(each.graph, each.stage, each.subject) for each in session.undecided if each.kind == "configuration"}
     lines = {(each.graph, each.stage, each.name): each.lines for each in session.kernels}
     return tuple(
@@ -117,5 +117,5 @@ def question_place(each: DeviceQuestion) -> str:
 
 
 def questions(session: Session) -> tuple[DeviceQuestion, ...]:
-    """Return the program's queries about the device, those first that may differ on the GPU."""
+    """Return the program's queries about the device; queries whose answer may differ on the GPU come first."""
     return tuple(sorted(session.device_questions, key=lambda each: each.as_target))

@@ -1,1 +1,3 @@
-"""The captures of a check: which, in which order, in parallel within memory. Start in `jobs.py`."""
+"""The captures of a check: list them (`jobs.py`), reuse saved results (`reuse.py`), and run the rest (`pool.py`). Start
+in `jobs.py`.
+"""

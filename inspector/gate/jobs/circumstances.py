@@ -1,7 +1,6 @@
-"""What the result of a job depends on besides the model's files, as one digest that takes little time to compute.
-
-Libraries count by the versions that are installed, ctrace and torch also by their files. The working directory and the
-machine count too: only a repetition of the same check reuses a saved result.
+"""Compute one digest of everything but the model's files that a job's result depends on, in little time. For libraries,
+the digest covers the installed versions; for ctrace and torch, also files. It covers the working directory and the
+machine, too: only a repetition of the same check reuses a saved result.
 """
 
 import hashlib
@@ -26,14 +25,15 @@ from ctrace.inspector.runs.settings import settings_at
 _PREFIXES = ("TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL")
 _WHERE_RUNS_GO = "CTRACE_DIR"
 _CHANGING = ("_", "SHLVL", "OLDPWD", _WHERE_RUNS_GO)
-"""Variables that a shell changes from command to command, and the variable that sets the folder of the cache."""
+"""Variables to ignore: those that a shell changes from command to command, and the one that names the cache folder."""
 
 
 class Circumstances:
-    """Computes the digests of the jobs of one check."""
+    """Computes a digest for each job of one check."""
 
     def __init__(self, root: Path, owned: Iterable[str]) -> None:
-        """Record the state of this process and its installation; `root` is the policy's folder, `owned` its setting.
+        """Record the state of this process and its installation; `root` is the policy's folder, `owned` the policy's
+        setting of that name.
 
         Raises:
             SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
@@ -56,18 +56,18 @@ class Circumstances:
         }
 
     def digest(self, job: Job) -> str:
-        """Return one digest of a job and of everything that its result depends on."""
+        """Return one digest of a job and of everything but the model's files that its result depends on."""
         of_job = {"key": str(to_builtins(job.key)), "target": job.target, "options": to_builtins(job.options)}
         return _digest_of({**self._shared, **of_job})
 
 
 def environment_digest() -> str:
-    """Return a digest of all environment variables, for a model that reads environment variables."""
+    """Return a digest of all environment variables, for a model that reads some of them."""
     return _digest_of(_variables(lambda _name: True))
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a regular file; refuse a pipe, which may never end.
+    """Return the SHA-256 of a regular file; refuse a pipe, whose content may never end.
 
     Raises:
         OSError: it cannot be read.

@@ -1,4 +1,4 @@
-"""Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check: one for each rank or process."""
+"""Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check, one job per rank or process."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _RANK = re.compile(r"_rank_(\d+)_")
 
 
 def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
-    """Read each log; in the lock, all logs are one job, `name`, because ranks run the same program.
+    """Read each log as one job. In the lock, all of them share the key `name`, because ranks run the same program.
 
     Raises:
         RunError: there is no log.
@@ -30,7 +30,7 @@ def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
 
 
 def labels(logs: Iterable[Path]) -> list[str]:
-    """Name logs by rank, and by number if several share a rank or have none; a single log needs no name."""
+    """Name each log by its rank, and by a number if its rank is not unique or not known; a single log needs no name."""
     ranks = [f"rank {match[1]}" if (match := _RANK.search(log.name)) else "process" for log in logs]
     if ranks == ["process"]:
         return [""]

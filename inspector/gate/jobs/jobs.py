@@ -1,4 +1,4 @@
-"""Expand a policy to the captures of a check: models, each in its scenarios and for its targets."""
+"""Expand a policy to the captures of a check: one for each model, scenario and target."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -16,22 +16,22 @@ from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
 
 _OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}
-"""Counts that need generated code."""
+"""Counts that ctrace can only take from generated code."""
 
 Wrong = tuple[JobKey, CtraceError]
 
 
 class Jobs(Struct, frozen=True):
-    """The jobs of a check, and entries of the policy that cannot run; in the policy's order, files of a glob sorted."""
+    """The jobs of a check, and the jobs that cannot run, in the policy's order; the files of a glob are sorted."""
 
     jobs: tuple[Job, ...] = ()
     wrong: tuple[Wrong, ...] = ()
 
 
 def jobs_of(policy: Policy, root: Path, paths: Sequence[str] = ()) -> Jobs:
-    """Return the jobs of a policy in the folder `root`, for all its models or for those in `paths`.
+    """Return the jobs for a policy in the folder `root`: for all its models, or only for the models in `paths`.
 
-    `paths` are relative to the working directory. Models that the policy does not name get its defaults.
+    `paths` are relative to the working directory. A model that the policy does not name gets the policy's defaults.
     """
     ruled: dict[str, tuple[Named, ModelRule]] = {}
     wrong: list[Wrong] = []
@@ -68,7 +68,7 @@ def _selected(
 
 
 def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong: list[Wrong]) -> None:
-    """Return the jobs of one model; a model that cannot run is reported once, not for each scenario."""
+    """Add the jobs of one model; a model that cannot run counts once, not once for each scenario."""
     limits = rule.limits.over(policy.limits)
     timeout = policy.timeout if rule.timeout is None else rule.timeout
     found = []
@@ -101,7 +101,7 @@ def _where(policy: Policy, rule: ModelRule) -> str:
 def _needed_options(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
     """Reduce options to what the limits need; keep an explicit backend and `build`.
 
-    If all of Inductor runs, its guards are always recorded, whatever the policy says.
+    If all of Inductor runs, the capture records Inductor's guards in any case, whatever the policy says.
     """
     gpu = None if target == CPU else target
     needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)

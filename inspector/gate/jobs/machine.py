@@ -1,7 +1,7 @@
-"""The cores and memory that a check may use, including inside a container.
+"""Find the number of cores and the memory that a check may use, also inside a container.
 
-Control groups limit both: https://docs.kernel.org/admin-guide/cgroup-v2.html (`cpu.max`, `memory.max`), and v1, which
-has its memory files below `memory/` under other names.
+Control groups limit both: https://docs.kernel.org/admin-guide/cgroup-v2.html (`cpu.max`, `memory.max`), and version 1,
+which has the memory files below `memory/` and under other names.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 _SYSTEM = Path("/")
 _NO_LIMIT = 1 << 60
-"""Version 1 reports no limit as a number near 2**63."""
+"""Version 1 reports a number near 2**63 if there is no limit."""
 
 
 def cores(system: Path = _SYSTEM) -> int:
@@ -24,7 +24,7 @@ def cores(system: Path = _SYSTEM) -> int:
 
 
 def memory(system: Path = _SYSTEM) -> int:
-    """Return the free memory for this process in bytes; the total memory if the system does not report it."""
+    """Return the memory that is free for this process, in bytes; the total memory if the system does not report it."""
     free = [*_whole(system), *_of_groups(system)]
     if free:
         return min(free)
@@ -38,7 +38,7 @@ def _whole(system: Path) -> Iterator[int]:
 
 
 def _of_groups(system: Path) -> Iterator[int]:
-    """Yield the memory that each control group leaves; inactive file pages count as free."""
+    """Yield how much memory each control group leaves to this process; inactive file pages count as free."""
     for folder in _groups(system, ""):
         yield from _left(folder, "memory.max", "memory.current", "inactive_file")
     for folder in _groups(system, "memory"):
@@ -54,9 +54,10 @@ def _left(folder: Path, limit: str, used: str, idle: str) -> Iterator[int]:
 
 
 def _groups(system: Path, controller: str) -> Iterator[Path]:
-    """Yield this process's control group for a controller and its parents; an empty controller means version 2.
+    """Yield the folders of this process's control group and of its parent groups, for a controller.
 
-    A container may not see its own path; then the top folder is its own.
+    An empty controller means version 2. A container may not see the path of its group; then the top folder is its
+    group.
     """
     mount = system / "sys/fs/cgroup" / controller
     for line in _text(system / "proc/self/cgroup").splitlines():

@@ -1,4 +1,4 @@
-"""Save the output of one capture's program to a file of limited size, and keep its last lines."""
+"""Save the output of a captured program to a file of limited size, and keep the last lines."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from typing import IO
 from ctrace.inspector.runs.child import ChildProcess, cannot_start
 
 FILE = "output.txt"
-"""Its name in the run's folder."""
+"""The file's name in the run's folder."""
 _MOST_IN_FILE = 1 << 20
 _TAIL = 1 << 14
 _LINES, _LONG = 15, 300
@@ -30,7 +30,7 @@ class OutputTail:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Read the output during the block, and the rest at its end.
+        """Read the output during the block, and what is left of it when the block ends.
 
         Raises:
             SetupError: the system cannot start a thread.
@@ -53,7 +53,7 @@ class OutputTail:
         """Return the last lines, shortened."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         if len(self._tail) == _TAIL and len(lines) > 1:
-            lines = lines[1:]  # the first line is incomplete
+            lines = lines[1:]  # the first line may be incomplete
         return "\n".join(line[:_LONG] for line in lines[-_LINES:])
 
     def _read(self) -> None:

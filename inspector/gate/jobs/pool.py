@@ -1,4 +1,4 @@
-"""Run the jobs of a check in parallel, as memory allows, each in a child process that may hang or crash alone."""
+"""Run the jobs of a check in parallel as far as memory allows, each in a child process that may crash alone."""
 
 import os
 import queue
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 
 _GUESS = 1 << 30
-"""Estimated bytes of a job until one has finished; a process with torch and a small model needs half of it."""
+"""The estimate, in bytes, until one job has finished; a process with torch and a small model needs half of it."""
 
 
 class Room:
-    """Estimates the memory of jobs from finished ones, to stay within a budget of bytes."""
+    """Decides which job fits into a memory budget, in bytes; estimates each job's memory from finished jobs."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._of_model: dict[str, int] = {}
 
     def fitting(self, waiting: Iterable[Job], running: Sequence[tuple[Job, int]]) -> Job | None:
-        """Return the first job that fits next to the running ones; if none is running, any job fits."""
+        """Return the first waiting job that fits beside the running ones; if none is running, any job fits."""
         if not running:
             return next(iter(waiting), None)
         in_use = sum(max(self._need(job), held) for job, held in running)
         return next((job for job in waiting if in_use + self._need(job) <= self._budget), None)
 
     def learn(self, job: Job, peak: int) -> None:
-        """Record the peak memory of a job; 0 if it was not measured."""
+        """Record the peak memory of a finished job; ignore 0, which means not measured."""
         model = job.key.model
         if peak:
             self._of_model[model] = max(peak, self._of_model.get(model, 0))
 
     def _need(self, job: Job) -> int:
-        """Estimate by the same model, else by the usual peak."""
+        """Estimate a job's memory from jobs of the same model, else from the median of all models."""
         known = self._of_model.get(job.key.model)
         if known is not None:
             return known
@@ -61,9 +61,9 @@ class Room:
 
 STARTED = "started"
 ENDED = "ended"
-"""The first and last event of a job for `observe`."""
+"""The first and last event that `observe` gets about a job."""
 _SHARE = 0.8
-"""Share of the free memory that a check uses."""
+"""The share of the free memory that a check may use."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _ENDING_SECONDS = 2.0
 
@@ -89,7 +89,7 @@ def run_jobs(
 ) -> Iterator[Ran]:
     """Run jobs and yield each when it ends: at most `at_a_time` in parallel, by default the number of cores.
 
-    Parallel jobs must fit into `memory` bytes by estimate, by default most of the free memory; one job always runs.
+    By estimate, parallel jobs must fit into `memory` bytes, by default most of the free memory; one job always runs.
     `observe` runs in the consumer's thread. If the consumer stops or is interrupted, all jobs are killed.
 
     With `forks`, jobs that only capture graphs are forks of one process that has imported torch; the others, and all of
@@ -138,7 +138,7 @@ class _Running(Struct, frozen=True, eq=False):
 
 
 class _Broke(Struct, frozen=True):
-    """A bug in ctrace, caught in another thread."""
+    """A bug in ctrace that raised in a job's thread, for the main thread to raise again."""
 
     error: BaseException
 
@@ -174,7 +174,7 @@ class _Crew:
             self._ended.put(Ran(job, None, cannot_start(error)))
 
     def next_ended(self) -> tuple[Ran, int]:
-        """Wait for a job to end; return it with its peak memory, 0 if that was not measured."""
+        """Wait for a job to end; return it with its peak memory, or with 0 if that was not measured."""
         match self._ended.get():
             case _Broke(error):
                 raise error

@@ -1,8 +1,8 @@
-"""Answer jobs of a check from the results of the last one, if nothing that they depend on has changed.
+"""Reuse the results of earlier checks for jobs whose files and circumstances have not changed.
 
-A result is one JSON file in the folder of runs. Whoever can write there must not be able to decide a check: a result
-counts only with a keyed digest that proves that this user's ctrace wrote it; see `runs/provenance.py`. Only complete
-results are saved: no result of a job that failed, timed out, left processes running or raised doubts.
+A result is one JSON file in the folder of runs. Other users who can write there must not decide a check: a result
+counts only with a keyed digest, which proves that this user's ctrace wrote it; see `runs/provenance.py`. Only complete
+results are saved: none of a job that failed, timed out, left processes running or raised doubts.
 """
 
 import json
@@ -35,7 +35,7 @@ class _Result(Struct, frozen=True):
     environment: str
     """The digest of all environment variables; empty if the model reads none."""
     files: Mapping[str, str]
-    """Digests of the files that the model was made of."""
+    """Digests of the files that the model was loaded from."""
     state: State
     run: str | None = None
 
@@ -46,11 +46,11 @@ class Reuse:
     def __init__(self, runs: Path, root: Path, owned: tuple[str, ...]) -> None:
         self._runs = runs
         self._circumstances: Circumstances | None = None
-        with suppress(SettingsError, OSError, ValueError):  # the job itself reports wrong settings
+        with suppress(SettingsError, OSError, ValueError):  # nothing is reused; each job reports wrong settings
             self._circumstances = Circumstances(root, owned)
 
     def find(self, job: Job) -> Seen | None:
-        """Return the saved result of a job if its files and circumstances have not changed; None without one."""
+        """Return the saved result of a job, or None if there is none or if files or circumstances have changed."""
         if self._circumstances is None:
             return None
         try:
@@ -63,7 +63,7 @@ class Reuse:
         return Seen(job, result.state, run=result.run if has_run else None, is_reused=True)
 
     def keep(self, ran: Ran, seen: Seen) -> None:
-        """Save the result of a job that ended well; a result that cannot be saved is computed again."""
+        """Save the result of a job that ended well; if that fails, the next check runs the job again."""
         session = ran.session
         if self._circumstances is None or session is None or seen.state is None:
             return
@@ -79,12 +79,12 @@ class Reuse:
                 self._write(ran.job, result)
 
     def _path(self, job: Job) -> Path:
-        """Return the file of a job's result: its name is the digest of what the job depends on."""
+        """Return the file of a job's result; its name is the digest of the job and its circumstances."""
         assert self._circumstances is not None
         return self._runs / FOLDER / f"{self._circumstances.digest(job)}.json"
 
     def _read(self, job: Job) -> _Result | None:
-        """Read a saved result; None if nothing proves its origin.
+        """Read a saved result; return None if its proof is wrong.
 
         Raises:
             OSError: there is none, or it cannot be read.
@@ -118,7 +118,7 @@ def _text(path: Path, data: object) -> str:
 
 
 def _is_current(result: _Result) -> bool:
-    """Whether files and environment variables are unchanged.
+    """Whether the model's files and, if it reads any, the environment variables are unchanged.
 
     Raises:
         OSError: a file is gone.
@@ -130,7 +130,7 @@ def _is_current(result: _Result) -> bool:
 
 
 def _reads_variables(path: str) -> bool:
-    """Whether a Python file may read environment variables."""
+    """Whether a file is Python code that may read environment variables."""
     if not path.endswith(".py"):
         return False
     text = Path(path).read_bytes()
@@ -138,7 +138,7 @@ def _reads_variables(path: str) -> bool:
 
 
 def reuse_note(jobs: Mapping[JobKey, bool]) -> str:
-    """Say how many jobs reuse saved results; `jobs` maps each job to whether it does."""
+    """Say how many jobs reuse saved results; `jobs` maps each job to whether it reuses one."""
     number = sum(jobs.values())
     if not number:
         return ""

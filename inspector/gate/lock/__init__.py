@@ -1,4 +1,4 @@
-"""`ctrace.lock`: how models compiled when it was written, and how findings of today match it.
+"""`ctrace.lock`: its records of how models compiled, and how today's findings match them.
 
 Start in `matching.py`.
 """

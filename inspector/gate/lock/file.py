@@ -1,4 +1,4 @@
-"""`ctrace.lock`: one record per line, sorted and separated, so that git can merge two branches."""
+"""Read and write `ctrace.lock`: one record per line, sorted and separated, so that git can merge two branches."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _TAKE_AGAIN = "restore the file from git, or remove it and run ctrace check --up
 
 
 def load_lock(path: Path) -> Lock:
-    """Read a lock; a missing file is an empty lock.
+    """Read a lock; a missing file counts as an empty lock.
 
     Raises:
         LockError: it cannot be read, or it is invalid.
@@ -48,7 +48,7 @@ def load_lock(path: Path) -> Lock:
 
 
 def parse_lock(text: str, file: str, shown: str | None = None) -> Lock:
-    """Parse the text of a lock; `shown` is the file's name in messages.
+    """Parse the text of a lock; error messages name the file as `shown`.
 
     Raises:
         LockError: it is invalid; the message names the line.
@@ -78,7 +78,7 @@ def write_lock(path: Path, lock: Lock) -> None:
 
 @contextmanager
 def writing_lock(path: Path, say: Callable[[str], None] = lambda _text: None) -> Iterator[Lock]:
-    """Read the current lock for a block that updates it; other processes wait until the block ends.
+    """Yield the current lock to a block that updates it; other processes wait until the block ends.
 
     Raises:
         LockError: it cannot be read, or it is invalid.

@@ -20,7 +20,7 @@ class Matched(Struct, frozen=True):
 def matched(sites: Iterable[Site], known: Iterable[Known]) -> Matched:
     """Pair each site with one of the lock: the same, else one that was moved or renamed, else one of the same function.
 
-    An edited site counts as the old one if causes and function are the same: there are no more of them than before.
+    An edited site counts as the old one if causes and function are the same, because their number has not grown.
     """
     new, gone, pairs = list(sites), list(known), []
     for same in (_exactly, _but_moved, _but_renamed, _but_edited):
@@ -39,7 +39,7 @@ def _but_moved(key: SiteKey) -> Hashable:
 
 def _but_renamed(key: SiteKey) -> Hashable:
     if key.kind is SiteKind.RECOMPILE:
-        # A decorator replaces the compiled function, and its arguments replace the function's arguments.
+        # A decorator replaces the compiled function: the same values then come from the decorator's arguments.
         return key.kind, key.causes, put_aside_roots(key.text)
     return key.kind, key.causes, key.owner, put_aside_names(key.text)
 
@@ -51,9 +51,9 @@ def _but_edited(key: SiteKey) -> Hashable:
 def _paired(
     sites: list[Site], known: list[Known], same: Callable[[SiteKey], Hashable]
 ) -> tuple[list[tuple[Site, Known]], list[Site], list[Known]]:
-    """Pair sites in order; the rest keeps its order too.
+    """Pair sites in order, and keep the order of the rest.
 
-    So a lock with fewer sites never lets more pass: each site finds the same match as before, or none.
+    So a lock with fewer sites never lets more sites pass: each site finds the same match as before, or none.
     """
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
     for at, each in enumerate(known):

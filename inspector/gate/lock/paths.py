@@ -1,4 +1,4 @@
-"""Name files the same on every machine: relative to the project, or to where packages are installed."""
+"""Name files in the same way on every machine: relative to the project, or to the folder of installed packages."""
 
 import posixpath
 import re
@@ -10,12 +10,12 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def relative_path(file: str, root: Path, prefixes: Mapping[str, str]) -> str:
-    """Return a path relative to a library folder or `root`; for another machine's file, the part below `root`."""
+    """Return a path relative to a library folder or `root`; for another machine's file, find the part below `root`."""
     text = _plain(file)
     homes = [f"{home}/" for home in dict.fromkeys((root.as_posix(), root.resolve().as_posix()))]
     mine = next((home for home in homes if text.startswith(home)), "")
     packages = _PACKAGES.match(text)
-    if packages and len(packages[0]) > len(mine):  # includes an environment in the project's folder
+    if packages and len(packages[0]) > len(mine):  # first, because an environment may be inside the project's folder
         return text[packages.end() :]
     if mine:
         return text.removeprefix(mine)
@@ -42,7 +42,7 @@ def _end_below(text: str, root: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether a file exists; names come from logs, and may be too long for a file."""
+    """Whether a file exists; a name from a log may be too long for the system, and then it does not."""
     try:
         return path.is_file()
     except OSError:

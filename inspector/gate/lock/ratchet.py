@@ -13,11 +13,11 @@ from ctrace.inspector.gate.verdict import Checked, Outcome
 
 
 def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
-    """Return the lock with the results of a check, in the sections of the torch versions that it ran with.
+    """Return the lock with the results of a check, in the sections of the torch versions that the jobs ran with.
 
-    A job that could not be judged keeps its entry. Sites that the policy allows are not written. With `only_improve`,
-    nothing gets looser: a known job gets only improvements, a new job gets an entry only if it has no sites, and a
-    vanished model keeps its entry, since checking less is not an improvement.
+    A job that could not be judged keeps its entry. The lock does not include sites that the policy allows. With
+    `only_improve`, nothing gets looser: a known job gets only improvements, a new job gets an entry only if it has no
+    sites, and a vanished model keeps its entry, since checking less is not an improvement.
     """
     ran = {each.state.torch for each in outcome.checked if each.state is not None}
     sections = {
@@ -44,7 +44,7 @@ def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) ->
 
 
 def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
-    """Return the results of each job, without jobs that could not be judged in part, such as one rank of several."""
+    """Return the results of each job; omit a job if a part of it, such as one rank, could not be judged."""
     every = list(checked)
     unknown = {each.known_as or each.job for each in every if not is_judged(each)}
     found: dict[tuple[str, JobKey], list[Baseline]] = {}
@@ -66,7 +66,7 @@ def _sorted(baseline: Baseline) -> Baseline:
 
 
 def _together(several: Iterable[Baseline]) -> Baseline:
-    """Merge several runs of one job, such as the ranks of a trace, so that each of them passes.
+    """Merge several runs of one job, such as the ranks of a trace, to a baseline that each of them passes.
 
     Sites keep their order, because a check pairs them with those of the lock in that order.
     """
@@ -81,7 +81,7 @@ def _together(several: Iterable[Baseline]) -> Baseline:
 
 
 def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
-    """Return a baseline that is no looser than before; None if nothing can be written."""
+    """Return a baseline that is no looser than the old one, or None if the job gets no entry."""
     if before is None:
         return None if now.sites or now.counts.get(Count.LIMIT_HITS) else now
     found = matched([Site(each.key, each.times) for each in now.sites], before.sites)

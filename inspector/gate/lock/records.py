@@ -25,7 +25,7 @@ class Record(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[JobKey, SiteKey | None]:
-        """Return the part that must be unique in a lock."""
+        """Return what identifies the record; a lock has no two records with the same identity."""
         return self.job, self.holds.key if isinstance(self.holds, Known) else None
 
 

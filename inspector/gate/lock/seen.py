@@ -1,4 +1,4 @@
-"""The lock for tests: collect results over processes, and write the file once."""
+"""Collect the results of checks in tests, also from other processes, and write the lock once."""
 
 import json
 from functools import cached_property
@@ -9,12 +9,12 @@ from ctrace.inspector.gate.model import Baseline, JobKey, Lock
 
 
 class LockOfTests:
-    """The lock's file, and the results of this session's tests."""
+    """The lock's file, and the results of the tests in this pytest session."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
         self.unknown: set[str] = set()
-        """Checks that are not in the lock."""
+        """Checks that the lock does not have."""
         self._root = root
         self._seen: dict[str, dict[JobKey, Baseline]] = {}
 

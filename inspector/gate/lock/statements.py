@@ -16,7 +16,7 @@ Span = tuple[int, int] | None
 
 
 def qualified_name(listings: Mapping[str, str], file: str, line: int, otherwise: str) -> str:
-    """Return the function around a line, as `Class.method`; `otherwise` if the source is unknown or has no function."""
+    """Return the function around a line, as `Class.method`; `otherwise` if it is not known or there is none."""
     names = [node.name for node in _around(listings.get(file, ""), line) if isinstance(node, _Named)]
     return ".".join(names) or otherwise
 
@@ -34,7 +34,7 @@ def statement(listings: Mapping[str, str], file: str, line: int, otherwise: str,
 
 
 def start_of(listings: Mapping[str, str], file: str, line: int, span: Span = None) -> tuple[int, int]:
-    """Return line and column where the statement at a line begins; the line itself if that is not known."""
+    """Return the line and column at which the statement at a line begins; column 0 of that line if not known."""
     node = _statement(listings.get(file, ""), line, span)
     return (node.lineno, node.col_offset) if node else (line, 0)
 
@@ -42,8 +42,8 @@ def start_of(listings: Mapping[str, str], file: str, line: int, span: Span = Non
 def put_aside_names(text: str) -> str:
     """Return a statement's expression with numbered names, so that renaming does not change it.
 
-    Attributes and builtins keep their names. Assignment or return of the value is left out: code that moves into a
-    separate function returns what it assigned before.
+    Attributes and builtins keep their names. Omit the assignment or `return` around the expression: code that moves
+    into a separate function returns what it assigned before.
     """
     if text.startswith(("def ", "class ")):
         return text.partition(" ")[0]
@@ -57,9 +57,10 @@ def put_aside_names(text: str) -> str:
 
 
 def put_aside_roots(text: str) -> str:
-    """Return values, separated by commas, independently of the name or item through which code reaches them.
+    """Return comma-separated values without the variable, or its item, from which code reads them.
 
-    `self.calls`, `given[0].calls` and `named["model"].calls` are equal: a wrapper that takes `*given` changes nothing.
+    `self.calls`, `given[0].calls` and `named["model"].calls` become equal, so that a wrapper that takes `*given`
+    changes nothing.
     """
     node = _alone(text)
     if not isinstance(node, ast.Expr):
@@ -113,7 +114,7 @@ def _alone(text: str) -> ast.stmt | None:
 
 
 def _statement(source: str, line: int, span: Span) -> ast.stmt | None:
-    """Find the innermost statement of a line; of several, the one that contains the columns."""
+    """Find the innermost statement on a line; if there are several, find the one that contains the columns."""
     nodes = list(_around(source, line, _column(source, line, span))) or list(_around(source, line))
     return nodes[-1] if nodes else None
 

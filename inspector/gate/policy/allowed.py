@@ -1,4 +1,4 @@
-"""Find the sites that the policy allows, and its entries that are no longer needed."""
+"""Find the sites that the policy allows, and the entries of the policy that are no longer needed."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -9,7 +9,7 @@ from ctrace.inspector.gate.policy.model import Allow
 
 
 def allows(allow: Allow, site: SiteKey) -> bool:
-    """Whether an entry matches a site in all of its fields."""
+    """Whether a site matches every field that an entry sets."""
     fits = []
     if allow.gb is not None:
         fits.append(allow.gb in site.causes)
@@ -23,7 +23,7 @@ def allows(allow: Allow, site: SiteKey) -> bool:
 
 
 def allowing(entries: Iterable[Allow], site: SiteKey, today: date) -> Allow | None:
-    """Find the entry that allows a site today."""
+    """Find the first entry that matches a site and has not expired."""
     return next((each for each in entries if allows(each, site) and not has_expired(each, today)), None)
 
 
@@ -33,7 +33,7 @@ def has_expired(allow: Allow, today: date) -> bool:
 
 
 def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, are_all: bool = True) -> Iterator[str]:
-    """Yield notes on expired entries and, if sites `are_all`, on entries that match nothing."""
+    """Yield notes on expired entries and, if `are_all` sites are there, on entries that match none of them."""
     seen = list(sites)
     for each in entries:
         matches = any(allows(each, site) for site in seen)
@@ -45,7 +45,7 @@ def useless(entries: Iterable[Allow], sites: Iterable[SiteKey], today: date, *, 
 
 
 def _unspaced(text: str) -> str:
-    """Ignore spaces and kinds of quotes, which normalization of a statement changes."""
+    """Remove spaces and unify quotes, which the normalization of a statement changes."""
     return "".join(text.split()).replace('"', "'")
 
 

@@ -33,7 +33,7 @@ from ctrace.inspector.runs.settings import owned_places, settings_at
 _BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
 _COVERAGE = "coverage"
 _BY_OWNER = {_BREAKS[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
-"""Counts that a policy sets by owner."""
+"""For each count of breaks outside of user code, how the policy writes its limit."""
 _COUNTS = tuple(each for each in Count if each not in _BREAKS.values())
 _ALLOW = ("gb", "place", "text", "reason", "expires")
 _GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
@@ -107,7 +107,7 @@ _MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
 
 
 def find_policy(folder: Path) -> Path | None:
-    """Find the policy for a folder: in it or the nearest one above, up to the top of its git repository."""
+    """Find the policy for a folder: in that folder or in the nearest parent that has one, within its git repository."""
     full = folder.absolute()
     for each in (full, *full.parents):
         found = next((each / file for file in NAMES if (each / file).is_file()), None)
@@ -146,17 +146,18 @@ def target_gpu(target: str, folder: Path) -> TargetGpu:
     """Find the GPU for a target in a policy; paths are relative to `folder`, the policy's folder.
 
     Raises:
-        TargetError: there is none of that name, or a file of GPUs is wrong.
+        TargetError: there is no GPU of that name, or a file of GPUs is wrong.
         SettingsError: the project's pyproject.toml is wrong.
     """
     return gpu_named(target, settings_at(folder).gpus, folder)
 
 
 def target_name(name: str, folder: Path) -> str:
-    """Return a target's name in the lock: a GPU in the table by its name there, one in a file as written.
+    """Return a target's name in the lock: for a GPU in the table, the table's name; for one in a file, the text as
+    written.
 
     Raises:
-        TargetError: there is none of that name, or a file of GPUs is wrong.
+        TargetError: there is no GPU of that name, or a file of GPUs is wrong.
         SettingsError: the project's pyproject.toml is wrong.
     """
     if name.lower() == CPU:
@@ -196,7 +197,7 @@ def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
 
 
 def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
-    """Return the scenarios that a model names, and check that they exist."""
+    """Return the scenarios that an entry of models names, and check that they exist."""
     named = {name(each): each for each in entries(node)}
     for way, each in named.items():
         if way not in ways:

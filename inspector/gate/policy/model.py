@@ -16,11 +16,11 @@ class Count(StrEnum):
     """Numbers of a job that a policy can limit and a lock records. Less is always better."""
 
     BREAKS = "breaks"
-    """Sites of graph breaks in user code, without those that the author requested."""
+    """Sites of graph breaks in user code, without breaks that the author requested."""
     LIBRARY_BREAKS = "library_breaks"
     TORCH_BREAKS = "torch_breaks"
     SKIPPED = "skipped"
-    """Functions that run eagerly as a whole."""
+    """Functions of which no part is compiled."""
     RECOMPILES = "recompiles"
     """Recompilations after warm-up; see `state.is_after_warm_up`."""
     GRAPHS = "graphs"
@@ -33,36 +33,36 @@ class Count(StrEnum):
     SPILLS = "spills"
     """Registers that kernels spill to memory; only for a GPU."""
     MISSED_BYTES = "missed_bytes"
-    """Bytes that missed fusions would have saved; only with generated code."""
+    """Bytes of memory traffic that missed fusions would save; only with generated code."""
 
 
 class Limits(Struct, frozen=True):
-    """The maximum of each count; a missing count is not limited."""
+    """The maximum for each count; a count that is missing has no limit."""
 
     most: Mapping[Count, int] = field(default_factory=dict)
     coverage: float | None = None
     """The minimum percentage of ops in graphs, 0 to 100; None for no limit."""
 
     def over(self, other: "Limits") -> "Limits":
-        """Return these limits, completed by those of `other`."""
+        """Return these limits, with the limits of `other` where these have none."""
         coverage = other.coverage if self.coverage is None else self.coverage
         return Limits({**other.most, **self.most}, coverage)
 
 
 STRICT = Limits({Count.BREAKS: 0, Count.SKIPPED: 0, Count.RECOMPILES: 0, Count.LIMIT_HITS: 0})
-"""Limits for a model without limits in the policy and without an entry in the lock."""
+"""The limits for a model that has neither limits in the policy nor an entry in the lock."""
 
 
 class Allow(Struct, frozen=True):
-    """Sites that the policy allows, with the reason."""
+    """An entry of the policy that allows sites: which sites, and why."""
 
     reason: str
     gb: str | None = None
     """A gb id, such as GB0170."""
     place: str | None = None
-    """`file.py::Class.method` with `*` and `?` for any text; the file may be the end of a path."""
+    """`file.py::Class.method`, in which `*` and `?` are wildcards; the file may be the end of a path."""
     text: str | None = None
-    """Part of the line's normalized source."""
+    """A part of the line's normalized source."""
     expires: date | None = None
     """The last day on which it applies."""
     line: int = 0
@@ -70,17 +70,17 @@ class Allow(Struct, frozen=True):
 
 
 class ModelRule(Struct, frozen=True):
-    """Models that the policy names, with their settings."""
+    """An entry of the policy that names models, with settings for them."""
 
     models: str
     """A path, a glob, `file.py:name` or `package.module:name`; paths are relative to the policy's folder."""
     scenarios: tuple[str, ...] = ()
     """Names of the policy's scenarios; empty for all."""
     targets: tuple[str, ...] = ()
-    """Names of targets; empty for the policy's."""
+    """Names of targets; empty for the policy's targets."""
     limits: Limits = Limits()
     timeout: float | None = None
-    """Seconds; None for the policy's."""
+    """Seconds for one job; None for the policy's timeout."""
     line: int = 0
 
 
@@ -89,10 +89,10 @@ class Policy(Struct, frozen=True):
 
     models: tuple[ModelRule, ...] = ()
     scenarios: Mapping[str, Options] = field(default_factory=lambda: {"base": Options()})
-    """Options of `ctrace explain` by scenario name. Scenarios in a model file run in each of them."""
+    """Options of `ctrace explain`, keyed by scenario name. The scenarios in a model file run in each of these."""
     targets: tuple[str, ...] = (CPU,)
     owned: tuple[str, ...] = ()
-    """Absolute paths whose code counts as the user's, in addition to pyproject.toml."""
+    """Absolute paths whose code counts as the user's, in addition to those in pyproject.toml."""
     limits: Limits = Limits()
     allow: tuple[Allow, ...] = ()
     timeout: float = 600.0
@@ -100,4 +100,4 @@ class Policy(Struct, frozen=True):
     inductor_guards: bool = True
     """Whether graphs with symbolic sizes are lowered to record Inductor's guards; see `request.Options`."""
     file: str | None = None
-    """The policy's file; None without a file, with the defaults."""
+    """The policy's file; None if there is no file, so that the policy has only defaults."""

@@ -10,21 +10,23 @@ from ctrace.inspector.files.writing import working_folder
 
 _MARKS = frozenset("*?[")
 _NOT_MODELS = ("_", "test_", "conftest.py")
-"""Prefixes of files among models that define no model."""
+"""How names of files begin that usually define no model; see `Named.by_chance`."""
 
 
 class Named(Struct, frozen=True):
     """A named model."""
 
     key: str
-    """Relative to the policy's folder, with `/`; see `JobKey.model`."""
+    """The model, relative to the policy's folder, with `/`; see `JobKey.model`."""
     target: str
-    """The same, relative to the working directory."""
+    """The model, relative to the working directory."""
     by_chance: bool = False
-    """Whether a glob matched a file that may not be a model, by its name."""
+    """Whether a glob matched the file, whose name suggests that it defines no model; a check skips such a file
+    silently.
+    """
 
     def names(self, other: "Named") -> bool:
-        """Whether this name, which may omit the object, includes `other`."""
+        """Whether `other` is the same model, or an object in the same file if this name has no `:name`."""
         if self.target == other.target:
             return True
         (file, name), (others, its) = _split(self.target), _split(other.target)
@@ -52,7 +54,7 @@ def expanded(text: str, root: Path) -> list[Named]:
 
 
 def named_by(text: str, root: Path, base: Path = Path()) -> Named:
-    """Return one model, named for the policy in `root`; a path in `text` is relative to `base`."""
+    """Return the model that `text` names, with its name relative to `root`; a path in `text` is relative to `base`."""
     file, name = _split(text)
     if file is None:
         return Named(text, text)
@@ -62,7 +64,7 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split `file.py:name`; without a file, the text names a module."""
+    """Split `file.py:name`; without a file, the text is the name of a module."""
     before, colon, name = text.rpartition(":")
     if not colon:
         return text, ""
@@ -87,11 +89,11 @@ def _is_hidden(file: Path, start: Path) -> bool:
 
 
 def _relative(path: Path, root: Path) -> str:
-    """Return a path relative to `root` as spelled, without resolving links."""
+    """Return a path relative to `root`, as spelled: do not resolve links."""
     return Path(os.path.relpath(path, root)).as_posix()
 
 
 def _from_here(path: Path) -> str:
-    """Return the shortest form of a path from the working directory."""
+    """Return a path as short as possible: relative to the working directory or absolute."""
     here = working_folder()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -20,7 +20,7 @@ _ELSEWHERE = {
     "build": "remove it: a check does not build or run kernels",
     "timeout": "write it at the top of the policy, or for a model",
 }
-"""Options that belong elsewhere, with advice."""
+"""Options that a scenario cannot have, with advice on where to set them."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -72,7 +72,7 @@ def _dynamic(node: Node) -> bool | None:
 
 
 def _inputs(node: Node) -> tuple[str, ...]:
-    """Return inputs as written, and refuse duplicate names."""
+    """Return the inputs as written, and refuse two inputs of the same name."""
     lines: dict[str, int] = {}
     for each in entries(node):
         argument = _input(each)
@@ -100,7 +100,7 @@ def _parsed(node: Node, parse: Callable[[str], object]) -> str:
 
 
 def _refused(node: Node, error: TargetError) -> Exception:
-    """Convert an error about an input or a vary option to an error about the policy."""
+    """Raise an error about an input or a `vary` option as an error in the policy."""
     return wrong(node, _bare(error.what), _bare(error.todo))
 
 

@@ -87,7 +87,7 @@ def starter(
     timeout: float | None = None,
     inductor_guards: bool = True,
 ) -> str:
-    """Return a policy for models, called with `options`, with all other settings as comments."""
+    """Return the text of a policy that captures models with `options`; comments show all other settings."""
     parts = [
         _HEAD,
         "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n",

@@ -1,4 +1,4 @@
-"""Check values of the policy: each function returns the typed value, or raises an error with its line."""
+"""Check values of the policy: each function returns the typed value, or raises an error that names the line."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ def any_table(node: Node) -> Mapping[str, Node]:
 
 
 def entries(node: Node) -> tuple[Node, ...]:
-    """Return the entries of a list; a single value is a list of one, an empty value an empty list."""
+    """Return the entries of a list; a single value counts as a list of one, an empty value as an empty list."""
     if isinstance(node.value, tuple):
         return node.value
     return () if node.value is None else (node,)
@@ -148,12 +148,12 @@ def day(node: Node) -> date:
 
 
 def refused(node: Node, expected: str, todo: str) -> PolicyError:
-    """Return an error that says what a value is, and what it should be."""
+    """Return an error that says what a value is and what it should be."""
     return wrong(node, f"{node.name or 'the file'} is {_kind_words(node.value)}, not {expected}", todo)
 
 
 def _measure(node: Node, units: Mapping[str, int]) -> tuple[float, int] | None:
-    """Split a measure into its number and the factor of its unit; None if it is not a measure."""
+    """Split a measure into its number and the factor of its unit; return None for any other text."""
     if isinstance(node.value, bool) or not isinstance(node.value, int | float | str):
         return None
     found = _MEASURE.fullmatch(str(node.value))

@@ -1,4 +1,4 @@
-"""Parse untrusted YAML to plain values with line numbers: no objects, no alias bombs, no ambiguous values."""
+"""Parse untrusted YAML to plain values with line numbers; refuse objects, alias bombs and ambiguous values."""
 
 import re
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _LARGEST = 1 << 18
 """Maximum size of a file in bytes."""
 _DEEPEST = 20
 _MOST = 20_000
-"""Maximum number of values in a file, counting repetition by aliases."""
+"""The maximum number of values in a file; a value that aliases repeat counts each time."""
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = ("str", "timestamp", "int", "float", "bool", "null", "value")
-"""Tags of plain values; everything else is text."""
+"""The tags of plain values; other tags are errors, except those of lists and tables."""
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}")
 _FLAGS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
@@ -32,7 +32,7 @@ _TODO = {
     "cannot start any token": "put the text in quotes",
     "another document": "write one document: remove the line ---",
 }
-"""Advice by part of PyYAML's message (6.0.3)."""
+"""Advice, keyed by a fragment of PyYAML's message (6.0.3)."""
 
 Value = None | bool | int | float | str | tuple["Node", ...] | dict[str, "Node"]
 
@@ -43,9 +43,9 @@ class Node(Struct, frozen=True):
     value: Value
     file: str
     line: int
-    """The line of its key, or of the value without a key; counted from 1."""
+    """The line of its key, or the line of the value if it has no key; from 1."""
     name: str = ""
-    """The path of keys, such as `limits.breaks`; an entry of a list has the list's path."""
+    """The keys that lead to it, such as `limits.breaks`; an entry of a list has the path of the list."""
 
 
 def wrong(node: Node, what: str, todo: str) -> PolicyError:
@@ -54,7 +54,7 @@ def wrong(node: Node, what: str, todo: str) -> PolicyError:
 
 
 def named(path: Path) -> str:
-    """Return a short path for messages, relative to the working folder if it is below."""
+    """Return a short path for messages: relative to the working directory for a file below it."""
     full, here = path.absolute(), working_folder()
     return _one_line(str(full.relative_to(here) if full.is_relative_to(here) else full))
 
@@ -101,7 +101,7 @@ def _one_line(text: str) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, with limits on their number and depth."""
+    """Composes PyYAML's nodes, with limits on their number and depth."""
 
     depth = 0
     count = 0
@@ -135,13 +135,13 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         line = text.count("\n", 0, error.position) + 1
         raise _error(file, line, "there is a character that YAML forbids", "remove it") from None
     except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # PyYAML raises these itself, such as for "\UFFFFFFFF", which is not a character.
+        # PyYAML raises these for escapes such as "\UFFFFFFFF", which is not a character.
         line = 1 if loader is None else loader.line + 1
         raise _error(file, line, f"it is not YAML: {_words(error)}", "correct it there") from None
 
 
 def _line(error: yaml.MarkedYAMLError) -> int:
-    """Return the line of a mistake; for an unclosed value, the line where it begins."""
+    """Return the line of a mistake; for an unclosed value, return the line where the value begins."""
     open_ended = re.search("end of stream|stream end", error.problem or "")
     mark = (error.context_mark if open_ended else None) or error.problem_mark
     return mark.line + 1 if mark else 1
@@ -161,7 +161,7 @@ def _todo(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Plain:
-    """Converts PyYAML's nodes to values, up to a maximum number."""
+    """Converts PyYAML's nodes to values, and refuses more than the maximum number of values."""
 
     def __init__(self, file: str) -> None:
         self._file = file

@@ -30,7 +30,7 @@ def built(graph: str, data: Fields) -> KernelBuilt:
 
 
 def refused(graph: str, data: Fields) -> KernelRefused:
-    """Decode a configuration that was left out."""
+    """Decode a configuration that torch left out."""
     texts = (data.text("kernel"), data.text("configuration"), data.text("reason"))
     return KernelRefused(KernelRefusal(graph, Stage(data.text("stage")), *texts))
 

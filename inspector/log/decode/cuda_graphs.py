@@ -16,7 +16,7 @@ def cuda_graph(graph: str, data: Fields) -> CudaGraphEvent:
     """Decode an event of a CUDA graph.
 
     Raises:
-        ValueError: ctrace writes no such event.
+        ValueError: ctrace writes no event of that name.
     """
     stage = Stage(data.text("stage"))
     match what := data.text("what"):

@@ -1,6 +1,6 @@
-"""Decode the entries of a log.
+"""Decode each log entry with the decoder that `_DECODERS` has for its kind.
 
-An event that ctrace knows but does not use is `Ignored`; an event that it does not know is `Unknown`.
+An entry that ctrace knows but does not use becomes `Ignored`; an entry that it does not know becomes `Unknown`.
 """
 
 import json
@@ -74,7 +74,7 @@ def _compile_started(entry: Entry) -> ev.CompileStarted:
 
 
 _VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
-"""In torch/_dynamo/utils.py, `CompilationMetrics`, 2.11 to 2.13; a log of 2.11 has the versions nowhere else."""
+"""Fields of `CompilationMetrics` (2.11 to 2.13, torch/_dynamo/utils.py); only these have the versions in a 2.11 log."""
 
 
 def _measured(entry: Entry) -> ev.Measured:
@@ -186,11 +186,11 @@ def _exited(entry: Entry) -> ev.ProgramExited:
 
 
 _PHASES = {"B": True, "E": False}
-"""Phases in Chrome's trace format: whether a span begins or ends. Others, such as `i` for an instant, are ignored."""
+"""Phases in Chrome's trace format: True begins a span, False ends it. Others, such as `i` (instant), are ignored."""
 
 
 def _span(entry: Entry) -> ev.Event:
-    """Decode one of torch's spans; ignore a span whose text was shortened, as tests/support/record.py does."""
+    """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
     try:
         data = _payload(entry)
         begins = _PHASES.get(data.text("ph"))
@@ -214,7 +214,7 @@ def _failed(entry: Entry) -> ev.ProgramFailed:
 
 
 def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
-    """Decode an entry about sizes; ignore an entry without a compilation: symbolic sizes have other uses too."""
+    """Return a decoder that ignores entries without a compile id: not only torch.compile creates symbolic sizes."""
 
     def typed(entry: Entry) -> ev.Event:
         return ev.Ignored() if entry.compile_id is None else make(entry.compile_id, Fields(entry.data, entry.kind))

@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def fusion_done(compile_id: str, data: Fields) -> ev.FusionDone:
-    """Decode the payload of `ctrace_fusion`; the payload of an older ctrace has neither nodes nor numbers."""
+    """Decode the payload of `ctrace_fusion`; an older ctrace wrote names instead of numbers, and no nodes."""
     names, reasons = data.maybe_texts("names"), data.maybe_texts("reasons")
     ops, stacks = data.maybe_texts("ops"), data.maybe_texts("stacks")
     seen = data.maybe_objects("nodes")
@@ -98,7 +98,7 @@ def _access(row: Sequence[Any]) -> Access:
 
 
 def _result(data: Fields, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Return the nodes after fusion; a number refers to a node from before fusion."""
+    """Return the nodes after fusion; a number refers to a node that fusion left unchanged."""
     ops = {operation: node.ops for node in nodes for operation in node.operations}
 
     def read(item: Any) -> Node:

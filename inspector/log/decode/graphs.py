@@ -1,4 +1,4 @@
-"""Decode the graphs that torch prints into the log; `graphs/` parses their text on demand."""
+"""Decode the graphs that torch prints into the log as text; `graphs/` parses the text on demand."""
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
@@ -18,11 +18,12 @@ STAGES = {
     "artifact:inductor_post_grad_graph": GraphStage.POST_GRAD,
     "inductor_post_grad_graph": GraphStage.POST_GRAD,
 }
-"""By kind of entry; the last kind is for a graph from Inductor's cache (2.13, _inductor/codecache.py:2005)."""
+"""Stages, keyed by entry kind; the last kind is for a graph from Inductor's cache (2.13, _inductor/codecache.py:2005).
+"""
 
 
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
-    """Decode Dynamo's own graph, which counts as a graph even if a later stage fails."""
+    """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
     text = entry.payload
@@ -31,7 +32,7 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
-    """Decode a graph at one of the later stages; ignore one without a compilation, which torch.export logs."""
+    """Decode a graph at a later stage; ignore a graph without a compile id, which comes from torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
     return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))

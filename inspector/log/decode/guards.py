@@ -18,7 +18,7 @@ def _entry(data: Fields) -> ge.EntryHeld:
 
 
 def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
-    """Decode the places that guards come from."""
+    """Decode the stacks at which guards were created."""
     known = dict(enumerate(frames(each.objects("frames")) for each in data.objects("stacks")))
     stacks = tuple(known[number] if number >= 0 else None for number in data.integers("lines"))
     left_out = tuple(
@@ -28,7 +28,7 @@ def guards_placed(compile_id: str, data: Fields) -> ge.GuardsPlaced:
 
 
 def guards_timed(compile_id: str, data: Fields) -> ge.GuardsTimed:
-    """Decode the cost of guards."""
+    """Decode the measured cost of guards."""
     parts = tuple(
         PartCost(each.text("source"), each.integer("depth"), each.integer("guards"), _duration(each))
         for each in data.objects("parts")

@@ -28,7 +28,7 @@ def kernel_made(compile_id: str, data: Fields) -> KernelMade:
 
 
 def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
-    """Decode the lines of a kernel object; a model has tens of thousands of lines, but few distinct sets of stacks."""
+    """Decode the stacks of each line of a kernel object; tens of thousands of lines share few sets of stacks."""
     lines: dict[int, tuple[str, ...]] = {}
     sets: dict[tuple[int, ...], tuple[str, ...]] = {}
     for row in rows:

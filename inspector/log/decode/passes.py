@@ -6,7 +6,7 @@ from ctrace.inspector.model.passes import Attention, Pass, Pattern, Why
 
 
 def pass_done(compile_id: str, data: Fields) -> PassDone:
-    """Decode a pass; the entry of a pass without changes has only the first fields."""
+    """Decode a pass; if the pass changed nothing, its entry has only the first fields."""
     before = data.integer("before")
     patterns = data.maybe_objects("patterns")
     done = Pass(
@@ -46,7 +46,7 @@ def _retargeted(row: list[object]) -> tuple[str, str, str]:
 
 
 def attention_found(compile_id: str, data: Fields) -> AttentionFound:
-    """Decode the attentions of a graph."""
+    """Decode what the log says about each attention in a graph."""
     stage = data.text("stage")
     return AttentionFound(tuple(_place(compile_id, stage, each) for each in data.objects("places")))
 

@@ -39,7 +39,7 @@ def user_kernel_lowered(compile_id: str, data: Fields) -> UserKernelLowered:
 
 
 def user_kernel_written(compile_id: str, data: Fields) -> UserKernelWritten:
-    """Decode the generated code of a call."""
+    """Decode the code that Inductor generated for a call."""
     return UserKernelWritten(
         id=compile_id,
         stage=Stage(data.text("stage")),

@@ -13,7 +13,7 @@ class KernelBuilt(Struct, frozen=True):
 
 
 class KernelRefused(Struct, frozen=True):
-    """A configuration of a kernel was left out."""
+    """Torch left out a configuration of a kernel."""
 
     refused: KernelRefusal
 

@@ -1,4 +1,4 @@
-"""Typed events of a trace log: torch's events that ctrace uses, and ctrace's own."""
+"""Events about the run itself, its scenarios, compiled and skipped functions, breaks, graphs and metrics."""
 
 from collections.abc import Mapping
 
@@ -38,7 +38,7 @@ class Started(Struct, frozen=True):
     cwd: str
     prefixes: dict[str, str]
     home: str = ""
-    """The folder of our code that runs the program."""
+    """The folder of ctrace's own code in the capturing process."""
 
 
 class TorchFound(Struct, frozen=True):
@@ -49,7 +49,7 @@ class TorchFound(Struct, frozen=True):
 
 
 class ModeChosen(Struct, frozen=True):
-    """Whether kernels are built or only emitted, and whether the run captures Dynamo only."""
+    """Whether the run builds kernels or only emits them (`--build`), and whether it captures Dynamo only (`--fast`)."""
 
     build: bool
     fast: bool = False
@@ -62,13 +62,13 @@ class DeviceUsed(Struct, frozen=True):
 
 
 class ScenarioDone(Struct, frozen=True):
-    """All calls of a scenario ended."""
+    """The calls of a scenario ended."""
 
     scenario: Scenario
 
 
 class TrialDone(Struct, frozen=True):
-    """A piece of advice was tried, in a separate run."""
+    """A separate run tried a piece of advice."""
 
     tried: Tried
 
@@ -80,7 +80,7 @@ class DangerFound(Struct, frozen=True):
 
 
 class FunctionOps(Struct, frozen=True):
-    """Aten ops that a function dispatched in one eager call; `name` is qualified."""
+    """How many aten ops a function dispatched in one eager call; `name` is its qualified name."""
 
     file: str
     name: str
@@ -89,14 +89,14 @@ class FunctionOps(Struct, frozen=True):
 
 
 class LeftOps(Struct, frozen=True):
-    """Aten ops that one compiled call ran outside of graphs, and the frames that led to them, outermost first."""
+    """How many aten ops one compiled call ran outside of graphs from one stack, outermost frame first."""
 
     stack: tuple[Frame, ...]
     ops: int
 
 
 class OpsCounted(Struct, frozen=True):
-    """Aten ops of one call: in eager, and in a compiled call but outside of graphs (`left`; None: not measured)."""
+    """How many aten ops one call runs: in eager, and compiled but outside of graphs (`left`; None: not measured)."""
 
     scenario: str
     eager: int
@@ -128,20 +128,20 @@ class Listing(Struct, frozen=True):
 
 
 class CallBegan(Struct, frozen=True):
-    """A scenario's call number `index` begins."""
+    """Call number `index` of a scenario began."""
 
     scenario: str
     index: int
 
 
 class Planned(Struct, frozen=True):
-    """The scenarios that the capture is about to call, in order; a later plan includes those of an earlier one."""
+    """The scenarios that the capture is about to call, in order; a later plan includes those of earlier plans."""
 
     scenarios: tuple[Scenario, ...]
 
 
 class ProgramExited(Struct, frozen=True):
-    """A program ended its own process before the capture ended."""
+    """The program ended its process before the capture ended."""
 
     how: str
     """Such as `os._exit(0)`."""
@@ -150,7 +150,7 @@ class ProgramExited(Struct, frozen=True):
 
 
 class FilesFound(Struct, frozen=True):
-    """The files that a model was made of, with their digests; empty for a file without a usable digest."""
+    """Digests of the files that the model was loaded from, keyed by path; empty for a file without a usable digest."""
 
     files: dict[str, str]
 
@@ -165,7 +165,7 @@ class SpanMarked(Struct, frozen=True):
 
 
 class StackFrame(Struct, frozen=True):
-    """One line of a stack; `file` is the log's number of the file name."""
+    """One frame of a stack; `file` is the number that the log has for the file name."""
 
     file: int
     line: int
@@ -173,7 +173,7 @@ class StackFrame(Struct, frozen=True):
 
 
 class CompileStarted(Struct, frozen=True):
-    """Dynamo starts an attempt to compile a frame; `stack` is outermost first, with numbers for file names."""
+    """Dynamo started an attempt to compile a frame; `stack` is outermost first."""
 
     id: str
     attempt: int
@@ -181,34 +181,34 @@ class CompileStarted(Struct, frozen=True):
 
 
 class BreakReported(Struct, frozen=True):
-    """Dynamo reports where and why it broke a graph, or gave up on a function."""
+    """Dynamo reported where and why it broke a graph, or gave up on a function."""
 
     id: str
     text: str
 
 
 class GraphMade(Struct, frozen=True):
-    """Dynamo handed a graph to a backend; our own hook adds the backend and the number of ops."""
+    """Dynamo handed a graph to the backend; only ctrace's own entry has the backend and the number of ops."""
 
     id: str
     backend: str | None
     ops: int | None
     wraps: str | None = None
-    """The class of the module, if Dynamo compiles its own wrapper around one of torch's modules."""
+    """If Dynamo compiles its wrapper around one of torch's modules, the class of that module."""
     printed: Printed | None = None
-    """The graph itself, if the event comes from torch's own entry."""
+    """The graph's text; None if the event comes from ctrace's entry, which has no text."""
 
 
 class InductorGuardsSeen(Struct, frozen=True):
-    """A graph with symbolic sizes in a capture without Inductor, which may have lowered it to find its guards."""
+    """The guards that Inductor would add to a graph with symbolic sizes, in a capture without Inductor."""
 
     id: str
     added: tuple[str, ...] | None
-    """Conditions on sizes; None: the graph was not lowered."""
+    """Conditions on sizes, found by lowering the graph; None: the graph was not lowered."""
 
 
 class BytecodeSeen(Struct, frozen=True):
-    """A code object, its bytes before and after Dynamo, and its callers without torch's frames, outermost first."""
+    """The size of a code object's bytecode before and after Dynamo, and its callers."""
 
     id: str
     name: str
@@ -219,7 +219,7 @@ class BytecodeSeen(Struct, frozen=True):
     after: int
     callers: tuple[Frame, ...] = ()
     codes: Rewritten | None = None
-    """The instructions; a log of an older ctrace has only sizes."""
+    """The instructions before and after; None in the log of an older ctrace."""
 
 
 class Measured(Struct, frozen=True):
@@ -241,7 +241,7 @@ class Measured(Struct, frozen=True):
     fail_type: str | None = None
     fail_reason: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    """The versions of `torch`, `triton` and `python` that the metrics name."""
+    """The versions of `torch`, `triton` and `python` in the metrics."""
 
     @property
     def is_limit(self) -> bool:
@@ -254,13 +254,13 @@ class FusionDone(Struct, frozen=True):
 
     id: str
     fusion: Fusion
-    """The nodes have no lines yet; those come from `stacks`."""
+    """The nodes have no user lines yet; `stacks` has the stacks to find them."""
     stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Stack traces by node before fusion."""
+    """Stack traces, keyed by node before fusion."""
 
 
 class CodegenStarted(Struct, frozen=True):
-    """Code generation of a graph part starts in a fork."""
+    """A forked process started to generate a graph part's code."""
 
     id: str
     stage: Stage

@@ -7,14 +7,14 @@ from ctrace.inspector.model.guards import GuardCost, LeftOut
 
 
 class RecompileExplained(Struct, frozen=True):
-    """Torch's reasons for a recompile, newest cache entry first."""
+    """Torch's reasons for a recompilation, newest cache entry first."""
 
     id: str
     reasons: tuple[str, ...]
 
 
 class UnmetGuard(Struct, frozen=True):
-    """A guard that failed for a new call: torch's text, and the value in the call."""
+    """A guard that failed for a new call: torch's text for the guard, and the value in the call."""
 
     text: str
     now: str | None = None
@@ -23,7 +23,7 @@ class UnmetGuard(Struct, frozen=True):
     hint: str = ""
     """Torch's advice for this guard."""
     was: str | None = None
-    """The value that the entry was compiled for, if the text does not name it."""
+    """The value that the cache entry was compiled for, if `text` does not contain it."""
 
 
 class EntryHeld(Struct, frozen=True):
@@ -32,11 +32,11 @@ class EntryHeld(Struct, frozen=True):
     id: str
     unmet: tuple[UnmetGuard, ...] = ()
     number: int = 0
-    """Number of unmet guards that do not follow from others; `unmet` may have fewer."""
+    """The number of unmet guards, without those in `following`; `unmet` may list fewer."""
     invalid: str | None = None
     """Why torch had invalidated the entry."""
     following: tuple[str, ...] = ()
-    """Texts of unmet guards that only follow from others."""
+    """Texts of guards that failed only because another guard failed."""
 
 
 class GuardsFailed(Struct, frozen=True):
@@ -58,7 +58,7 @@ class GuardsPrinted(Struct, frozen=True):
 
 
 class GuardsPlaced(Struct, frozen=True):
-    """Where a compilation's guards come from: for each line of torch's text a stack, outermost frame first, or None."""
+    """Where guards were created: for each line of torch's text, a stack (outermost frame first) or None."""
 
     id: str
     stacks: tuple[tuple[Frame, ...] | None, ...]
@@ -66,7 +66,7 @@ class GuardsPlaced(Struct, frozen=True):
     of_object: str | None = None
     """The module whose method was compiled, as class and number."""
     arguments: tuple[str, ...] = ()
-    """The parameter names of the items of `args`, in the function that torch wrapped, in order."""
+    """The parameter names of the function that torch wrapped, in the order of the wrapper's `args`."""
 
 
 class GuardsTimed(Struct, frozen=True):

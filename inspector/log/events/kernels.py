@@ -7,11 +7,11 @@ from msgspec import Struct, field
 from ctrace.inspector.model.kernels import Stage
 
 Lines = Mapping[int, tuple[str, ...]]
-"""Stacks of a line of a kernel's source, by the checksum (CRC-32) of its text without indentation."""
+"""For each line of a kernel's source, its stacks; the key is the CRC-32 of the line without indentation."""
 
 
 class KernelMade(Struct, frozen=True):
-    """Inductor emitted or called a kernel, once for each call."""
+    """Inductor emitted code that calls a kernel; one event for each call."""
 
     id: str
     stage: Stage
@@ -21,7 +21,7 @@ class KernelMade(Struct, frozen=True):
     stacks: tuple[str, ...]
     operations: tuple[str, ...] = ()
     statements: tuple[Lines, ...] = ()
-    """One table for each kernel object: in C++ a loop nest, or the tail of a vectorized one."""
+    """One table for each kernel object; in C++, that is a loop nest or the tail of a vectorized loop nest."""
     user: bool = False
     counted: int | None = None
     """Torch's `generated_kernel_count` of the process at that time."""

@@ -10,14 +10,14 @@ Stacks = tuple[str, ...]
 
 
 class PassDone(Struct, frozen=True):
-    """A pass ended on a graph; `stacks` has the stacks of its patterns, by name."""
+    """A pass over a graph ended; `stacks` has the stacks of its patterns' nodes, keyed by the pattern's name."""
 
     done: Pass
     stacks: Mapping[str, Stacks]
 
 
 class AttentionFound(Struct, frozen=True):
-    """The attentions of a graph, each with its stacks and the stacks of what prevented its fusion."""
+    """The attentions of a graph, each with its stacks and with the stacks of the ops that prevented its fusion."""
 
     places: tuple[tuple[Attention, Stacks, Stacks], ...]
 

@@ -1,10 +1,10 @@
-"""Events about sizes, from torch and our own hook: symbols, conditions, and the result for each dimension."""
+"""Events about sizes, from torch and from ctrace's hook: symbols, conditions, and the result for each dimension."""
 
 from msgspec import Struct
 
 
 class CodeLine(Struct, frozen=True):
-    """One line of a stack; `file` is the log's number of the file name."""
+    """One frame of a stack; `file` is the number that the log has for the file name."""
 
     file: int
     line: int
@@ -23,7 +23,7 @@ class SymbolMade(Struct, frozen=True):
 
 
 class UnbackedMade(Struct, frozen=True):
-    """A size that depends on data got a symbol; `stack` is where, outermost first."""
+    """A size that depends on data got a symbol at `stack` (outermost first)."""
 
     id: str
     symbol: str
@@ -31,21 +31,21 @@ class UnbackedMade(Struct, frozen=True):
 
 
 class SymbolFixed(Struct, frozen=True):
-    """A symbol was found to have one value only."""
+    """Torch found that a symbol can have one value only."""
 
     id: str
     symbol: str
     sources: tuple[str, ...]
     value: str
     reason: str
-    """Torch's name for the step that found it."""
+    """Torch's name for the step that found this."""
     stack: tuple[CodeLine, ...] = ()
     asked: tuple[str, ...] = ()
     """Torch's functions on the stack, outermost first."""
 
 
 class ConditionMet(Struct, frozen=True):
-    """The graph holds only while a condition on symbols does; `expression` is sympy's text."""
+    """The graph is valid only while a condition on symbols holds; `expression` is the condition as sympy prints it."""
 
     id: str
     expression: str
@@ -57,7 +57,7 @@ SymbolEvent = SymbolMade | UnbackedMade | SymbolFixed | ConditionMet
 
 
 class Symbol(Struct, frozen=True):
-    """A symbol at the end of a compilation; a bound of None: no bound."""
+    """A symbol at the end of a compilation; `low` or `high` is None if there is no such bound."""
 
     name: str
     low: int | None = None
@@ -65,7 +65,7 @@ class Symbol(Struct, frozen=True):
     sources: tuple[str, ...] = ()
     """The sizes, strides and numbers that have this symbol, in the order in which they got it."""
     became: str | None = None
-    """A number, or an expression of other symbols."""
+    """The number, or the expression of other symbols, that replaces it; None: nothing replaces it."""
     unbacked: bool = False
 
 
@@ -73,7 +73,7 @@ class Dim(Struct, frozen=True):
     """One dimension of a tensor, or a number; capture/dynamo/shapes.py defines the values."""
 
     expression: str
-    """The result: a number, a symbol, or an expression of symbols."""
+    """What the size became: a number, a symbol, or an expression of symbols."""
     symbol: str | None = None
     """The symbol that torch gave it at first; None: it was a number from the start."""
     size: int | None = None
@@ -117,7 +117,7 @@ class ShapesSeen(Struct, frozen=True):
     conditions: frozenset[str]
     """Conditions that became guards."""
     declared: bool = False
-    """Whether torch.compile got `dynamic_shapes`: then sizes are declared or static, and none becomes dynamic."""
+    """Whether torch.compile got `dynamic_shapes`: then a size is declared or static, and none becomes dynamic later."""
 
 
 ShapeEvent = SymbolEvent | ShapesSeen
