@@ -1,4 +1,4 @@
-"""Shared by all commands that view a run: parse the target, and capture it unless it is a saved run."""
+"""Parse the target of a command that views a run, and capture it unless it is a saved run."""
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Request(Struct, frozen=True):
     options: dict[str, Any] = field(default_factory=dict)
     """Fields of `inspector.runs.request.Options`, which is imported only before a capture."""
     name: str | None = None
-    """Name of the new run."""
+    """The name for the new run."""
 
 
 def _parameters(
@@ -131,7 +131,7 @@ def refuse_name(request: Request, store: "Store") -> None:
 
 
 def target_names(request: Request) -> dict[str, str]:
-    """Return the GPUs of `--target`, each once and in order: name to spelling on the command line.
+    """Return the GPUs in `--target`, each once and in order, as a dict from name to spelling on the command line.
 
     Raises:
         CtraceError: a GPU is unknown, options exclude each other, or the project's settings are wrong.
@@ -150,7 +150,7 @@ def target_names(request: Request) -> dict[str, str]:
 
 
 def saved(target: str | None, store: "Store") -> "Session | None":
-    """Read the saved run or log that the target names; None if it names something to run."""
+    """Read the saved run or log that the target names; return None if the target is to be captured."""
     from ctrace.cli.console import say
     from ctrace.inspector.runs.load import load, load_log, only_log
     from ctrace.inspector.runs.target import holds

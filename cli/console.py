@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 PLAIN_WIDTH = 100
-"""Width of a screen written to a pipe or a file."""
+"""The width of a screen in a pipe or a file."""
 _LONGEST = 4_000
-"""Most characters of a message on stderr."""
+"""The most characters of a message on stderr."""
 
 
 def console(*, stderr: bool = False) -> "Console":
@@ -62,7 +62,7 @@ def unguarded(stream: TextIO) -> TextIO:
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Guard stdout and stderr while in the block; a closed one is None."""
+    """Guard stdout and stderr during the block; Python represents a closed stream by None."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (stream and cast("TextIO", GuardedStream(stream)) for stream in before)
     try:
@@ -90,7 +90,7 @@ def one_line_of(text: str) -> str:
 
 
 def say_unsaved(store: "Store") -> None:
-    """Say which runs could not be saved and why, each reason once."""
+    """Say which runs could not be saved, and why; give each reason once."""
     from ctrace.inspector.files.disk_errors import reason, remedy
 
     reasons: dict[str, list[OSError]] = {}

@@ -1,4 +1,4 @@
-"""Check options that narrow a view before the capture, as far as possible without the run."""
+"""Before a capture, check options that narrow a view as far as possible without the run."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What `ctrace graphs` shows, by the options of the command line."""
+"""Choose what `ctrace graphs` shows, by the options on the command line."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +23,7 @@ class GraphView(Struct, frozen=True):
     """The options of one command line.
 
     Raises:
-        TargetError: two of them exclude each other.
+        TargetError: two options exclude each other.
     """
 
     graph: str | None = None

@@ -1,4 +1,4 @@
-"""What `ctrace kernels` shows, by the options of the command line."""
+"""Choose what `ctrace kernels` shows, by the options on the command line."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -25,7 +25,7 @@ class KernelView(Struct, frozen=True):
     """The options of one command line.
 
     Raises:
-        TargetError: two of them exclude each other.
+        TargetError: two options exclude each other.
     """
 
     graph: str | None = None

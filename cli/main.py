@@ -1,4 +1,4 @@
-"""The `ctrace` command: joins the commands, and turns errors into two lines and an exit code."""
+"""The `ctrace` command: join its subcommands, and turn errors into two lines and an exit code."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ from ctrace.cli.signals import EndedBySignal, ending_in_order
 from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 
-# Plain help: the decorated one costs more time than the rest of `ctrace --help` together.
+# Plain help: decorated help takes more time than the rest of `ctrace --help`.
 _app = typer.Typer(
     name="ctrace",
     help="Show what torch.compile did to a model, why, and what to change.",
@@ -44,7 +44,7 @@ _app = typer.Typer(
 
 
 def _add(command: Callable[..., None], examples: str, **settings: Any) -> None:
-    """Add a command; the list of commands shows the first line of its help, which typer would cut after 45 letters."""
+    """Add a command; the list of commands shows the whole first line of its help, which typer would cut."""
     _app.command(epilog=examples, short_help=(command.__doc__ or "").partition("\n")[0], **settings)(command)
 
 
@@ -154,7 +154,7 @@ def _refuse(error: CtraceError) -> NoReturn:
 
 
 def _system_error(error: OSError) -> RunError:
-    """Turn a system error into ours; without a file name it is about stdout, since our files are handled earlier."""
+    """Turn a system error into an error of ctrace; without a file name it is about stdout, since others are caught."""
     if error.filename is None:
         return _no_report(error)
     return RunError(f"{error.filename}: {reason(error)}", remedy(error))
@@ -165,7 +165,7 @@ def _no_report(error: OSError) -> RunError:
 
 
 def _open_standard_streams() -> None:
-    """Replace closed standard streams by the null device; the next opened file would take their number."""
+    """Replace closed standard streams by the null device; otherwise the next file that is opened gets their number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)

@@ -28,7 +28,7 @@ _ASKING_SECONDS = 0.2
 _WIDTH = 76
 """Width of the status line; with rich's spinner it fits into 80 columns."""
 _LONG_SECONDS = 30.0
-"""How long one stage of a compilation may take before the user hears which one it is and how to avoid it."""
+"""After this time in one stage of a compilation, tell the user which stage it is and how to avoid it."""
 
 
 class Progress:
@@ -42,7 +42,7 @@ class Progress:
         self._is_compiling = False
         self._explains_delay = not is_program
         self.child_output: int | IO[bytes] = 2
-        """Where the child's stdout and stderr go: to stderr, since stdout is for the report."""
+        """Where the child's stdout and stderr go: to stderr, because stdout is for the report."""
 
     def say(self, text: str) -> None:
         """Show a step outside of the capture."""
@@ -91,7 +91,7 @@ class Progress:
 def progress(*, is_program: bool = False) -> Iterator[Progress]:
     """Show progress while in the block; the model's output scrolls above the line.
 
-    A program gets the terminal for itself: it may ask for a password or show its own progress.
+    A program gets the whole terminal, because it may ask for a password or show its own progress.
     """
     if is_program or not sys.stderr.isatty():
         yield Progress(is_program=is_program)
@@ -139,7 +139,7 @@ class Many:
         self._status.update(Text(one_line(self._text(), _WIDTH)))
 
     def _text(self) -> str:
-        """Name the longest-running job, which the check most likely waits for."""
+        """Name the job that has run longest, for which the check most likely waits."""
         done = f"{self._ended} of {self._total}"
         if not self._running:
             return done

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """A way to show a Session."""
+    """A format in which to show a Session."""
 
     TERMINAL = "terminal"
     JSON = "json"

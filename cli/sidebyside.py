@@ -1,4 +1,4 @@
-"""Several GPUs at once: `--target a100,h100` on the commands that can compare."""
+"""Run a command for several GPUs at once (`--target a100,h100`), if the command can compare them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrace.reports.escape import Document
 
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]
-"""Makes a screen from sessions by GPU, the errors of other GPUs, and a width."""
+"""Makes a screen from the session of each GPU, the error of each other GPU, and a width."""
 
 
 def shown_side_by_side(

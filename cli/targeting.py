@@ -24,14 +24,14 @@ class Several(Struct, frozen=True):
 
     sessions: "dict[str, Session]" = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
-    """The reason why a GPU has no session."""
+    """The error because of which a GPU has no session."""
     is_new: bool = True
 
 
 def session_for(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
     """Read the selected run if it is for the GPU, or capture the target; return whether the run is new.
 
-    `written` is the GPU's spelling on the command line, perhaps a file.
+    `written` is the GPU's spelling on the command line, which may be a file.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -61,7 +61,7 @@ def _rerun(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
     """Return the target and options of a saved run, for a GPU; options of the command line override the saved ones.
 
     Raises:
-        RunError: the run is not from here, or its target is outside of the project: a clone may contain any run.
+        RunError: nothing proves that the run was captured here, or its target is outside of the project.
     """
     from ctrace.cli.console import say
     from ctrace.inspector.runs.request import Options
@@ -83,7 +83,7 @@ def _new_run(request: Request, name: str) -> "tuple[Resolved, Options]":
 
 
 def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
-    """Read the last runs if they are of one target for these GPUs, or capture the target for each GPU.
+    """Read the last runs, if they are of one target and for these GPUs; otherwise capture the target for each GPU.
 
     Raises:
         CtraceError: the command line or the target is wrong, or nothing was captured for any.
@@ -102,7 +102,7 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
 
 
 def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":
-    """Return the last runs if they are of one target, one for each GPU; else nothing."""
+    """Return the last runs if they are of one target, one for each GPU; otherwise return nothing."""
     from ctrace.inspector.runs.rerun import request_of, same_but_for_gpu
 
     gpus = list(names)
@@ -145,7 +145,7 @@ def _all(
                 except CtraceError as error:
                     errors.append(error)
                     several.failed[name] = error.what
-        except BaseException:  # such as a signal; without this, the pool waits for all captures
+        except BaseException:  # such as an EndedBySignal; without this, the pool waits for all captures
             for child in children.values():
                 child.end()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What `ctrace time` does between the command line and the measuring processes."""
+"""Run `ctrace time`: from the command line to the measuring processes, and from their results to a report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -37,9 +37,9 @@ class Trace:
 def trace(*, build: bool = False) -> Iterator[Trace]:
     """Record what torch.compile does in this block.
 
-    Functions compiled before the block keep their compiled code and do not appear. By default, kernels are emitted but
-    not built, and code compiled in the block runs eagerly; after the block, torch compiles it fully. With `build`,
-    torch.compile runs unchanged.
+    A function that was compiled before the block keeps its compiled code and does not appear. By default, kernels are
+    emitted but not built, and code compiled in the block runs eagerly; after the block, torch compiles it fully. With
+    `build`, torch.compile runs unchanged.
 
     Raises:
         SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
@@ -85,7 +85,7 @@ def observe(
     """Compile a function or module from a clean state in this process and call it, to check it.
 
     `inputs` is a tuple of arguments, one tensor, a dict of keyword arguments, or a list of these. The function runs
-    `calls` times with each. Dynamo's compiled code is dropped before and after.
+    `calls` times with each. All code that Dynamo has compiled is dropped before and after the calls.
 
     Raises:
         TargetError: the inputs or options are wrong, or the model is compiled already.
@@ -105,7 +105,7 @@ def observe(
         except EagerError as error:
             failed = error.__cause__
         session = build_session(read(log), _target(function), seconds=time.perf_counter() - began)
-    if failed is not None:  # raised outside of the `except`, so that the error keeps its original cause
+    if failed is not None:  # raised outside of the `except` block, so that the error keeps its original cause
         raise failed.with_traceback(without_our_frames(failed.__traceback__))
     return session
 

@@ -1,4 +1,4 @@
-"""Examine the machine: versions, compiler, device, and every hook, which a child process probes."""
+"""Examine the machine: versions, compiler and device. A child process probes every hook of the capture."""
 
 import importlib.util
 import json

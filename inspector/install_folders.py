@@ -1,4 +1,4 @@
-"""The location of ctrace's own code, so that no other module needs to count parent folders."""
+"""The folders of ctrace's own code, so that no other module needs to count parent folders."""
 
 import sys
 from pathlib import Path
@@ -8,4 +8,4 @@ CAPTURE = INSPECTOR / "capture"
 PACKAGES = INSPECTOR.parent
 """The folder that contains `cli`, `inspector` and `reports`: the checkout, or the installed `ctrace`."""
 HOME = PACKAGES if (PACKAGES / "ctrace").is_dir() else PACKAGES.parent
-"""The `sys.path` entry to import `ctrace` from: a checkout has the packages beside `ctrace/`, an install inside it."""
+"""The `sys.path` entry that has `ctrace`; a checkout has ctrace's packages beside `ctrace/`, an install inside it."""

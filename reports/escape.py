@@ -57,7 +57,7 @@ def _shown(letter: str) -> str:
 
 
 def without_commands(text: str, colon: str = r"\x3a", hash_sign: str = r"\x23") -> str:
-    """Break commands to a CI system by escaping their first letter."""
+    """Make commands to a CI system harmless: escape their first letter."""
 
     def broken(match: re.Match[str]) -> str:
         return hash_sign if match["indent"] is None else f"{match['indent']}{colon}"

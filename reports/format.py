@@ -20,12 +20,12 @@ _DTYPES = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "b8", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
-"""Torch's own short words (2.13, `torch.dtype.abbr`)."""
+"""Torch's short names for dtypes (2.13, `torch.dtype.abbr`)."""
 
 
 _LEFT_OUT = f"…{os.sep}"
 LONGEST = 4_000
-"""Columns of the longest line of foreign text on a screen."""
+"""The longest line of foreign text on a screen, in columns."""
 
 
 def plain(text: str) -> str:
@@ -163,7 +163,7 @@ def cost(what: Cost) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Write seconds with a sensible number of digits; None is not a zero."""
+    """Write seconds with a sensible number of digits; None is not measured, not zero."""
     if value is None:
         return "not measured"
     if value < 1:

@@ -23,7 +23,7 @@ from ctrace.reports.wording.fusion import bytes_text, missed_text
 from ctrace.reports.wording.target import kernel_facts
 
 _SENTENCE = 1000
-"""Most characters of one sentence; a user's message may have millions."""
+"""The most characters of one sentence; a message of the user's program may have millions."""
 
 
 def render_markdown(session: Session) -> Document:

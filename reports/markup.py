@@ -40,7 +40,7 @@ def prose(foreign: str) -> Marked:
 
 
 def code(foreign: str) -> Marked:
-    """Write a code span that its content cannot end; escape bars, which would end the table cell."""
+    """Write a code span that its content cannot close; escape bars, which would end the table cell."""
     content = fmt.one_line(foreign)
     if not content:
         return Marked("")

@@ -1,4 +1,4 @@
-"""A graph as a picture: drawn by Graphviz if it is installed, else laid out here in plain layers."""
+"""Draw a graph as a picture: by Graphviz if it is installed, else here, in plain layers."""
 
 import shutil
 from collections.abc import Iterable
@@ -55,7 +55,7 @@ class _Box(Struct, frozen=True):
 
 
 def _in_layers(graph: FxGraph, title: str) -> str:
-    """Put each node one row below the last node that it reads, and called graphs below their caller."""
+    """Put each node one row below the lowest node that it reads, and a called graph below its caller."""
     boxes: list[_Box] = []
     edges: list[tuple[_Box, _Box]] = []
     heads: list[tuple[str, float]] = [(title, _EDGE)]

@@ -90,7 +90,7 @@ def _view(**options: bool) -> str:
 
 
 def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[tuple[Head, ...], tuple[Head, ...]]":
-    """Return the selected compilations, and those of them with a selected guard.
+    """Return the selected compilations, and among them the compilations that have a selected guard.
 
     Raises:
         TargetError: the run has no such compilation, or no such guard.

@@ -13,7 +13,10 @@ Examples:
   ctrace schema check -o check.schema.json
 """
 
-Command = Annotated[str | None, typer.Argument(metavar="[COMMAND]", help="A command with --json. Default: list them.")]
+Command = Annotated[
+    str | None,
+    typer.Argument(metavar="[COMMAND]", help="The command whose schema to print; without it, list the commands."),
+]
 
 
 def schema(command: Command = None, output: opt.Output = None) -> None:

@@ -35,7 +35,7 @@ class CheckRequest(Struct, frozen=True):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The targets, named as in a lock.
+        """The names of the targets in a lock.
 
         Raises:
             TargetError: there is no such GPU.
@@ -80,10 +80,10 @@ class CheckRequest(Struct, frozen=True):
 
 
 def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
-    """Return the policy with the command line's overrides, and the folder that its paths are relative to.
+    """Return the policy with the command line's overrides, and the folder to which its paths are relative.
 
     Raises:
-        CtraceError: it is wrong, or there is neither a policy nor a model.
+        CtraceError: the policy is wrong, or there is neither a policy nor a model.
     """
     path = request.policy or find_policy(working_folder())
     if path is None and not request.models and request.from_trace is None:
@@ -104,7 +104,7 @@ def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
 
 
 def _words(options: Options) -> list[str]:
-    """Return options as command-line words; as a scenario's name, they differ from the policy's names."""
+    """Return options as words of a command line; these also serve as a scenario's name that no policy can have."""
     pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
     words = [word for pair in pairs for word in pair]
     words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]

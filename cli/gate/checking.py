@@ -136,7 +136,7 @@ def _write_policy(path: Path, text: str) -> None:
 
 
 class _Check:
-    """Runs the models or reads their logs once; can judge the results more than once."""
+    """Runs the models, or reads their logs, once; can judge the results several times."""
 
     def __init__(self, request: CheckRequest, policy: Policy, root: Path) -> None:
         self._request = request
@@ -199,7 +199,7 @@ class _Check:
                 one = seen(ran, self._root)
                 reuse.keep(ran, one)
                 yield one
-        for ran in left:  # only now that the status line is gone
+        for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
 
     def _name(self) -> str:

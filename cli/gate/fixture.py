@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 CALLS = 2
-"""Calls with the same inputs: the second one shows recompilations without a change."""
+"""How often to call with the same inputs: the second call shows recompilations without a change."""
 
 
 class Checks:
@@ -81,7 +81,7 @@ class Checks:
         return session
 
     def _key(self, name: str | None) -> str:
-        """Name a check: the test, then `#2` and so on, or `#name`."""
+        """Name a check by its test, then `#2` and so on, or `#name`."""
         __tracebackhide__ = True
         number = sum(each.startswith("#") for each in self._names) + 1
         own = name if name is not None else f"#{number}"
@@ -127,7 +127,7 @@ class Checks:
         return failure_text(outcome, shutil.get_terminal_size().columns, is_by_lock=is_by_lock)
 
     def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
-        """Judge a check; with `--ctrace-update`, record it instead if its result can be trusted."""
+        """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
         from ctrace.inspector.gate.lock.ratchet import updated
         from ctrace.inspector.gate.outcome import judged
 

@@ -49,7 +49,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the results of a pytest-xdist worker; a crashed one sends none."""
+    """Take the results of a pytest-xdist worker; a crashed worker sends none."""
     sent = getattr(node, "workeroutput", {}).get(_SENT)
     if sent is not None:
         _lock(node.config).take(sent)
@@ -67,7 +67,7 @@ def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config:
 
 
 def _node_id(item: pytest.Item) -> str:
-    """Name a test; xdist's `--dist loadgroup` puts more into `item.nodeid`."""
+    """Name a test by its node id, without the group that xdist's `--dist loadgroup` appends."""
     return f"{item.parent.nodeid}::{item.name}" if item.parent is not None else item.nodeid
 
 

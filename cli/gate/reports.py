@@ -88,7 +88,7 @@ class Reports(Struct, frozen=True):
 
     @contextmanager
     def _no_commands(self) -> Iterator[None]:
-        """Keep GitHub's runner from taking foreign text on the screen for a command."""
+        """Keep GitHub's runner from running foreign text on the screen as a command."""
         if not self.annotations or self.output is not None:
             yield
             return

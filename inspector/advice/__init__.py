@@ -24,21 +24,21 @@ _FOLDER = Path(__file__).parent
 
 
 class Entry(Struct, frozen=True):
-    """One piece of advice. `{it}` in `why` and `fix` stands for the user's expression, `{method}` in `switch` for a
-    logger's method.
+    """One piece of advice. In `why` and `fix`, `{it}` stands for the user's expression; in `switch`, `{method}` stands
+    for a logger's method.
     """
 
     title: str
     why: str
     fix: str = ""
     it: str = "it"
-    """What `{it}` becomes if the expression's text is not known."""
+    """The text that replaces `{it}` if the expression's text is not known."""
     before: str = ""
     after: str = ""
     switch: str = ""
     risk: str = ""
     shows: str = ""
-    """The detail to add for a single case: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
+    """The detail of the run to add: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
     expected: str = ""
     """Why a cause of a recompilation is expected; empty if it is not."""
     breaks_on: str = ""
@@ -47,13 +47,13 @@ class Entry(Struct, frozen=True):
     """A regular expression for the beginning of torch's reason; empty if torch logs none."""
 
     def about(self, expression: str) -> "Entry":
-        """Insert the user's expression."""
+        """Insert the user's expression into `why` and `fix`."""
         named = f"`{expression}`" if expression else self.it
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 
     def calling(self, method: str) -> "Entry":
-        """Insert a logger's method into the switch; without a method, drop a switch that needs one."""
+        """Insert a logger's method into `switch`; without a method, drop a switch that needs one."""
         if "{method}" not in self.switch:
             return self
         switch, risk = (self.switch.replace("{method}", method), self.risk) if method else ("", "")
@@ -73,7 +73,7 @@ def files_of(table: str) -> tuple[Path, ...]:
 
 
 def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
-    """Find the entry for gb ids and a kind of construct, the most specific one first."""
+    """Find the most specific entry for some gb ids and a kind of construct."""
     known = entries("breaks")
     ids = tuple(gb)
     keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
@@ -81,7 +81,7 @@ def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
 
 
 def advice_on_cause(kind: str, case: str) -> Entry:
-    """Find the entry for a cause: for its special case, its kind, or `other`."""
+    """Find the entry for a cause: the entry of its special case, else of its kind, else `other`."""
     known = entries("causes")
     keys = (f"{kind}/{case}", kind, "other")
     return next(known[key] for key in keys if key in known)

@@ -1,7 +1,7 @@
-"""A table of advice, parsed one entry at a time.
+"""Read a table of advice, and parse each entry only when it is needed.
 
-The tables are long and a run needs few of their entries. So a table is split at its keys, which is fast, and an entry
-is parsed when it is first read.
+The tables are long, and a run needs few of their entries. So the table splits its text at the keys, which is fast, and
+parses an entry at the first access.
 """
 
 import re
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 class LazyTable(Mapping[str, Value], Generic[Value]):
-    """The entries of YAML files; each top-level key is alone on its line."""
+    """The entries of some YAML files, keyed by top-level key; each such key must be alone on its line."""
 
     def __init__(self, files: tuple[Path, ...], make: Callable[[dict[str, Any]], Value]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""Look up gb ids without advice, and the torch versions in which each gb id exists."""
+"""Look up why a gb id has no advice, and which versions of torch have it."""
 
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ class Unadvised(Struct, frozen=True):
     """Why ctrace has no advice for a gb id."""
 
     kind: str
-    """`internal` (torch checks itself), `plain` (nothing useful to add to torch's text) or `retired`."""
+    """`internal` (a check of torch's own state), `plain` (torch's text says it all) or `retired` (no longer raised)."""
     line: str
 
 
@@ -23,27 +23,27 @@ class Lifetime(Struct, frozen=True):
 
     first: str
     last: str = ""
-    """The last version whose registry has the id; empty if the newest has it."""
+    """The last version whose registry has the id; empty if the newest version's registry has it."""
     raised_until: str = ""
-    """The last version whose code raises it; empty for the newest, `none` if no version raises it."""
+    """The last version whose code raises the id; empty if the newest version raises it, `none` if no version does."""
 
     def absence(self, torch: str) -> str:
-        """Explain why a version of torch, such as 2.13, lacks the id; empty if the version has it."""
+        """Say which versions of torch have the id; empty if the given version, such as 2.13, has it."""
         if _number(torch) < _number(self.first):
             return f"torch {self.first} and newer have it"
         return f"torch {self.last} and older have it" if self.last and _number(torch) > _number(self.last) else ""
 
     def retirement(self) -> str:
-        """Describe when torch stopped raising the id; empty if torch still raises it."""
+        """Say up to which version torch raised the id; empty if torch still raises it."""
         if self.raised_until == _NEVER:
-            return "Torch 2.11 to 2.15 do not raise this id; the registry keeps it."
+            return "Torch 2.11 to 2.15 do not raise this id; their registries still list it."
         if self.raised_until:
-            return f"Torch raised this id up to {self.raised_until}; the registry keeps it."
+            return f"Torch raised this id until {self.raised_until}; its registry still lists it."
         return ""
 
 
 def unadvised(gb: str) -> Unadvised | None:
-    """Return why a gb id has no advice; None if it has advice or is newer than the lists."""
+    """Return why a gb id has no advice, or None if it has advice or is newer than the lists."""
     kinds = _lists()
     for kind in ("internal", "plain"):
         if gb in kinds[kind]:
@@ -59,7 +59,7 @@ def unadvised_ids() -> tuple[str, ...]:
 
 
 def lifetime(gb: str) -> Lifetime | None:
-    """Return the versions that have a gb id; None if no version from 2.11 to 2.15 has it."""
+    """Return the versions that have a gb id, or None if no version from 2.11 to 2.15 has it."""
     return _lifetimes().get(gb)
 
 

@@ -30,13 +30,13 @@ class _Owners(Struct):
 
 
 class _Tally(Struct):
-    """Counts so far, by index of the break or skip."""
+    """The counts so far, keyed by the index of the break or skip."""
 
     breaks: Counter[int] = field(default_factory=Counter)
     skips: Counter[int] = field(default_factory=Counter)
 
     def add(self, owners: _Owners, stack: Iterable[Frame], number: int) -> None:
-        """Add the number to the owner of the innermost frame that has an owner."""
+        """Add a number to the break or skip that is responsible for the innermost frame for which one is."""
         for frame in reversed(tuple(stack)):
             key = owners.codes.key(frame)
             if (site := owners.breaks_at.get((frame.file, frame.line))) is not None:
@@ -53,7 +53,7 @@ class _Tally(Struct):
 def with_costs(
     raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], skips: tuple[Skip, ...]
 ) -> tuple[tuple[Break, ...], tuple[Skip, ...]]:
-    """Add the cost to each break and skip; `ops` is None if no eager run was counted."""
+    """Set the cost of each break and skip; `ops` is None if no eager run was counted."""
     owners = _owners(raw, codes, reports, skips)
     ops, graphs = _Tally(), _Tally()
     for counted in raw.ops:
@@ -87,7 +87,7 @@ def _owners(raw: Raw, codes: Codes, reports: tuple[Report, ...], skips: tuple[Sk
 
 
 def _inside(report: Report, raw: Raw, codes: Codes) -> tuple[Frame, ...]:
-    """Return a report's frames from the compiled function inwards, because its callers have no part in the break."""
+    """Return the frames of a report from the compiled function inwards; its callers have no part in the break."""
     place = place_of(raw, report.compilation)
     root = codes.key(Frame(place.file, place.begins, place.function))
     frames = report.parsed.frames

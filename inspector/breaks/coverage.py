@@ -1,4 +1,4 @@
-"""The functions of a run: how many graphs each has, and how many of its ops are in graphs."""
+"""List the functions of a run, with the number of their graphs and of their ops in graphs."""
 
 from collections import Counter
 
@@ -28,14 +28,14 @@ class _Place(Struct, frozen=True):
 
 
 def coverage_of(counted: OpsCounted) -> Coverage:
-    """Return how many ops of one eager call are in graphs when it is compiled."""
+    """Return how many ops of one eager call are in graphs when the call is compiled."""
     if counted.left is None:
         return Coverage(counted.eager)
     return Coverage(counted.eager, max(counted.eager - counted.left, 0))
 
 
 def total(coverages: list[Coverage]) -> Coverage:
-    """Sum over the measured scenarios; unknown if there are none."""
+    """Return the sum of the coverage over the measured scenarios; unknown if none was measured."""
     measured = [each for each in coverages if each.ops is not None]
     if not measured:
         return Coverage()
@@ -51,7 +51,7 @@ def with_coverage(raw: Raw, scenarios: tuple[Scenario, ...]) -> tuple[Scenario, 
 
 
 def functions_of(raw: Raw, codes: Codes, graphs: tuple[Graph, ...]) -> tuple[Function, ...]:
-    """List the functions outside of torch that Dynamo saw or whose ops were counted."""
+    """List the functions outside of torch that Dynamo processed, or whose ops were counted."""
     ops, left = _eager_ops(raw), _left_ops(raw, codes)
     own_graphs = Counter(codes.key(Frame(graph.file, graph.line, graph.function)) for graph in graphs)
     roots = _roots(raw, codes)

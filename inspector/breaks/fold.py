@@ -1,4 +1,4 @@
-"""Breaks of a run: torch's reports grouped by site, each with a reason and a fix."""
+"""Build the breaks of a run: group torch's reports by site, and give each site a reason and a fix."""
 
 import re
 
@@ -21,12 +21,12 @@ _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
 
 class Report(Struct, frozen=True):
-    """One of torch's reports of a break, and the compilation that broke."""
+    """One of torch's reports of a break, with the compilation that broke."""
 
     compilation: str
     parsed: ParsedBreak
     site: int
-    """Index of its site in `Session.breaks`."""
+    """The index of the report's site in `Session.breaks`."""
 
 
 def reports_of(raw: Raw) -> tuple[Report, ...]:
@@ -84,24 +84,24 @@ def _break(reports: list[Report], raw: Raw) -> Break:
 
 
 def logger_method(called: str) -> str:
-    """Return the logger method that Dynamo did not trace; empty: no logger method broke."""
+    """Return the logger method that Dynamo did not trace; empty if the break is not at a logger method."""
     match = _LOGGER.match(called)
     return match["name"] if match is not None else ""
 
 
 def _case(parsed: ParsedBreak, owner: Owner) -> str:
-    """Return the special case, by torch's text or the owner of the code."""
+    """Return the special case of the advice, which depends on torch's text and on the owner of the code."""
     return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
 
 
 def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
-    """Return an entry's code, and its switch if that helps with this call."""
+    """Return the code of an advice entry, with its switch if the switch helps with this call."""
     fitting = known.calling(logger_method(parsed.context))
     return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
 
 
 def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
-    """Find the user's code that broke; torch 2.11 logs no columns, so use the callee that it names."""
+    """Find the user's code that broke; torch 2.11 logs no columns, but names the function of a call."""
     text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
     name = (callee["builtin"] or callee["method"]) if callee else ""
@@ -110,7 +110,7 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
 
 
 def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
-    """Drop the frames before the user's first one (they start the program), and torch's frames in between."""
+    """Drop the frames before the user's first frame, which start the program, and torch's frames after it."""
     owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
     last = len(frames) - 1
     ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
@@ -121,7 +121,7 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
 
 
 def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> str:
-    """Return our explanation with torch's detail for this case, or torch's explanation if we have none."""
+    """Return ctrace's explanation with torch's detail for this case; without one, return torch's explanation."""
     if known is None:
         return parsed.explanation or parsed.title
     why = known.about(construct.expression).why
@@ -149,12 +149,12 @@ _PHRASES = {
     "must return constant": "triton_heuristics",
     "Unexpected argument type": "triton_argument",
 }
-"""Phrases in torch's explanation, and their case in advice/breaks/; the first match counts."""
+"""The special case in advice/breaks/ for each phrase in torch's explanation; the first match counts."""
 _LAUNCHER = re.compile(r"[/\\]triton[/\\]runtime[/\\]jit\.py$")
 
 
 def triton_case(parsed: ParsedBreak) -> str:
-    """Return the case of a break, as in `GB0361/triton_hooks`; empty: it is not about a Triton kernel.
+    """Return the special case of a break, as in `GB0361/triton_hooks`; empty if it is not about a Triton kernel.
 
     Dynamo traces into Triton's launcher only if it does not recognize the kernel: torch finds no device for it.
     """

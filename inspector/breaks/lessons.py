@@ -1,4 +1,4 @@
-"""What ctrace knows about a kind of break, skip or cause of a recompilation, without a run."""
+"""Look up what ctrace knows about a kind of break, of skip or of recompilation cause, without a run."""
 
 import difflib
 import re
@@ -16,23 +16,23 @@ _GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
 
 
 class Lesson(Struct, frozen=True):
-    """A kind of break or skip: our advice, its special cases, and torch's text."""
+    """A kind of break or skip: ctrace's advice, special cases of the advice, and torch's text."""
 
     name: str
     entry: Entry | None
     cases: tuple[tuple[str, Entry], ...] = ()
-    """The user's construct, such as `assert`, and the advice for it."""
+    """Constructs in the user's code, such as `assert`, with the advice for each."""
     torch: Registered | None = None
     unadvised: Unadvised | None = None
-    """Why there is no entry, for a gb id."""
+    """Why a gb id has no entry; None if it has one."""
     version: str = ""
-    """The installed torch, such as 2.13; empty: there is none."""
+    """The version of the installed torch, such as 2.13; empty if torch is not installed."""
     lifetime: Lifetime | None = None
     """The versions of torch that have the gb id, as far as ctrace knows."""
 
     @property
     def absence(self) -> str:
-        """Say which versions of torch have the gb id if the installed one does not; empty: it does."""
+        """Say which versions of torch have the gb id; empty if the installed one has it."""
         if self.torch is not None or self.lifetime is None or not self.version:
             return ""
         return self.lifetime.absence(self.version)
@@ -73,12 +73,12 @@ def _unknown(name: str, key: str) -> TargetError:
 
 
 class CauseLesson(Struct, frozen=True):
-    """A kind of cause, or one special case of it: our advice."""
+    """A kind of cause, or one special case of a kind, with ctrace's advice."""
 
     name: str
     entry: Entry
     cases: tuple[tuple[str, Entry], ...] = ()
-    """Name of a special case, such as `size/parameter`, and the advice for it."""
+    """Names of special cases, such as `size/parameter`, with the advice for each."""
 
 
 def cause_lesson(name: str) -> CauseLesson:

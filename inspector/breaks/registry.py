@@ -1,4 +1,4 @@
-"""Torch's text on each kind of graph break, read from the registry that it ships, without importing torch.
+"""Look up torch's text on each kind of graph break in the registry that torch ships, without importing torch.
 
 Source: `torch/_dynamo/graph_break_registry.json` (2.11 and 2.13): gb id -> entries, newest first.
 """
@@ -24,7 +24,7 @@ class Registered(Struct, frozen=True):
 
 
 def registered(gb: str) -> Registered | None:
-    """Look up a gb id; None: torch is not installed or has no such id."""
+    """Look up a gb id; return None if torch is not installed or has no such id."""
     found = _registry().get(gb)
     if not found:
         return None
@@ -42,7 +42,7 @@ def registered_ids() -> tuple[str, ...]:
 def _registry() -> dict[str, list[dict[str, str]]]:
     try:
         spec = find_spec("torch")
-    except ValueError:  # sys.modules has a torch without a spec
+    except ValueError:  # a torch in sys.modules has no spec
         spec = None
     if spec is None or spec.origin is None:
         return {}
@@ -60,7 +60,7 @@ def _clean(text: str) -> str:
 
 
 def _joined(hints: list[str]) -> tuple[str, ...]:
-    """Join the pieces into which the registry splits a hint: all but the last end in a blank."""
+    """Join the pieces into which the registry splits a hint: every piece but the last ends in a blank."""
     whole = [""]
     for hint in hints:
         whole[-1] += hint

@@ -1,5 +1,5 @@
-"""Functions that run eagerly, each with the break or the rule that caused it: the user's, and those of libraries that
-run tensor operations themselves.
+"""Find functions that run eagerly, each with the break or the rule that caused this: the user's functions, and
+functions of libraries that run tensor operations themselves.
 """
 
 from collections.abc import Container, Iterator
@@ -16,17 +16,17 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
 _ALWAYS = frozenset(("generator", "dispatch_mode", "switched_off"))
-"""Rules that always leave tensor operations in eager."""
+"""Rules whose functions always run tensor operations in eager."""
 _HARMLESS = frozenset(("no_ops", "no_tensor", "disabled", "excluded", "skipfile"))
-"""Rules that matter only if the function was to be compiled itself, or runs tensor operations."""
+"""Rules that matter only if the user compiles the function itself, or if it runs tensor operations."""
 _HIDDEN = {"no_tensor": "hidden_tensor", "excluded": "excluded", "skipfile": "skipfile"}
-"""The rule to report instead if such a function runs tensor operations."""
+"""For a function that runs tensor operations, the rule to report in place of its rule."""
 
 
 def skips_of(
     raw: Raw, codes: Codes, reports: tuple[Report, ...], breaks: tuple[Break, ...], failure: Failure | None
 ) -> tuple[Skip, ...]:
-    """Find the functions that Dynamo gave up or skipped, except for a failure that ended the run."""
+    """Find the functions that Dynamo gave up or skipped; leave out a function whose failure ended the run."""
     busy = {codes.key(each.stack[-1]) for counted in raw.ops for each in counted.stacks if each.stack}
     skips: dict[tuple[str, str, int], Skip] = {}
     for skip in (*_given_up(raw, codes, busy, reports, breaks, failure), *_left_alone(raw, codes, busy, failure)):
@@ -82,7 +82,7 @@ def _by_break(raw: Raw, codes: Codes, skip: Skip, report: Report, breaks: tuple[
 
 
 def _frame_in(codes: Codes, skip: Skip, frames: tuple[Frame, ...]) -> Frame | None:
-    """Find the line of a function that was running when it or a callee broke."""
+    """Find the line at which a function was when the function, or a function that it called, broke."""
     function = codes.key(Frame(skip.file, skip.line, skip.function))
     return next((frame for frame in frames if codes.key(frame) == function and frame.line >= skip.line), None)
 
@@ -95,7 +95,7 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
 
 
 def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
-    """Describe a failure without a break report: it was suppressed, or the program caught it."""
+    """Describe a failure for which torch reported no break: torch suppressed it, or the program caught it."""
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
     rule = "failed" if suppressed or not raw.environment.get("ctrace") else "raised"
     first = (measured.fail_reason or "").strip().partition("\n")
@@ -105,7 +105,7 @@ def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
 
 
 def _left_alone(raw: Raw, codes: Codes, busy: Container[Key], failure: Failure | None) -> Iterator[Skip]:
-    """Yield functions that Dynamo did not try; torch logs no entry for most of them.
+    """Yield functions that Dynamo did not try to compile; torch logs no entry for most of them.
 
     With `fullgraph`, torch may raise for one (2.13) or continue in eager (2.11).
     """

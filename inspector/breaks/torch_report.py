@@ -19,14 +19,14 @@ _LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
 
 
 class Outcome(StrEnum):
-    """What Dynamo did with the function that it was compiling."""
+    """How Dynamo went on after a break in the function that it was compiling."""
 
     CUT = "cut"
-    """A graph before the break, the statement in Python, and a function that resumes after it."""
+    """It ends the graph at the break, runs the statement in Python, and compiles a function that resumes after it."""
     REST_IN_EAGER = "rest_in_eager"
-    """A graph up to an earlier point, and the rest in Python."""
+    """It ends the graph at an earlier point, and runs the rest in Python."""
     SKIPPED = "skipped"
-    """The whole function in Python."""
+    """It runs the whole function in Python."""
 
 
 class ParsedBreak(Struct, frozen=True):
@@ -38,10 +38,10 @@ class ParsedBreak(Struct, frozen=True):
     hints: tuple[str, ...]
     context: str
     frames: tuple[Frame, ...]
-    """Outermost first; Dynamo was at the last one."""
+    """Outermost first; the break is at the last frame."""
     outcome: Outcome = Outcome.CUT
     in_loop: bool = False
-    """Whether Dynamo skipped the function because the break is in a loop."""
+    """Whether Dynamo gave up on the function because the break is in a loop."""
 
     @property
     def is_disabled(self) -> bool:
@@ -50,10 +50,10 @@ class ParsedBreak(Struct, frozen=True):
 
 
 def parse_break(text: str) -> ParsedBreak:
-    """Parse one report; missing parts are empty."""
+    """Parse one report; a part that it lacks stays empty."""
     head, _, dynamo = text.partition("\nUser code traceback:\n")
     user, _, _ = dynamo.partition("\n\n")
-    # Text after "another graph break occurred" is a consequence: Dynamo skips the function because of the first break.
+    # The text after "another graph break occurred" is a consequence: Dynamo skips the function for the first break.
     reason, _, consequence = head.partition("Graph Break Reason: ")[2].partition(
         "\n*** While handling this graph break"
     )
@@ -66,14 +66,14 @@ def parse_break(text: str) -> ParsedBreak:
 
 
 def _outcome(head: str) -> Outcome:
-    """Classify by torch's first lines (2.11 and 2.13, _dynamo/symbolic_convert.py, callers of `log_graph_break`)."""
+    """Read the outcome from torch's first lines (2.11 and 2.13, _dynamo/symbolic_convert.py, `log_graph_break`)."""
     if "Skipping the function and falling back to eager" in head or "results in a skip" in head:
         return Outcome.SKIPPED
     return Outcome.REST_IN_EAGER if "then skipping the rest of the function" in head else Outcome.CUT
 
 
 def _reason(text: str) -> tuple[str, str, tuple[str, ...], str]:
-    """Parse the last `title / Explanation / Hint / context` group; the text before it says what Dynamo was doing."""
+    """Parse the last group of title, explanation, hints and context; the text before says what Dynamo was doing."""
     head, found, tail = text.rpartition("\n  Explanation: ")
     if not found:
         return text.strip().partition("\n")[0], "", (), ""

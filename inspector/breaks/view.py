@@ -1,4 +1,4 @@
-"""Which breaks cost most, and what they look like in the source."""
+"""Rank breaks, skips and functions by cost."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ from ctrace.inspector.model.session import Function, Session, Verdict
 
 
 class RankedBreak(Struct, frozen=True):
-    """A break with its whole cost, including functions that run eagerly because of it."""
+    """A break with its total cost, which includes the functions that run eagerly because of it."""
 
     at: Break
     cost: Cost
@@ -36,7 +36,7 @@ def lonely_skips(session: Session) -> tuple[Skip, ...]:
 
 
 def never_compiled(session: Session) -> tuple[Function, ...]:
-    """Return the functions that were to be compiled and have no graph, in a run where others have one."""
+    """Return the functions that Dynamo compiled directly and that have no graph, in a run where others have one."""
     if session.verdict is not Verdict.PARTIAL:
         return ()
     return tuple(
@@ -45,7 +45,7 @@ def never_compiled(session: Session) -> tuple[Function, ...]:
 
 
 def _is_named(function: Function, session: Session) -> bool:
-    """Whether a break or a skip is in the function; others, such as library frames, are only on the way."""
+    """Whether a break or a skip is in the function; other functions only call such a function."""
     mine = function.file, function.name.rpartition(".")[2]
     lines = [each.line for each in session.skips if (each.file, each.function) == mine]
     frames = (frame for each in session.breaks for path in each.paths for frame in path)
@@ -54,7 +54,7 @@ def _is_named(function: Function, session: Session) -> bool:
 
 
 def by_ops_left(session: Session) -> tuple[Function, ...]:
-    """Sort functions by their ops that run eagerly; leave out functions without any."""
+    """Sort functions by the number of their ops that run eagerly; leave out functions without such ops."""
     found = [each for each in session.functions if _left(each)]
     return tuple(sorted(found, key=lambda each: -_left(each)))
 

@@ -32,7 +32,7 @@ class _Seen(Struct):
 
 
 def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
-    """Return the CUDA graph of each graph part for which one was requested, in compilation order."""
+    """Return the CUDA graph of each graph part that was compiled with CUDA graphs enabled, in compilation order."""
     parts: dict[tuple[str, Stage], _Seen] = {}
     for event in raw.cuda_graphs:
         seen = parts.setdefault((event.id, event.stage), _Seen())
@@ -65,7 +65,7 @@ def _folded(graph: str, stage: Stage, seen: _Seen, prefixes: Mapping[str, str]) 
 
 
 def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:
-    """Return the status; a part counts as skipped even if torch recorded it first and then gave up on it."""
+    """Return the status; a part that torch recorded and later gave up on counts as skipped."""
     if is_skipped:
         return CudaGraphStatus.SKIPPED
     return CudaGraphStatus.RECORDED if seen.recorded else CudaGraphStatus.UNKNOWN

@@ -7,7 +7,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.words.counting import count
 
 _MANY = 8
-"""The most recordings without a warning of torch (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
+"""Torch warns from one recording more than this on (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
 
 _RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
@@ -18,7 +18,7 @@ def cuda_graphs(session: Session, graph: str | None = None) -> tuple[CudaGraph, 
 
 
 def sentence(session: Session) -> str:
-    """Summarize in one sentence; empty if no CUDA graphs were requested."""
+    """Summarize CUDA graphs in one sentence; empty if CUDA graphs were not enabled."""
     found = session.cuda_graphs
     if not found:
         return ""

@@ -1,6 +1,5 @@
-"""From root causes to advice: which candidates to try, and which of them help.
-
-Try several changes together if no single one removes all causes: one may help only with another.
+"""Turn root causes into advice: choose which candidates to try, and keep those that help. If no single change removes
+all causes, try several together: one may help only with another.
 """
 
 import time
@@ -21,7 +20,7 @@ _LEAST = 2
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Offer the most promising change for each cause, all in one trial; skip those whose trial raised."""
+    """Offer one trial of the most promising change for each cause; leave out a change whose own trial raised."""
     parts = list(_parts(scene, candidates))
     if len(parts) < _LEAST:
         return
@@ -55,7 +54,7 @@ def _parts(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]
 
 
 def _includes(whole: Trial, part: Trial) -> bool:
-    """Whether a trial has all settings of another one that changes only settings."""
+    """Whether a trial has all settings of another trial, which changes nothing but settings."""
     return bool(part.settings) and set(part.settings) <= set(whole.settings) and not (part.edits or part.ignored)
 
 
@@ -69,10 +68,10 @@ def _merged(trials: list[Trial]) -> Trial:
 
 
 MOST_TRIALS = 3
-"""Runs that one `explain` spends on checking advice."""
+"""The most runs that one `explain` spends on checking advice."""
 
 Attempt = Callable[[Trial, bool], Session]
-"""Runs the model with a trial, through the backend (True) or through Dynamo alone."""
+"""Runs the model with a trial: through the backend if the second argument is True, else through Dynamo alone."""
 
 
 def diagnose(session: Session) -> Diagnosis:
@@ -139,7 +138,7 @@ def _candidates(scene: Scene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
     if not scene.causes:
         return []
-    from ctrace.inspector.diagnosis.rules import RULES  # 20 modules that a run without findings does not need
+    from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
     found = [each for rule in RULES for each in rule(scene)]
     return [*found, *(combined(scene, found) if scene.session.trials else ())]
@@ -160,7 +159,7 @@ def _tried(each: Candidate, attempt: Attempt) -> Tried:
 
 
 class _Judged(Struct, frozen=True):
-    """A candidate, and the result of its trial."""
+    """A candidate with the result of its trial."""
 
     candidate: Candidate
     holds: bool | None
@@ -203,7 +202,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
 
 
 def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[Suggestion]:
-    """Keep one suggestion per cause: the most effective in trials, or the first that no trial refuted."""
+    """Keep one suggestion per cause: the one that helped most in a trial, or the first that no trial refuted."""
     rank = {cause.id: number for number, cause in enumerate(causes)}
     covered: set[str] = set()
     made: list[Suggestion] = []

@@ -1,6 +1,5 @@
-"""Group the findings of a Session by root cause: what the user can change, with all the symptoms it led to.
-
-Evidence that two findings have the same cause joins them. Each finding ends up in exactly one cause.
+"""Group the findings of a Session by root cause, which is what the user can change. Evidence that two findings have the
+same cause puts them into one group. Each finding ends up in exactly one cause.
 """
 
 import hashlib
@@ -41,9 +40,9 @@ _OF_STATE = frozenset(
         CauseKind.REQUIRES_GRAD,
     )
 )
-"""Kinds of causes from state around a call, such as the grad mode, which affects every function in the call."""
+"""Kinds of causes from state outside of functions, such as the grad mode, which affects every function in a call."""
 _OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
-"""Kinds of causes that a break at the same line produces: guards on its result or on the container that stores it."""
+"""Kinds of causes that a break on the same line produces: guards on its result, or on a container that stores it."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
 
@@ -110,7 +109,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
 
 
 def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[Symptom, Symptom]]:
-    """Join all findings that share a key; `keys` has the keys of each finding, in the order of the findings."""
+    """Yield pairs that join all findings with a common key; `keys` has the keys of each finding, in order."""
     first: dict[Hashable, int] = {}
     for index, mine in enumerate(keys):
         for key in mine:
@@ -160,7 +159,7 @@ def _without_consequences(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
 
 
 def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
-    """Join the effects of one growing cache: single tokens after a prompt, and each length that costs a graph."""
+    """Join the effects of one growing cache: single tokens after a prompt, and recompilations for new lengths."""
     first: dict[str, int] = {}
     for index, each in enumerate(session.recompiles):
         if is_switch(session, each) or growth_in(session, each) is not None:
@@ -204,7 +203,7 @@ def _place(each: Symptom) -> tuple[int, int]:
 
 
 def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
-    """Sort findings so that explanations come first: a print comes before the number that it reads."""
+    """Return a sort key that puts a finding before those that it explains: a print before the number that it reads."""
     ops, writes = 0, False
     if each.what is Finding.BREAK:
         found = session.breaks[each.index]
@@ -248,7 +247,7 @@ def _cuts(cause: RootCause, session: Session) -> int:
 
 
 def _with_ids(causes: Iterable[RootCause], session: Session) -> tuple[RootCause, ...]:
-    """Derive ids from content: the same code has the same ids in every run."""
+    """Derive ids from the content of causes: the same code has the same ids in every run."""
     seen: defaultdict[str, int] = defaultdict(int)
     named = []
     for cause in causes:

@@ -1,4 +1,4 @@
-"""Recognize generation with a cache by the compiled sizes: a prompt, then single tokens and growing sizes."""
+"""Recognize generation with a cache by the sizes that were compiled: a prompt, then single tokens and growing sizes."""
 
 import re
 from collections.abc import Iterator
@@ -33,13 +33,13 @@ def plain_name(subject: str) -> str:
 
 
 def sized(cause: Cause) -> tuple[str, int] | None:
-    """Return the tensor and the dimension of a cause; None if the cause is not a size."""
+    """Return the tensor and the dimension of a cause, or None if the cause is not a size."""
     match = _SIZE.fullmatch(cause.subject)
     return (match["tensor"], int(match["dim"])) if match else None
 
 
 def growth_in(session: Session, recompile: Recompile) -> Growth | None:
-    """Return the growth of a cache during single-token calls; None if no cache grew.
+    """Return the growth of a cache during single-token calls, or None if no cache grew.
 
     A cache is a tensor inside an object, or one of several tensors that grew by one.
     """
@@ -68,7 +68,7 @@ def is_switch(session: Session, recompile: Recompile) -> bool:
 
 
 def titled_by_generation(cause: RootCause, mine: list[Recompile], session: Session) -> RootCause:
-    """Set the title for prefill and decode, which are expected, or for a growing cache, which is not."""
+    """Set the title: prefill and decode are expected, a growing cache is not."""
     grown = next((found for each in mine if (found := growth_in(session, each)) is not None), None)
     if grown is not None:
         return replace(

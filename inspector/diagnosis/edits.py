@@ -1,4 +1,4 @@
-"""Edit source text for trials without changing the number of lines, so that line numbers stay valid."""
+"""Edit source text for trials; keep the number of lines, so that line numbers stay valid."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,8 @@ Change = tuple[ast.stmt | ast.expr, str]
 
 
 def line_edits(file: str, text: str, changes: Iterable[Change], *, needs: str = "") -> tuple[LineEdit, ...]:
-    """Return the edits for all changes; empty if they overlap, or if there is no line to import `needs` on.
-
-    A piece on several lines leaves empty lines. `needs` is a module that the new text uses, such as `math`.
+    """Return the edits for all changes; empty if changes overlap, or if no line can take the import of `needs`. A piece
+    that spans several lines leaves empty lines behind. `needs` is a module that the new text uses, such as `math`.
     """
     lines = text.split("\n")
     edited = dict(enumerate(lines, 1))
@@ -99,7 +98,7 @@ def _imports(text: str, module: str) -> bool:
 
 
 def _plain_import(text: str) -> int | None:
-    """Return the line of an import statement that another one can follow on the same line."""
+    """Return the line of an import statement after which another import fits on the same line."""
     lines = text.split("\n")
     ends = (node.lineno for node in _imports_of(text) if len(lines[node.lineno - 1].encode()) == node.end_col_offset)
     return next(ends, None)

@@ -40,9 +40,9 @@ FIRST_WORDINGS = {
         "An autograd.Function whose forward or backward is no function"
     ),
 }
-"""Old beginnings of titles. Ids are derived from them, so that a reworded title keeps its id."""
+"""The old beginning for each new beginning of a title. Ids are derived from the old one, so they never change."""
 
 
 def first_wording(title: str) -> str:
-    """Return the wording of a title from which its id is derived."""
+    """Return the old wording of a title, from which its id is derived."""
     return next((title.replace(now, first, 1) for now, first in FIRST_WORDINGS.items() if title.startswith(now)), title)

@@ -22,7 +22,7 @@ _KINDS_OF_GB = {
     RootKind.DISABLED: ("GB0098", "GB0099"),
     RootKind.BACKEND: ("GB0219",),
 }
-"""Ids of torch/_dynamo/graph_break_registry.json (2.13)."""
+"""Kinds of root causes, keyed by id in torch/_dynamo/graph_break_registry.json (2.13)."""
 _BY_GB = {id_: kind for kind, ids in _KINDS_OF_GB.items() for id_ in ids}
 _OUTPUTS = frozenset(("print", "log", "warn", "clock"))
 _CALLS = (
@@ -67,7 +67,7 @@ _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),
 
 
 def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCause:
-    """Describe a cause by its leading finding; the caller adds id and cost."""
+    """Describe a root cause by its leading finding; the caller adds id and cost."""
     match lead.what:
         case Finding.FAILURE:
             return _failure(session)
@@ -111,7 +111,7 @@ def _break(each: Break) -> RootCause:
 
 
 def _training_step(breaks: list[Break]) -> RootCause | None:
-    """Describe the breaks of a compiled training step; None if the breaks belong to no training step."""
+    """Describe the breaks of a compiled training step; return None if they belong to no training step."""
     if not any(is_backward(each) or is_of_optimizer(each) for each in breaks):
         return None
     first = min((each for each in breaks if each.owner is Owner.USER), key=lambda each: each.line, default=breaks[0])
@@ -176,7 +176,7 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
 
 
 def _why_expected(mine: list[Recompile]) -> str:
-    """Return why recompilations are expected; empty if not, as when submodules were switched one by one."""
+    """Return why recompilations are expected; empty if one is not, or if submodules were switched one by one."""
     if not all(each.expected for each in mine) or is_mixed(mine):
         return ""
     return next((each.why_expected for each in mine if each.why_expected), "")
@@ -192,7 +192,7 @@ def is_mixed(mine: list[Recompile]) -> bool:
 
 
 def _readable(reason: str) -> str:
-    """Replace torch's text for a check on a whole tensor with words."""
+    """Replace torch's text for a check on a whole tensor by a description."""
     return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
 
 

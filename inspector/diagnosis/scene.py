@@ -1,4 +1,4 @@
-"""The input of an advice rule: the Session, its root causes and their findings."""
+"""What an advice rule gets: the Session, its root causes and their findings."""
 
 import ast
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Scene(Struct, frozen=True):
             yield from each.causes
 
     def tried(self, trial: Trial | None) -> Tried | None:
-        """Return the result of a trial; None if it was not run."""
+        """Return the result of a trial, or None if the trial did not run."""
         return next((each for each in self.session.trials if each.trial == trial), None)
 
     def is_users(self, file: str | None) -> bool:
@@ -54,7 +54,7 @@ class Scene(Struct, frozen=True):
         return lines[line - 1] if 0 < line <= len(lines) else ""
 
     def torch_name(self, file: str) -> str:
-        """Return the name under which a file imports torch at its top; empty if it does not."""
+        """Return the name under which a file imports torch at its top; empty if the file does not."""
         tree = parsed(self.session.listings.get(file, ""))
         for node in tree.body if tree is not None else ():
             for alias in node.names if isinstance(node, ast.Import) else ():
@@ -67,15 +67,15 @@ class Candidate(Struct, frozen=True):
     """A piece of advice, and how it can be checked."""
 
     text: str
-    """What to do, in one or two sentences, after the place if it is known."""
+    """The place, if known, and what to do there, in one or two sentences."""
     causes: tuple[str, ...]
     """Ids of the causes that it addresses."""
     trial: Trial | None = None
     worth: int = 0
-    """What to try first: higher is better."""
+    """The order of trials: the highest comes first."""
     general: bool = False
     only_checked: bool = False
-    """Whether to show it only where its trial helped."""
+    """Whether to show the candidate only if its trial helped."""
     needs_backend: bool = False
     """Whether the trial needs AOTAutograd and Inductor, because the finding came from them."""
     short: str = ""

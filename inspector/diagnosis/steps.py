@@ -15,7 +15,7 @@ _IN_OPTIM = re.compile(r"[/\\]torch[/\\]optim[/\\]")
 def is_backward(each: Break) -> bool:
     """Whether compiled code runs a backward pass.
 
-    A line such as `compiled(x).backward()` names backward too, but its break may be inside the compiled call.
+    A line such as `compiled(x).backward()` also calls backward, but the break may be inside the compiled call.
     """
     if set(each.gb) & set(BACKWARD):
         return True

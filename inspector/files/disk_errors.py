@@ -1,4 +1,4 @@
-"""Explain system errors when a file cannot be written, and how to fix them."""
+"""Explain the system's errors about files that cannot be written, and say how to fix them."""
 
 import errno
 
@@ -28,5 +28,5 @@ def reason(error: OSError) -> str:
 
 
 def remedy(error: OSError, otherwise: str = _FORBIDDEN) -> str:
-    """Return what the user can do; `otherwise` for errors that concern neither the disk nor open files."""
+    """Return what the user can do; return `otherwise` for an error that concerns neither the disk nor open files."""
     return _REMEDIES.get(error.errno or 0, otherwise)

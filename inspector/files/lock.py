@@ -17,15 +17,16 @@ else:
 
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 1.0
-"""After this time, a waiting process prints what it waits for."""
+"""After this time, a waiting process says for what it waits."""
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextmanager
 def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Keep other processes from writing `path` during the block, by a lock file next to it that is deleted afterwards.
+    """Keep other ctrace processes from writing `path` during the block, by a lock file next to it.
 
-    Without lock support, as on some network drives, the block runs unlocked and `say` gets a warning.
+    The lock file is deleted afterwards. Without lock support, as on some network drives, the block runs unlocked and
+    `say` gets a warning.
     """
     lock_file = path.with_name(f".{path.name}.lock")
     descriptor = _acquire(lock_file, path.name, say)
@@ -37,7 +38,7 @@ def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _acquire(lock_file: Path, name: str, say: Callable[[str], None]) -> int | None:
-    """Wait for the lock. A lock file that was replaced or deleted meanwhile does not count."""
+    """Wait for the lock. If the lock file was replaced or deleted meanwhile, try again."""
     began, has_warned = time.monotonic(), False
     while True:
         try:
@@ -54,7 +55,7 @@ def _acquire(lock_file: Path, name: str, say: Callable[[str], None]) -> int | No
 
 
 def _try_acquire(lock_file: Path) -> int | None:
-    """Try to lock the lock file; None if another process has the lock.
+    """Try to lock the lock file; return None if another process has the lock.
 
     Raises:
         OSError: the file cannot be created, or the file system does not support locks.
@@ -70,7 +71,7 @@ def _try_acquire(lock_file: Path) -> int | None:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Try to lock an open file; False if another process has locked it.
+    """Try to lock an open file; return False if another process has locked it.
 
     Raises:
         OSError: the file system does not support locks.

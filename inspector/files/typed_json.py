@@ -13,9 +13,9 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 from msgspec import NODEFAULT, Struct
 
 MOST_BYTES = 64 << 20
-"""Maximum size of a file; ours have a few KiB, but a message of the user's program may be long."""
+"""The maximum size of a file; ctrace's files have a few KiB, but may contain a long message of the user's program."""
 MOST = 10**30
-"""The largest number: above all sizes and rates, and far below float overflow."""
+"""The largest number to accept: above all sizes and rates, and far below float overflow."""
 _T = TypeVar("_T")
 
 
@@ -41,7 +41,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it has other content, a duplicate name in an object, or values nested too deeply.
+        ValueError: it has other content, an object with a duplicate name, or values nested too deeply.
     """
     try:
         data = json.loads(read_text(path), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
@@ -112,7 +112,7 @@ def _struct(kind: type[Struct], data: dict[str, Any], what: str) -> Any:
 
 def required_fields(kind: type[Struct]) -> tuple[str, ...]:
     """Return the names of the fields without a default."""
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the defaults of the last ones
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__  # the last fields have the defaults
     padded = (NODEFAULT,) * (len(names) - len(defaults)) + defaults
     return tuple(name for name, default in zip(names, padded, strict=True) if default is NODEFAULT)
 

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and through links and devices where a user names them."""
+"""Write files whole or not at all; write through links and into devices if the user names one."""
 
 import errno
 import json
@@ -10,7 +10,7 @@ from typing import IO
 
 
 def working_folder() -> Path:
-    """Return the working directory; if it was deleted, its former path from the environment."""
+    """Return the working directory; if it was deleted, return its former path from the environment."""
     try:
         return Path.cwd()
     except OSError:
@@ -60,10 +60,10 @@ def write_text(path: Path, text: str, *, is_precious: bool = False) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Create a text file whole or not at all; of several processes, one succeeds.
+    """Create a text file whole or not at all; if several processes try, one succeeds.
 
     Raises:
-        FileExistsError: it exists already.
+        FileExistsError: the file exists already.
         OSError: it cannot be written.
     """
     path = Path(os.path.realpath(path))
@@ -82,7 +82,7 @@ def _link(temporary: Path, path: Path) -> None:
         os.link(temporary, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: reserve the name, then replace it
+    except OSError:  # a file system without links: reserve the name with a file, then replace that file
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         temporary.replace(path)
 

@@ -10,7 +10,7 @@ from ctrace.inspector.source.stacks import user_lines
 
 
 def fusions_of(done: Iterable[FusionDone], prefixes: Mapping[str, str]) -> tuple[Fusion, ...]:
-    """Return each graph part's fusion; a fused node has the lines of all its operations."""
+    """Return the fusion of each graph part with the user's lines; a fused node has the lines of all its operations."""
     return tuple(_with_lines(each, prefixes) for each in done)
 
 

@@ -1,4 +1,4 @@
-"""Find missed fusions: pairs of kernels that share data, by the extra memory traffic they cause."""
+"""Find missed fusions: pairs of kernels that share data, with the extra memory traffic that each causes."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ class Missed(Struct, frozen=True):
 
     @property
     def perhaps(self) -> int:
-        """Further extra bytes that may move."""
+        """The extra bytes that may move in addition."""
         return sum(each.perhaps for each in self.shared)
 
     @property
@@ -54,7 +54,7 @@ class NotFused(Struct, frozen=True):
 
 
 def not_fused(fusion: Fusion) -> NotFused:
-    """Find the pairs that share data; empty if the log lacks the nodes."""
+    """Find the pairs that are not fused; empty if the log lacks the nodes."""
     nodes = [node for node in fusion.result if node.kind is not NodeKind.NOTHING]
     reasons = Reasons(fusion)
     missed = [
@@ -66,7 +66,7 @@ def not_fused(fusion: Fusion) -> NotFused:
 
 
 def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
-    """Group pairs that look the same to a user, in order of first appearance."""
+    """Group pairs with equal ops, lines, bytes and reason, in order of first appearance."""
     found: dict[tuple[object, ...], list[Missed]] = defaultdict(list)
     for each in missed:
         found[(_likeness(each.first), _likeness(each.second), each.bytes, each.perhaps, each.reason.key)].append(each)
@@ -74,7 +74,7 @@ def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
 
 
 def top_missed(session: Session) -> tuple[Fusion, Missed] | None:
-    """Find the most expensive missed fusion in which Inductor generates at least one side."""
+    """Find the most expensive missed fusion of which Inductor generates at least one kernel."""
     pairs = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed)
     sure = (found for found in pairs if found[1].is_possible and found[1].bytes)
     return max(sure, key=lambda found: found[1].bytes, default=None)

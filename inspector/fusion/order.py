@@ -1,4 +1,4 @@
-"""List the rounds of fusion: the fused pairs, and what decided their order."""
+"""List for each round of fusion the fused pairs, and what decided their order."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -15,17 +15,17 @@ _CLEAR = 16
 
 
 class Ranked(Struct, frozen=True):
-    """A fusible pair, in the order of the round."""
+    """A pair that may be fused, at its rank in the round."""
 
     candidate: Candidate
     deciding: str
-    """The field of `Score` that ranks it before the next pair; empty if scores are equal or it is last."""
+    """The field of `Score` that ranks the pair before the next one; empty for equal scores and for the last pair."""
     next: Score | None
     """The score of the next pair."""
     fused: tuple[str, str] | None
-    """The names of the two when they were fused, including earlier fusions; None if they were not fused."""
+    """The names of both nodes when torch fused them, with nodes fused before; None if torch did not fuse them."""
     is_joined: bool = False
-    """Whether earlier fusions of the round had already merged the two."""
+    """Whether earlier fusions in the round had already put both into one node."""
 
 
 def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
@@ -44,13 +44,13 @@ def ranked(round_: FusionRound) -> tuple[Ranked, ...]:
 
 
 def unranked(round_: FusionRound) -> tuple[tuple[str, str], ...]:
-    """Return the fused pairs without a recorded candidate; in logs of older versions of ctrace, that is all of them."""
+    """Return the fused pairs that no recorded candidate matches; in the log of an older ctrace, these are all pairs."""
     taken = list(_fused_pairs_by_candidate(round_).values())
     return tuple(pair for pair in round_.fused if pair not in taken)
 
 
 def rounds(fusion: Fusion) -> Iterator[tuple[str, FusionRound]]:
-    """Yield the rounds with their names: `round 1`, ..., and `reorder pass` for the one that may reorder loops."""
+    """Yield the rounds with their names: `round 1`, ..., and `reorder pass` for the round that may reorder loops."""
     for number, each in enumerate(fusion.rounds, 1):
         yield "reorder pass" if each.reorder else f"round {number}", each
 
@@ -77,9 +77,9 @@ def _deciding(each: Candidate, after: Candidate | None) -> str:
 
 
 def _fused_pairs_by_candidate(round_: FusionRound) -> dict[int, tuple[str, str]]:
-    """Map the number of each candidate to the fused pair that contains both of its sides.
+    """Map the number of each candidate to the fused pair that contains both of its nodes.
 
-    Earlier fusions of the round may have extended either side; torch joins names with `_`.
+    Earlier fusions in the round may have extended either node; torch joins names with `_`.
     """
     left = {pair: (_parts(pair[0]), _parts(pair[1])) for pair in round_.fused}
     found = {}

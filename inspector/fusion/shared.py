@@ -10,17 +10,17 @@ from ctrace.inspector.model.fusion import Access, Buffer, Fusion, Node, Role
 
 
 class Shared(Struct, frozen=True):
-    """The extra memory traffic of a pair for one buffer."""
+    """The extra memory traffic for one buffer, because a pair is not fused."""
 
     buffer: str
     read: int
     """Bytes that the first node writes and the second reads, or that both read."""
     written: int = 0
-    """Bytes that the first node writes only for the second; a fused kernel would not need the buffer."""
+    """Bytes that the first node writes for the second node only; a fused kernel would not need the buffer."""
     produced: bool = False
-    """Whether the first writes it and the second reads it; otherwise both read it."""
+    """Whether the first node writes the buffer and the second reads it; otherwise both read it."""
     perhaps: int = 0
-    """Bytes that may add to `read`, because each node uses a part of the buffer and the parts may overlap."""
+    """Bytes that `read` may lack: each node uses a part of the buffer, and the parts may overlap."""
 
     @property
     def bytes(self) -> int:
@@ -36,7 +36,7 @@ class _Use(Struct, frozen=True):
 
 
 def sharing(fusion: Fusion, nodes: Sequence[Node]) -> Mapping[tuple[int, int], list[Shared]]:
-    """Return the parts of buffers that pairs of nodes share or may share, by the numbers of the two nodes."""
+    """Return the parts of buffers that pairs of nodes share or may share, keyed by the numbers of the two nodes."""
     buffers = {buffer.name: buffer for buffer in fusion.buffers}
     outputs = {*fusion.outputs}
     uses: dict[str, list[_Use]] = defaultdict(list)
@@ -76,7 +76,7 @@ def _both_read(one: Access, other: Access, whole: int | None) -> Shared:
 
 
 def _passed_on(one: Access, other: Access, whole: int | None, *, is_only: bool, is_private: bool) -> Shared:
-    """Compare one node's write with another's read; a single writer writes everything that is read."""
+    """Compare one node's write with another node's read; if only one node writes, it writes all that is read."""
     is_same = is_only or (one.part_written is not None and one.part_written == other.part_read)
     sure, most = _overlap(one.written, other.read, whole, is_same=is_same)
     return Shared(one.buffer, sure, one.written if is_private and most else 0, produced=True, perhaps=most - sure)

@@ -1,4 +1,4 @@
-"""Count the bytes that a graph part moves: with fusion, without fusion, and at least."""
+"""Count the bytes that a graph part moves with fusion, the bytes without fusion, and the lower bound."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -16,10 +16,10 @@ class Totals(Struct, frozen=True):
     """Bytes read and written by the kernels of one or several graph parts."""
 
     unfused: int
-    """The bytes with one kernel for each node."""
+    """The bytes if each node were one kernel."""
     fused: int
     least: int
-    """The lower bound, which reads each used part of an input once and writes each output once."""
+    """The lower bound: each used part of an input is read once, and each output is written once."""
     least_with_calls: int
     """The lower bound if library calls stay separate."""
     calls: int
@@ -40,7 +40,7 @@ def totals(fusion: Fusion) -> Totals | None:
 
 
 def session_totals(session: Session) -> Totals | None:
-    """Return the bytes that all graph parts move, or None if there are none or not all are known."""
+    """Return the bytes that all graph parts move; None if there are no parts, or if one part's bytes are not known."""
     found = [totals(fusion) for fusion in session.fusions]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
@@ -59,7 +59,7 @@ def _moved(nodes: Iterable[Node]) -> int:
 
 
 def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
-    """Return the bytes that must move if nodes of the kinds `kept` stay separate and all others fuse."""
+    """Return the bytes that must move if nodes of the kinds `kept` stay separate and all other nodes fuse."""
     calls = [node for node in fusion.result if node.kind in kept]
     others = [node for node in (*fusion.nodes, *fusion.result) if node.kind not in kept]
     made_by_calls = {access.buffer for node in calls for access in node.accesses if access.written}
@@ -79,7 +79,7 @@ def _least(fusion: Fusion, kept: tuple[NodeKind, ...]) -> int:
 
 
 def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str, int]:
-    """Return the most bytes that one node moves, by buffer."""
+    """Return for each buffer the most bytes that one node moves."""
     most: dict[str, int] = defaultdict(int)
     for node in nodes:
         for access in node.accesses:
@@ -88,7 +88,7 @@ def _most(nodes: Iterable[Node], bytes_of: Callable[[Access], int]) -> dict[str,
 
 
 def _written_in_parts(fusion: Fusion, kept: tuple[NodeKind, ...]) -> dict[str, int]:
-    """Return the bytes of buffers that several nodes write in parts, such as a concatenation, each byte once."""
+    """Return the bytes of each buffer that several nodes write in parts, such as a concatenation, each byte once."""
     sizes = {buffer.name: buffer.bytes for buffer in fusion.buffers if buffer.role is not Role.INPUT}
     written: dict[str, list[int]] = defaultdict(list)
     for node in fusion.nodes:

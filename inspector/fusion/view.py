@@ -1,4 +1,4 @@
-"""Data for `ctrace fusion`: graph parts and their nodes, named by the user's ops and lines."""
+"""Query graph parts and their scheduler nodes for `ctrace fusion`; name nodes by the user's ops and lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ class Called(Struct, frozen=True):
     ops: tuple[str, ...]
     lines: tuple[str, ...]
     operations: int
-    """The number of nodes fused into it."""
+    """How many nodes were fused into it."""
 
 
 def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Fusion, ...]:
-    """List the graph parts that Inductor's scheduler worked on, or those of a graph or a stage.
+    """List the graph parts that Inductor's scheduler processed, or only those of a graph or a stage.
 
     Raises:
         TargetError: there is no such graph or stage.

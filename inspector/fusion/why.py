@@ -1,4 +1,4 @@
-"""Explain why two nodes were not fused: by torch's logged reason, or by what is certain without one."""
+"""Explain why two nodes were not fused: by torch's logged reason, or else by what is certain without one."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,8 +11,9 @@ from ctrace.inspector.fusion.totals import CALLED
 from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 
 _WINDOW = 64
-"""Torch pairs a node with at most this many later nodes that use the same buffer (2.11 to 2.13, _inductor/config.py:
-max_fusion_buffer_group_pairwise_attempts)."""
+"""For each buffer, torch pairs a node with at most this many later nodes that use the buffer (2.11 to 2.13,
+_inductor/config.py: max_fusion_buffer_group_pairwise_attempts).
+"""
 _NEVER_ASKED = (NodeKind.EXTERNAL, NodeKind.NOTHING)
 _PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm"))
 
@@ -29,7 +30,7 @@ class Reason(Struct, frozen=True):
     torch: str = ""
     """Torch's logged reason; empty if it logged none."""
     both_called: bool = False
-    """Whether Inductor generates code for neither of the two."""
+    """Whether Inductor generates code for neither of the two nodes."""
 
 
 class Reasons:
@@ -43,7 +44,7 @@ class Reasons:
         self._places = _positions(node for node in fusion.result if node.kind not in _NEVER_ASKED)
 
     def of(self, first: Node, second: Node) -> Reason:
-        """Return torch's last logged reason for a pair in either order, else what is certain."""
+        """Return torch's last logged reason for a pair, in either order; without one, return what is certain."""
         torch = self._refused.get((first.name, second.name)) or self._refused.get((second.name, first.name), "")
         key = self._called(first, second) or (torch and _key(torch)) or self._underived(first, second)
         entry = entries("fusion")[key]
@@ -52,7 +53,7 @@ class Reasons:
         return Reason(key, entry.title, _sentence(entry, first, second), fix, torch, both)
 
     def _called(self, first: Node, second: Node) -> str:
-        """Return the reason that follows from the kinds alone: torch never considers library calls."""
+        """Return the reason if it follows from the kinds of the nodes alone: torch never considers library calls."""
         calls = [node for node in (first, second) if node.kind is NodeKind.EXTERNAL]
         products = sum(_is_product(node) for node in calls)
         if len(calls) == 2:

@@ -24,7 +24,7 @@ _SIZES = {
     "memory": (1 << 20, 1 << 50),
     "l2": (0, 1 << 40),
 }
-"""Integer facts, with their minimum and maximum."""
+"""Minimum and maximum of each fact that is an integer."""
 _SPEEDS = {"clock": (1e6, 1e12), "bandwidth": (1e6, 1e18)}
 _RATES = {"rates": FORMATS, "vector_rates": VECTOR_FORMATS}
 _PEAK = (1e6, 1e21)

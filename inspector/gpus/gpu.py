@@ -28,9 +28,9 @@ class TargetGpu(Struct, frozen=True):
     shared: int
     """Per multiprocessor."""
     shared_per_block: int
-    """The default maximum for a block."""
+    """Shared memory that a block can use by default."""
     shared_per_block_optin: int
-    """The maximum that a block can request."""
+    """Shared memory that a block can use if it requests it."""
     memory: int
     l2: int
     threads_per_block: int = 1024
@@ -45,4 +45,4 @@ class TargetGpu(Struct, frozen=True):
     vector_rates: Mapping[str, float] = field(default_factory=dict)
     """Peak operations per second of the vector units, by format (`VECTOR_FORMATS`)."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """The source of each fact, by field."""
+    """The source of each fact, keyed by field."""

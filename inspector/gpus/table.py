@@ -1,4 +1,4 @@
-"""The table of GPUs: those that ctrace ships, and those that users add."""
+"""Look up GPUs in the table: GPUs that ctrace ships, and GPUs that users add."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def found(name: str, table: Mapping[str, Listed]) -> Listed:
 
 
 def gpus(files: Sequence[str] = ()) -> dict[str, Listed]:
-    """Return all GPUs by name; users' files override ctrace's table, and later files override earlier ones.
+    """Return all GPUs, keyed by name; users' files override ctrace's table, and later files override earlier ones.
 
     Raises:
         TargetError: a file is wrong.
@@ -105,7 +105,7 @@ def _ours() -> dict[str, TargetGpu]:
 
 
 def _built(file: Path, below: Mapping[str, TargetGpu], *, ours: bool = False) -> dict[str, TargetGpu]:
-    """Build the GPUs of a file; its entries may extend each other and those in `below`."""
+    """Build the GPUs of a file, whose entries may extend each other and the entries in `below`."""
     entries = entries_of(file, ours=ours)
     source = "" if ours else f"your {file.name}"
     facts = {name: check_facts(entry, _where(file, name), source) for name, entry in entries.items()}

@@ -37,12 +37,12 @@ def entries_of(file: Path, *, ours: bool = False) -> Entries:
 
 
 def canonical(name: str) -> str:
-    """Return a name as the table spells it: lower case, no spaces."""
+    """Return a name as the table spells it: in lower case, without spaces."""
     return "-".join(name.lower().split())
 
 
 def is_name(name: str) -> bool:
-    """Whether a canonical name can be the name of a GPU."""
+    """Whether a name, spelled as in the table, is valid for a GPU."""
     return 0 < len(name) <= 60 and all(letter.isalnum() or letter in "-_.+" for letter in name)
 
 

@@ -1,1 +1,1 @@
-"""Graphs that torch printed, parsed back into data; imported only by views that show graphs. Start in `view.py`."""
+"""Graphs that torch printed, parsed into data. Only views that show graphs import this package. Start in `view.py`."""

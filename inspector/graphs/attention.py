@@ -1,4 +1,4 @@
-"""Report whether each attention runs as one fused kernel, and the first obstacle if not."""
+"""Report for each attention whether it runs as one fused kernel, and if not, the first obstacle."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -11,28 +11,28 @@ from ctrace.inspector.model.session import Session
 
 _CALL = "scaled_dot_product_attention"
 _UNKNOWN = ("math", "math_unasked")
-"""Codes that do not name a cause."""
+"""Codes of obstacles that name no cause."""
 
 
 class State(StrEnum):
-    """The outcome for an attention."""
+    """What torch did with an attention."""
 
     FUSED = "fused"
     """A call that torch lowered to one of its fused ops."""
     NOT_FUSED = "not_fused"
     """A call that torch decomposes into matmuls and a softmax."""
     MATCHED = "matched"
-    """Handwritten, and replaced by a fused op."""
+    """Handwritten, and torch replaced it by a fused op."""
     MATCHED_NOT_FUSED = "matched_not_fused"
-    """Handwritten, and replaced by a call that has no fused op."""
+    """Handwritten, and torch replaced it by a call that has no fused op."""
     WRONG = "wrong"
-    """Replaced by code that computes different results."""
+    """Torch replaced it by code that computes different results."""
     NOT_MATCHED = "not_matched"
-    """Handwritten, and left unchanged."""
+    """Handwritten, and torch left it unchanged."""
 
 
 class Answer(Struct, frozen=True):
-    """The attentions of one graph that share source lines and outcome."""
+    """The attentions of one graph with the same source lines and outcome."""
 
     attention: Attention
     times: int
@@ -50,7 +50,7 @@ class Answer(Struct, frozen=True):
 
     @property
     def can_be_fixed(self) -> bool:
-        """Whether the fix is known; torch does not always say why it has no fused kernel."""
+        """Whether a fix is known; torch does not always say why it has no fused kernel."""
         why = self.attention.why
         known = why is not None and why.code not in _UNKNOWN
         return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
@@ -67,7 +67,7 @@ class Kind(Struct, frozen=True):
 
 
 def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
-    """Return the outcomes for the attentions of one graph, or of all graphs; equal ones are merged into one."""
+    """Return the outcomes for the attentions of one graph, or of all graphs; merge equal outcomes."""
     alike: dict[tuple[object, ...], list[Attention]] = {}
     for each in session.attention:
         if graph in (None, each.graph):
@@ -90,7 +90,7 @@ def _likeness(each: Attention) -> tuple[object, ...]:
 
 
 def state_of(each: Attention) -> State:
-    """Return the outcome for an attention."""
+    """Return what torch did with an attention."""
     if each.is_wrong:
         return State.WRONG
     if each.matched is not None:
@@ -150,7 +150,7 @@ _AGAINST_WRONG = (
 
 
 def _what_differs(each: Attention) -> str:
-    """Return the evidence that the results are wrong: a trial, or at least the softmax's dimension."""
+    """Describe the evidence that the results are wrong: from a trial, or else from the softmax's dimension."""
     pattern = f"Torch's pattern {each.matched}"
     if each.trial == "untried":
         return f"{_over(each)}, but torch's replacement runs over the last: {pattern} does not check the dimension."
@@ -193,12 +193,12 @@ def _also(why: Why) -> str:
 
 
 def unfused(session: Session) -> tuple[Answer, ...]:
-    """Return the attentions that need a change, without code that only may be attention."""
+    """Return the attentions that need a change; leave out code that may not be attention."""
     return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
 
 
 def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
-    """Group answers with the same words, such as those of a model's layers."""
+    """Group answers that read the same, such as those for the layers of a model."""
     alike: dict[tuple[str, str], list[Answer]] = {}
     for each in found:
         alike.setdefault((each.sentence, each.title), []).append(each)

@@ -1,9 +1,10 @@
 """Find graphs that would be one graph without the breaks between them.
 
 Where Dynamo splits a function, the rewritten code calls the global `__resume_at_<offset>_<n>` (2.11 to 2.13,
-_dynamo/symbolic_convert.py, `create_call_resume_at`). The offset is that of the instruction to continue with. The
-resume function is the whole original after a prefix that ends in a jump to it (_dynamo/resume_execution.py). From
-there to the end both have the same instructions, so the number of instructions left identifies the resume function.
+_dynamo/symbolic_convert.py, `create_call_resume_at`). `<offset>` is the offset of the instruction that comes next. The
+resume function is a prefix that ends in a jump to that instruction, followed by the whole original code
+(_dynamo/resume_execution.py). From that instruction on, both have the same instructions, so the number of remaining
+instructions identifies the resume function.
 """
 
 import re
@@ -37,7 +38,7 @@ def cuts(session: Session) -> tuple[Cut, ...]:
 
 
 def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[str]) -> Iterator[Cut]:
-    """Follow a graph to the next ones, across functions that break immediately and have no graph."""
+    """Find the graphs that run next after a graph; skip functions that break at once and have no graph."""
     waiting: list[tuple[str, tuple[int, ...]]] = [(graph, ())]
     seen = {graph}
     while waiting:
@@ -52,7 +53,7 @@ def _following(graph: str, links: dict[str, list[tuple[str, int]]], graphs: set[
 
 
 def _links(session: Session) -> dict[str, list[tuple[str, int]]]:
-    """Map each function's first compilation to the compilations that resume after its break, with the break."""
+    """Map each function's first compilation to the compilations that resume after its break, each with that break."""
     resuming: dict[_Point, list[str]] = {}
     for compile_id, codes in _first_codes(session):
         point = _entry_point(codes.before)
@@ -68,7 +69,7 @@ def _links(session: Session) -> dict[str, list[tuple[str, int]]]:
 
 
 def _first_codes(session: Session) -> Iterator[tuple[str, Rewritten]]:
-    """Skip recompilations, because the code does not show which recompilation continues in which."""
+    """Yield the first compilation of each function; code does not show which recompilation continues in which."""
     return ((compile_id, codes) for compile_id, codes in session.codes.items() if compile_id.endswith("/0"))
 
 
@@ -79,7 +80,7 @@ def _resume_points(codes: Rewritten) -> list[_Point]:
 
 
 def _entry_point(code: Code) -> _Point | None:
-    """Return where a resume function continues, or None for any other function."""
+    """Return the point at which a resume function continues the original; None for any other function."""
     if resumed(code.name)[1] is None:
         return None
     jump = next((each for each in code.instructions if each.opname in _JUMPS), None)

@@ -1,4 +1,4 @@
-"""Describe each graph in one line: its backward, its attention, and the breaks that split it."""
+"""Describe each graph in a few words: its backward, its attention, and the breaks that split it from another graph."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from ctrace.inspector.model.session import Graph, Session
 
 
 def happened(session: Session, graph: Graph) -> str:
-    """Describe a graph in a few words: its backward, its attention."""
+    """Describe the backward and the attention of a graph in a few words."""
     stages = {kernel.stage for kernel in session.kernels if kernel.graph == graph.id}
     parts = ["with backward" if Stage.BACKWARD in stages else "", short(answers(session, graph.id))]
     return ", ".join(part for part in parts if part)

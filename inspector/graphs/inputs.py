@@ -20,13 +20,13 @@ class GraphInput(Struct, frozen=True):
 
     node: FxNode
     name: str
-    """The user's name where it is known, else torch's."""
+    """The user's name for it if known, else torch's name."""
     role: str
     """`input`, `parameter`, `buffer`, `number`, `size` for a symbolic number, or empty if the log does not say."""
 
 
 def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
-    """Return the named inputs of the graph that Dynamo traced, in order."""
+    """Return the inputs of the graph that Dynamo traced, in order, with the user's names."""
     graph = each.first(GraphStage.DYNAMO, GraphStage.PRE_GRAD, GraphStage.BEFORE_PRE_GRAD)
     if graph is None:
         return ()
@@ -35,7 +35,7 @@ def traced_inputs(session: Session, each: Compiled) -> tuple[GraphInput, ...]:
 
 
 def _sources(session: Session, compile_id: str) -> dict[str, tuple[str, str]]:
-    """Index names and roles by Dynamo's mangled source (2.13, _dynamo/variables/builder.py, `wrap_tensor`)."""
+    """Return names and roles, keyed by Dynamo's mangled source (2.13, _dynamo/variables/builder.py, `wrap_tensor`)."""
     found: dict[str, set[tuple[str, str]]] = {}
     for shaped in session.shapes:
         if shaped.compilation == compile_id:
@@ -57,7 +57,7 @@ def _traced(node: FxNode, sources: Mapping[str, tuple[str, str]], each: Compiled
 
 
 def aten_inputs(graph: FxGraph, traced: tuple[GraphInput, ...]) -> dict[str, GraphInput]:
-    """Return the user's inputs of an AOTAutograd graph by node name, without inputs that AOTAutograd adds."""
+    """Return the user's inputs of an AOTAutograd graph, keyed by node name; leave out inputs that AOTAutograd adds."""
     found = {}
     for node in graph.placeholders():
         known = _known(node, traced)
@@ -77,7 +77,7 @@ def _known(node: FxNode, traced: tuple[GraphInput, ...]) -> tuple[str, str] | No
 
 
 def _is_same(one: FxNode, other: FxNode) -> bool:
-    """Whether an input can be the one that Dynamo traced: same type, or same symbol."""
+    """Whether an input of Dynamo's graph and one of AOTAutograd's can be the same: they have one type or symbol."""
     if one.type is None or other.type is None:
         return one.symbol == other.symbol
     return (one.type.dtype, one.type.sizes) == (other.type.dtype, other.type.sizes)

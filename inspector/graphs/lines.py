@@ -10,14 +10,14 @@ from ctrace.inspector.model.session import Session
 
 
 class Group(Struct, frozen=True):
-    """Consecutive nodes from one line; `at` is None if torch does not know the line."""
+    """Consecutive nodes that come from one line; `at` is None if torch does not know the line."""
 
     at: At | None
     nodes: tuple[FxNode, ...]
 
 
 class NodesAtLine(Struct, frozen=True):
-    """The nodes of a line in one stage."""
+    """The nodes that come from a line, in one graph at one stage."""
 
     each: Compiled
     staged: Staged
@@ -25,7 +25,7 @@ class NodesAtLine(Struct, frozen=True):
 
 
 def groups(graph: FxGraph) -> tuple[Group, ...]:
-    """Group the calls and constants of a graph in printed order, without inputs and output."""
+    """Group the calls and constants of a graph by line, in printed order; leave out inputs and output."""
     found: list[tuple[At | None, list[FxNode]]] = []
     for node in graph.nodes:
         if node.kind in (Kind.PLACEHOLDER, Kind.OUTPUT):
@@ -37,7 +37,7 @@ def groups(graph: FxGraph) -> tuple[Group, ...]:
 
 
 def is_at(at: At | None, place: str) -> bool:
-    """Whether a place matches `FILE:LINE` or `LINE`; the end of the file's path is enough."""
+    """Whether a place matches `FILE:LINE` or `LINE`; `FILE` may be only the end of the path."""
     if at is None:
         return False
     file, _, line = place.rpartition(":")
@@ -81,7 +81,7 @@ def lines(session: Session, graph: str | None) -> tuple[At, ...]:
 
 
 def near(session: Session, graph: str | None, place: str) -> tuple[At, ...]:
-    """List up to eight lines with nodes that are nearest to `LINE` or `FILE:LINE`."""
+    """List the lines with nodes that are nearest to `LINE` or `FILE:LINE`, up to eight."""
     file, _, line = place.rpartition(":")
     known = [at for at in lines(session, graph) if is_file(at.file, file)]
     number = int(line) if line.isdecimal() else 0

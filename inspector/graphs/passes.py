@@ -1,4 +1,4 @@
-"""List Inductor's passes over the graphs of a run with the user's lines, and check them against torch's counters."""
+"""List Inductor's passes over the graphs of a run, with the user's lines, and check them against torch's counters."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def attention_of(raw: Raw) -> tuple[Attention, ...]:
 
 
 def miscounted(raw: Raw) -> Iterator[str]:
-    """Report where torch's counters of matches contradict the recorded matches."""
+    """Report passes and attentions for which torch's counters of matches contradict the recorded matches."""
     for event in raw.passes:
         done = event.done
         if done.matches != done.counted:

@@ -1,4 +1,4 @@
-"""Show what each pass changed, in order; list passes that changed nothing by name only."""
+"""Prepare what a view shows of passes: the changes of each pass, in order, and the names of passes without changes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ _POSITIONS = {
     GraphStage.POST_GRAD: 10,
 }
 _RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
-"""Where passes run among the stages: torch prints a joint graph before its passes, its partitions after them."""
+"""Where passes run in the order of stages: torch prints a joint graph before its passes, its partitions after them."""
 _FEW = 4
 
 
 class Run(Struct, frozen=True):
-    """The passes of one subsystem over one graph of a stage."""
+    """The passes of one subsystem over one graph at one stage."""
 
     graph: str
     stage: str
@@ -41,7 +41,7 @@ class Run(Struct, frozen=True):
 
 
 def runs(session: Session, graph: str | None = None) -> tuple[Run, ...]:
-    """Return the passes by graph, stage and subsystem, in the order in which they started."""
+    """Group the passes by graph, stage and subsystem, in the order in which the groups started."""
     parts: dict[tuple[str, str, str], list[Pass]] = {}
     for each in session.passes:
         if graph in (None, each.graph):
@@ -57,7 +57,7 @@ def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> Run:
 
 
 def difference(changed: Pass) -> dict[str, int]:
-    """Return how many nodes of each op a pass added or, as negative numbers, removed; largest change first."""
+    """Return how many nodes of each op a pass added (negative: removed), the largest change first."""
     counted = Counter(changed.created_ops)
     counted.subtract(changed.erased_ops)
     for _, before, after in changed.retargeted:
@@ -80,7 +80,7 @@ _PARTS = ("forward", "backward", "inference")
 
 
 class Origin(Struct, frozen=True):
-    """The pass that created a node, and the user's lines whose nodes it replaced, if they are few."""
+    """The pass that created a node, and the lines whose nodes it replaced; empty if these are many."""
 
     title: str
     lines: tuple[str, ...] = ()
@@ -98,6 +98,6 @@ def _origin(each: Pass) -> Origin:
 
 
 def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
-    """Return the one pass that created all these nodes; None if there is no such pass."""
+    """Return the pass that created all these nodes; None if no single pass did."""
     found = {known.get(name) for name in names}
     return found.pop() if len(found) == 1 else None

@@ -20,14 +20,14 @@ class Saved(Struct, frozen=True):
 
     node: FxNode
     root: FxNode
-    """The node that owns its memory: itself, or the base of the view."""
+    """The node that owns its memory; for a view, the base of the view."""
     memory: Memory | None
     """The bytes of its whole storage; None for a number."""
     input: GraphInput | None = None
-    """The graph input that it is or views; the input's memory stays alive anyway."""
+    """The graph input whose memory it shares, which stays alive in any case; None if there is none."""
 
     is_returned: bool = False
-    """Whether an output to the user shares the memory."""
+    """Whether an output that the user's code gets shares the memory."""
 
     @property
     def is_made(self) -> bool:
@@ -39,24 +39,24 @@ class Kept(Struct, frozen=True):
     """Everything that a forward saves."""
 
     saved: tuple[Saved, ...]
-    """The saved values, largest first; two views of the same memory both appear."""
+    """The saved values, largest first; two views of the same memory are two values."""
     made: int | None
-    """Bytes that the forward allocates and saves, each storage once; None if not all sizes are known."""
+    """Bytes that the forward allocates and saves, counting each storage once; None if not all sizes are known."""
     symbols: tuple[str, ...]
-    """Symbols that the bytes depend on."""
+    """The symbols on which these bytes depend."""
 
 
 class Recomputed(Struct, frozen=True):
     """What the backward recomputes."""
 
     nodes: tuple[FxNode, ...]
-    """Operations of the forward that occur in the backward too."""
+    """The forward's operations that the backward repeats."""
     views: int
-    """The number of repeated views, which cost nothing."""
+    """How many views the backward repeats, which costs nothing."""
 
 
 def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
-    """Return what is saved for the backward, or None without a backward or if the log does not say."""
+    """Return what the forward saves; None if there is no backward or the log does not say."""
     forward, backward = each.first(GraphStage.FORWARD), each.first(GraphStage.BACKWARD)
     if forward is None or backward is None:
         return None
@@ -88,7 +88,7 @@ def _summed(saved: list[Saved]) -> Kept:
 
 
 def recomputed(each: Compiled) -> Recomputed | None:
-    """Return what the backward recomputes, or None without a backward or if the log does not say.
+    """Return what the backward recomputes; None if there is no backward or the log does not say.
 
     Both parts keep the node names of the joint graph: `_extract_fwd_bwd_modules` copies nodes with their names (2.13,
     _functorch/partitioners.py).

@@ -1,4 +1,4 @@
-"""Compare a graph at two stages: node by node where names are kept, line by line where functions became aten ops."""
+"""Compare a graph at two stages: node by node if nodes keep their names, line by line if functions became aten ops."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ _AROUND = {
     "post_grad": ("before_post_grad", "post_grad"),
     "post_grad_backward": ("before_post_grad_backward", "post_grad_backward"),
 }
-"""The stages before and after the passes that a stage name stands for."""
+"""For the name of a stage with passes, the stages before and after these passes."""
 _DOTS = ".."
 _OPERATORS = {
     "truediv": "div", "itruediv": "div", "iadd": "add", "isub": "sub", "imul": "mul", "ipow": "pow",
@@ -50,7 +50,7 @@ class Gone(Struct, frozen=True):
     node: FxNode
     why: Why
     same_as: str = ""
-    """For a duplicate, the node that remains."""
+    """For a duplicate, the remaining node with the same value."""
 
 
 class LineChange(Struct, frozen=True):
@@ -60,14 +60,14 @@ class LineChange(Struct, frozen=True):
     gone: tuple[Gone, ...] = ()
     new: tuple[FxNode, ...] = ()
     other_op: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes that kept their name but call another op."""
+    """Nodes, before and after, that kept their name but call another op."""
     other_args: tuple[tuple[FxNode, FxNode], ...] = ()
-    """Nodes that kept their name and op but read other arguments."""
+    """Nodes, before and after, that kept their name and op but read other arguments."""
     same: tuple[FxNode, ...] = ()
 
     @property
     def is_change(self) -> bool:
-        """Whether anything but arguments changed."""
+        """Whether more than arguments changed."""
         return bool(self.gone or self.new or self.other_op)
 
     @property
@@ -77,14 +77,14 @@ class LineChange(Struct, frozen=True):
 
 
 class LineLowered(Struct, frozen=True):
-    """The ops of one line before and after, counted; ops on both sides are in `same`."""
+    """The ops that one line had before and has after, with their counts; `same` has the ops that are on both sides."""
 
     at: At | None
     before: tuple[tuple[str, int], ...]
     after: tuple[tuple[str, int], ...]
     same: tuple[tuple[str, int], ...]
     nodes: tuple[FxNode, ...]
-    """Nodes of the later stage."""
+    """The line's nodes at the later stage."""
 
 
 class StageDiff(Struct, frozen=True):
@@ -93,17 +93,17 @@ class StageDiff(Struct, frozen=True):
     before: Staged
     after: Staged
     lowered: tuple[LineLowered, ...] = ()
-    """Changes by line, if functions and methods became aten ops; `changes` is then empty."""
+    """The changes of each line if functions and methods became aten ops; then `changes` is empty."""
     changes: tuple[LineChange, ...] = ()
 
     @property
     def is_lowering(self) -> bool:
-        """Whether the stages differ in kind, so that only ops and lines are comparable."""
+        """Whether only ops and lines are comparable, because functions and methods became aten ops."""
         return self.before.is_traced != self.after.is_traced
 
 
 def two_stages(each: Compiled, stages: str) -> tuple[Staged, Staged]:
-    """Parse `before..after`, or the name of a stage with passes.
+    """Parse `before..after`, or the name of a stage with passes, to two stages.
 
     Raises:
         TargetError: there is no such stage.
@@ -116,10 +116,10 @@ def two_stages(each: Compiled, stages: str) -> tuple[Staged, Staged]:
 
 
 def check_form(stages: str) -> None:
-    """Refuse anything but `before..after` or a stage that has passes.
+    """Refuse a text that is neither `before..after` nor the name of a stage with passes.
 
     Raises:
-        TargetError: it is neither.
+        TargetError: the text is neither.
     """
     if _DOTS not in stages and stages.replace("-", "_") not in _AROUND:
         known = ", ".join(_AROUND)
@@ -127,7 +127,7 @@ def check_form(stages: str) -> None:
 
 
 def _around(each: Compiled, stage: str) -> tuple[str, str]:
-    """Return the stages around a stage's passes; torch partitions a joint graph with a backward right after them."""
+    """Return the stages before and after a stage's passes. Right after the joint passes, torch partitions the graph."""
     before, after = _AROUND[stage]
     is_partitioned = before not in each.labels() and {GraphStage.JOINT, GraphStage.FORWARD} <= set(each.labels())
     return (GraphStage.JOINT, GraphStage.FORWARD) if stage == GraphStage.JOINT and is_partitioned else (before, after)
@@ -160,7 +160,7 @@ def _key(node: FxNode) -> Key:
 
 
 def _working(graph: FxGraph) -> dict[str, FxNode]:
-    """Index nodes that compute or hold a value by name; names in subgraphs start with the subgraph's name."""
+    """Index by name the nodes that compute or hold a value; in a subgraph, names start with the subgraph's name."""
     found: dict[str, FxNode] = {}
     for number, each in enumerate(graph.whole()):
         prefix = f"{each.name}{number}." if number else ""
@@ -225,7 +225,7 @@ class _Group:
         self._same: list[FxNode] = []
 
     def compare(self, old: FxNode, new: FxNode) -> None:
-        """Classify a node that kept its name by what changed."""
+        """Classify what changed at a node that kept its name."""
         if old.target != new.target:
             self._other_op.append((old, new))
         elif old.args != new.args:
@@ -265,12 +265,12 @@ def _why(
 
 
 def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
-    """Map nodes to an earlier node with the same op and the same arguments, by name."""
+    """Map each node's name to the name of an earlier node with the same op and arguments."""
     first: dict[tuple[str, str, str], str] = {}
     twins: dict[str, str] = {}
     for name, node in nodes.items():
         if not is_aten(node) or is_random(node):
-            continue  # a function that the user called may change its arguments in place
+            continue  # a function in the user's code may change its arguments in place
         prefix = name[: len(name) - len(node.name)]
         args = _WORD.sub(lambda match, prefix=prefix: twins.get(prefix + match[0], match[0]), node.args)  # type: ignore[misc]
         twin = first.setdefault((prefix, node.target, args), name)
@@ -280,7 +280,7 @@ def _twins(nodes: dict[str, FxNode]) -> dict[str, str]:
 
 
 def totals(changes: Iterable[LineChange]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Count the ops that are gone, that are new, and that were replaced: `view → reshape`."""
+    """Count the ops that are gone, the new ops, and the replaced ops, such as `view → reshape`."""
     gone: Counter[str] = Counter()
     new: Counter[str] = Counter()
     other: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Summary of a compilation's graph: its stages, inputs, outputs, and what its backward needs."""
+"""Summarize a compilation's graph: its stages, inputs, outputs, and what its backward needs."""
 
 from collections.abc import Iterator
 
@@ -15,15 +15,15 @@ from ctrace.inspector.model.session import Session
 
 
 class Row(Struct, frozen=True):
-    """Summary of one stage."""
+    """The summary of one stage."""
 
     staged: Staged
     nodes: int
     ops: int
     counts: tuple[tuple[str, int], ...]
-    """Operations by name, most first."""
+    """How often each operation occurs, the most frequent first."""
     same_as: str = ""
-    """An earlier stage with the same nodes."""
+    """The label of an earlier stage with the same nodes; empty if there is none."""
 
 
 class Changed(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Result(Struct, frozen=True):
     shares: Shares | None
     """None if not known."""
     base: str = ""
-    """The user's name for the input that it is or views."""
+    """The user's name for the input that it is or of which it is a view; empty if there is none."""
 
 
 class Overview(Struct, frozen=True):
@@ -113,7 +113,7 @@ def _changed(aliasing: Aliases, forward: FxGraph | None, names: dict[str, GraphI
 def _input_name(
     index: int, aliasing: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]
 ) -> tuple[str, str]:
-    """Name an input by its position, which is valid only if AOTAutograd added no inputs."""
+    """Name an input by its position; the position is only valid if AOTAutograd added no inputs."""
     nodes = forward.placeholders() if forward else ()
     if len(nodes) != len(aliasing.inputs) or index >= len(nodes):
         return f"input {index}", ""

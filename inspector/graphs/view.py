@@ -1,4 +1,4 @@
-"""The graphs of a run at every stage, parsed from torch's text on demand."""
+"""Give access to the graphs of a run at every stage; parse torch's text on demand."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -28,10 +28,10 @@ class Staged(Struct, frozen=True):
     """A graph at one stage."""
 
     label: str
-    """Its name in `--stage`: `forward`, `post_grad`, `post_grad_backward`."""
+    """The name by which `--stage` selects it: `forward`, `post_grad`, `post_grad_backward`."""
     stage: GraphStage
     part: Part | None
-    """Forward or backward, for a graph with a backward; None if the stage has both, or if not known."""
+    """Forward or backward; None if the stage covers both, or if not known."""
     printed: Printed
 
     @property
@@ -41,7 +41,7 @@ class Staged(Struct, frozen=True):
 
     @property
     def is_traced(self) -> bool:
-        """Whether the graph contains the user's calls instead of aten ops."""
+        """Whether the graph contains the functions and methods that the user called, instead of aten ops."""
         return self.stage in _TRACED
 
 
@@ -64,11 +64,11 @@ class Compiled(Struct, frozen=True):
 
     @property
     def values(self) -> dict[str, str]:
-        """The values of symbols in the call that triggered the compilation."""
+        """The values that symbols have in the call that triggered the compilation."""
         return {name: meant.value for name, meant in self.graphs.symbols.items()}
 
     def first(self, *stages: GraphStage, part: Part | None = None) -> FxGraph | None:
-        """Return the graph of the first stage that exists, limited to `part` if it is set."""
+        """Return the graph of the first of these stages that exists; if `part` is set, only of that part."""
         for stage in stages:
             for each in self.stages:
                 if each.stage is stage and part in (None, each.part) and each.graph is not None:
@@ -77,7 +77,7 @@ class Compiled(Struct, frozen=True):
 
     @property
     def forward(self) -> FxGraph | None:
-        """The aten graph that a call runs first: the forward, or the only one if there is no gradient."""
+        """The aten graph that a call runs first: the forward, or without gradients the only aten graph."""
         return self.first(GraphStage.FORWARD, GraphStage.INFERENCE)
 
     def usual(self) -> Staged:
@@ -108,12 +108,12 @@ class Compiled(Struct, frozen=True):
 
 
 def instead(name: str, known: list[str]) -> str:
-    """Return advice on an unknown name: the nearest known name, or all of them."""
+    """Return advice on an unknown name: the nearest known name, or all known names."""
     return did_you_mean(name, known, f"there are: {', '.join(known) or 'none'}")
 
 
 def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]:
-    """List the compilations whose graphs torch printed, or one of them.
+    """List the compilations whose graphs torch printed, or only the selected one.
 
     Raises:
         TargetError: there is no such graph.
@@ -127,7 +127,7 @@ def compiled(session: Session, graph: str | None = None) -> tuple[Compiled, ...]
 
 
 def only_one(session: Session, graph: str | None, why: str) -> Compiled:
-    """Return the selected graph; a run with several graphs requires a selection.
+    """Return the selected graph; without a selection, return the only graph.
 
     Raises:
         TargetError: there is no graph, or several and none is selected.
@@ -150,7 +150,7 @@ def _compiled(compilation: Compilation, graphs: Graphs) -> Compiled:
 
 
 def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:
-    """Split the stages that forward and backward share."""
+    """Tell whether a graph is the forward or the backward at a stage that both have."""
     known = {each.stage: each for each in printed if each.stage in _PARTS}
     for each in printed:
         part = _part(each, known) if each.stage in _INDUCTOR_ATEN else _PARTS.get(each.stage)
@@ -159,7 +159,9 @@ def _parted(printed: Iterable[Printed]) -> Iterable[Staged]:
 
 
 def _part(printed: Printed, known: dict[GraphStage, Printed]) -> Part | None:
-    """Find the part by the names of its inputs: Inductor's passes keep inputs, and a backward may compile later."""
+    """Find the part by the names of its inputs, which passes keep; order does not show it: a backward may compile
+    later.
+    """
     if GraphStage.INFERENCE in known and GraphStage.FORWARD not in known:
         return Part.INFERENCE
     names = _inputs(printed)

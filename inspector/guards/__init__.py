@@ -1,4 +1,5 @@
-"""Guards: `printed_tree.py` and `failed_guard_text.py` parse torch's text of them, `view.py` answers questions.
+"""Guards: `printed_tree.py` parses the guard tree that torch prints, `failed_guard_text.py` the texts of failed guards,
+and `view.py` answers questions.
 
 Start in `view.py`.
 """

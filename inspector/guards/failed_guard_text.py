@@ -51,7 +51,7 @@ def tensor_of(text: str) -> str | None:
 
 
 def check_order(guard: UnmetGuard) -> int:
-    """Return the position of a guard in torch's checks of a tensor; other guards come last."""
+    """Return the position of a guard in the order in which torch checks a tensor; other guards come last."""
     if EXPECTED_TENSOR.match(guard.text):
         return 0
     match = TENSOR.match(guard.text)

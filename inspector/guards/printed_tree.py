@@ -20,7 +20,7 @@ _NODE = re.compile(
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
 _COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
 _DEEPEST = 150
-"""The deepest level to parse, to limit recursion over the tree. A module inside a module takes three levels."""
+"""The deepest level to parse, which limits recursion over the tree. A module inside a module adds three levels."""
 _UNKNOWN: tuple[Frame, ...] = (Frame("", 0, ""),)
 _LATENCY = re.compile(r"Guard latency = (?P<us>\d+(?:\.\d+)?) us")
 
@@ -55,7 +55,7 @@ def parse(printed: GuardText, prefixes: Mapping[str, str]) -> GuardTree:
             made_at = next(stacks, _UNKNOWN)
             if (
                 guard["code"] is not None
-            ):  # without code, it is a repetition: torch prints a guard on several values under each value
+            ):  # A guard without code is a repetition: torch prints a guard on several values under each value.
                 made = _guard(guard["kind"], guard["code"], owner.source)
                 if made_at is not _UNKNOWN:
                     made = replace(made, place=users(made_at))
@@ -101,7 +101,7 @@ def _climb(stack: list[tuple[int, _Open]], depth: int) -> None:
 
 
 def _user_frame(stack: tuple[Frame, ...], prefixes: Mapping[str, str]) -> Frame | None:
-    """Return the innermost frame of the user's code, else of a library's code; never one of torch's."""
+    """Return the innermost frame of the user's code, else of a library's code; ignore torch's frames."""
     by_owner = {owner_of(frame.file, prefixes): frame for frame in stack}
     return by_owner.get(Owner.USER) or by_owner.get(Owner.LIBRARY)
 
@@ -110,7 +110,7 @@ _MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 
 def _keep(guard: Guard, guards: list[Guard]) -> None:
-    """Append a guard; merge the guard on marks, for which torch prints one line for each kind of mark."""
+    """Append a guard; merge the guards on a tensor's marks, of which torch prints one line for each kind of mark."""
     last = guards[-1] if guards else None
     if last is not None and guard.kind == last.kind == _MARKS and guard.source == last.source:
         guards[-1] = replace(last, code=f"{last.code} and {guard.code}")
@@ -130,7 +130,8 @@ _PURPOSES = {
     "___list_reverseiterator_len(": "LIST_REVERSEITERATOR_LEN",
     "___normalize_count_iter(": "COUNT_ITERATOR_MATCH",
 }
-"""Helpers that guards call, and torch's names for these guards (`GuardBuilder`, _dynamo/guards.py, 2.13 and 2.15)."""
+"""Torch's names for guards, keyed by the helper that a guard calls (`GuardBuilder`, _dynamo/guards.py, 2.13 and 2.15).
+"""
 
 
 def _purpose(kind: str, code: str) -> str:
@@ -143,7 +144,7 @@ def _purpose(kind: str, code: str) -> str:
 def read_comment(comment: str) -> tuple[Frame | None, str]:
     """Parse `SOURCE  # FILE:LINE in NAME (HINT: ...)` into place and hint; torch shortens file names at the front.
 
-    Without the source, the place is in torch itself (`get_verbose_code_part`, _dynamo/guards.py:805, 2.13).
+    If the source is missing, the place is in torch itself (`get_verbose_code_part`, _dynamo/guards.py:805, 2.13).
     """
     source, separator, where = comment.rpartition("  # ")
     match = _COMMENT.search(where)
@@ -160,7 +161,7 @@ def completed(frame: Frame, files: Iterable[str]) -> Frame:
 
 
 def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTree:
-    """Apply `complete` to the place of every guard, for instance to complete shortened file names."""
+    """Replace the place of every guard by the result of `complete`, such as the place with its full file name."""
     return replace(tree, root=_with(tree.root, complete), epilogue=tuple(_moved(g, complete) for g in tree.epilogue))
 
 

@@ -16,7 +16,7 @@ _CHECKED = re.compile(
 _NUMBER = re.compile(r"\s*\d{1,19}\s*")
 _PARAMETERS = re.compile(r"\b_(?:parameters|buffers)\b")
 Numbers = tuple[int | None, ...]
-"""Sizes or strides; None for one that may vary."""
+"""Sizes or strides; None stands for one that may vary."""
 
 
 class TensorGuard(Struct, frozen=True):
@@ -27,13 +27,13 @@ class TensorGuard(Struct, frozen=True):
     type: str
     dtype: str
     device: str
-    """Device type and index; a device that exists once has no index."""
+    """Device type and index; a device of which there is only one has no index."""
     requires_grad: bool
     dispatch_keys: tuple[str, ...]
     sizes: Numbers
     strides: Numbers
     layout: str
-    """What the strides mean."""
+    """What the strides mean, in a few words."""
 
     @property
     def is_parameter(self) -> bool:
@@ -101,9 +101,9 @@ def _wide(stride: int | None) -> float:
 
 
 def _gap(sizes: Numbers, strides: Numbers, order: list[int]) -> int | None:
-    """Find a dimension whose stride differs from the size of its inner dimensions in memory.
+    """Find a dimension whose stride is not the number of elements in the dimensions inside it.
 
-    A dimension with a fixed stride outside a dimension of varying size counts too. A size of 0 counts as 1.
+    A fixed stride outside of a dimension of varying size counts, too. A size of 0 counts as 1.
     """
     step: int | None = 1
     inner_varies = False

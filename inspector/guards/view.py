@@ -21,7 +21,7 @@ GLOBALS = "globals"
 
 
 class Head(Struct, frozen=True):
-    """A compilation with guards, and their number."""
+    """A compilation that has guards, with their number."""
 
     compilation: Compilation
     number: int
@@ -30,7 +30,7 @@ class Head(Struct, frozen=True):
 
 
 class Guarded(Struct, frozen=True):
-    """A compilation with its guards."""
+    """A compilation with its parsed guards."""
 
     head: Head
     tree: GuardTree
@@ -45,7 +45,7 @@ class Choice(Struct, frozen=True):
     name: str = ""
     """Part of a name in the user's code, such as `self.fc`."""
     kind: str = ""
-    """Part of torch's name for the kind, case-insensitive."""
+    """Part of torch's name for the kind, in any case."""
     line: str = ""
     """`file.py:12`, or `12`."""
 
@@ -70,7 +70,7 @@ def heads(session: Session) -> tuple[Head, ...]:
 
 
 def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
-    """Keep the compilations with a guard that matches.
+    """Keep the compilations that have a guard that matches.
 
     Raises:
         TargetError: no guard matches.
@@ -140,14 +140,14 @@ def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
 
 
 class Branch(Struct, frozen=True):
-    """Guards on an object and on everything reached through it."""
+    """Guards on an object, and on everything that is reached through the object."""
 
     name: str
     """One step, such as `self`, `.fc` or `[0..11]`."""
     number: int
     branches: tuple["Branch", ...] = ()
     times: int = 1
-    """The number of identical objects that this branch represents; `number` counts the guards of each."""
+    """How many identical objects this branch stands for; `number` counts the guards of one of them."""
 
 
 _STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")
@@ -228,7 +228,7 @@ def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Con
 
 
 def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
-    """Sort the user's lines first, and plain names before expressions."""
+    """Return a sort key: constants that the user's lines read first, and plain names before expressions."""
     place = constant.guard.place
     return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
 

@@ -12,11 +12,11 @@ from ctrace.inspector.model.kernels import Argument
 
 _VIEW = "reinterpret_tensor"
 _DEPTH = 50
-"""Maximum depth of an expression; sizes are flat."""
+"""The deepest expression to parse; expressions of sizes are flat."""
 
 
 class Names:
-    """Resolves the names in a graph part's code."""
+    """Resolves the names of buffers and sizes in a graph part's code."""
 
     def __init__(self, part: PartGenerated, assigned: Mapping[str, ast.expr]) -> None:
         self._buffers = part.buffers
@@ -69,7 +69,7 @@ class Names:
         return known if len(known) == len(items) else None
 
     def number(self, node: ast.expr, depth: int = 0) -> int | None:
-        """Evaluate a size with the symbol values that the graph was compiled for; None if not known."""
+        """Evaluate a size with the values of symbols for which the graph was compiled; return None if not known."""
         if depth > _DEPTH:
             return None
         match node:
@@ -87,7 +87,7 @@ class Names:
 
 
 def _text(node: ast.expr) -> str:
-    """Return the source of an expression; one too deep for `ast.unparse` is shortened."""
+    """Return the source of an expression; shorten an expression that is too deep for `ast.unparse`."""
     try:
         return ast.unparse(node)
     except RecursionError:

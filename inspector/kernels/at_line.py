@@ -16,12 +16,12 @@ from ctrace.inspector.model.kernels import Launch
 from ctrace.inspector.model.session import Session
 
 _MOST_LINES = 200
-"""Maximum lines of a range to search in graphs."""
+"""The most lines of a range for which to search graphs."""
 _MOST_OPS = 6
 
 
 class Wanted(Struct, frozen=True):
-    """The requested lines of a file, which is identified by the end of its path."""
+    """The lines that the user requested, and the file, as the end of its path."""
 
     text: str
     file: str
@@ -40,7 +40,7 @@ class Wanted(Struct, frozen=True):
 
 
 class KernelAtLine(Struct, frozen=True):
-    """The part of one kernel that comes from some lines."""
+    """The part of one kernel that comes from the requested lines."""
 
     row: Row
     launches: tuple[Launch, ...]
@@ -52,7 +52,7 @@ class KernelAtLine(Struct, frozen=True):
 
     @property
     def work(self) -> Work:
-        """The bytes and operations of those calls."""
+        """The bytes and operations of these calls."""
         return added(map(work_of_launch, self.launches)) if self.launches else self.row.work
 
 
@@ -70,7 +70,7 @@ def wanted(text: str) -> Wanted:
 
 
 def kernels_of(found: Sequence[Part], place_range: Wanted) -> tuple[tuple[Part, tuple[KernelAtLine, ...]], ...]:
-    """Find the kernels of some lines, by graph part."""
+    """Find the kernels that come from some lines, graph part by graph part."""
     by_part = ((part, tuple(each for row in part.rows for each in _of_row(row, place_range))) for part in found)
     return tuple((part, each) for part, each in by_part if each)
 
@@ -91,10 +91,10 @@ def _of_row(row: Row, place_range: Wanted) -> Iterator[KernelAtLine]:
 
 
 def check_file(session: Session, place_range: Wanted) -> None:
-    """Refuse a file that does not occur in the run.
+    """Refuse a file that the run does not have.
 
     Raises:
-        TargetError: the file does not occur.
+        TargetError: the run does not have the file.
     """
     known = list(dict.fromkeys(_files(session)))
     if not any(is_file(file, place_range.file) for file in known):
@@ -165,7 +165,7 @@ def _fate(stages: Sequence[NodesAtLine]) -> str:
 
 
 def nearest(found: Sequence[Part], place_range: Wanted) -> str:
-    """Return up to eight nearest lines with kernels, preferably in the same file."""
+    """Describe up to eight lines with kernels that are nearest, in the same file if possible."""
     places = dict.fromkeys(place for part in found for row in part.rows for place in row.kernel.lines)
     split = [(file, int(line)) for file, _, line in (place.rpartition(":") for place in places) if line.isdecimal()]
     inside = [each for each in split if is_file(each[0], place_range.file)] or split

@@ -1,4 +1,4 @@
-"""Lower bounds on the run time of kernels on the target GPU, computed from bytes and operations, not measured."""
+"""Compute lower bounds on the run time of kernels on the target GPU from bytes and operations, without measurements."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from ctrace.inspector.model.session import Session
 
 
 class Least(Struct, frozen=True):
-    """The lower bound for all calls of one kernel in one graph part, in seconds, with cold caches."""
+    """The lower bound on the time of one kernel's calls in one graph part, in seconds, with cold caches."""
 
     row: Row
     bounds: tuple[Bound, ...]
@@ -18,7 +18,7 @@ class Least(Struct, frozen=True):
 
     @property
     def seconds(self) -> float | None:
-        """The sum over all calls; None if one is not known."""
+        """The sum over all calls; None if one call's bound is not known."""
         each = [bound.seconds for bound in self.bounds]
         known = [seconds for seconds in each if seconds is not None]
         return sum(known) if known and len(known) == len(each) else None
@@ -30,7 +30,7 @@ class Least(Struct, frozen=True):
 
 
 class PartLeast(Struct, frozen=True):
-    """The lower bounds of a graph part's kernels, slowest first, unknown ones last."""
+    """The lower bounds of a graph part's kernels, slowest first; kernels without a known bound come last."""
 
     graph: str
     stage: Stage
@@ -38,7 +38,7 @@ class PartLeast(Struct, frozen=True):
 
     @property
     def seconds(self) -> float | None:
-        """The sum of the known bounds, which is still a lower bound; None if none is known."""
+        """The sum of the known bounds, itself a lower bound; None if no bound is known."""
         known = [each.seconds for each in self.kernels if each.seconds is not None]
         return sum(known) if known else None
 
@@ -49,7 +49,7 @@ class PartLeast(Struct, frozen=True):
 
 
 def bounds(session: Session, found: tuple[Part, ...] | None = None) -> tuple[PartLeast, ...]:
-    """Return the lower bounds of graph parts, by default of all."""
+    """Return the lower bounds of the selected graph parts, by default of all."""
     return tuple(_part(session.gpu, part) for part in (parts(session) if found is None else found))
 
 

@@ -1,4 +1,4 @@
-"""Assemble built kernels from the log: configurations, the one that is launched, code and times."""
+"""Collect compiled kernels from the log: their configurations, which one torch launches, their code and times."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -31,7 +31,7 @@ def _key(built: Built) -> tuple[str, ...]:
 
 
 def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[LaunchTiming, ...]:
-    """Return each launch once, by its name among `kernels`; a later time replaces an earlier one."""
+    """Return the last time of each launch, with the name that the kernel has in `kernels`."""
     launches = (_named(each.timed, kernels) for each in events if isinstance(each, LaunchTimed))
     return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
 

@@ -1,4 +1,4 @@
-"""Results of `--build` and `--target`: kernel resources and their limits, times and bounds, code at every stage."""
+"""Query the results of `--build` and `--target`: resources of kernels and their limits, times, bounds and code."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ class Resources(Struct, frozen=True):
 
 
 class Bound(Struct, frozen=True):
-    """The lower bound on the time of one launch, in seconds; None if not known."""
+    """The lower bound on the time of one launch; None if not known."""
 
     memory: float | None
     """The time to move its bytes at the peak memory bandwidth."""
@@ -43,7 +43,7 @@ class Bound(Struct, frozen=True):
 
     @property
     def seconds(self) -> float | None:
-        """The longer of the two times."""
+        """The lower bound: the longer of the two times."""
         return max((each for each in (self.memory, self.arithmetic) if each is not None), default=None)
 
     @property
@@ -63,13 +63,13 @@ class Time(Struct, frozen=True):
     total: float | None
     """Seconds of all launches; None if not measured."""
     share: float | None
-    """Share of the total of all measured kernels, from 0 to 1."""
+    """Its share in the time of all measured kernels, from 0 to 1."""
     bound: Bound
     """The bound of one launch."""
 
     @property
     def reached(self) -> float | None:
-        """The bound divided by the measured time, 1 being optimal; None if either is not known."""
+        """The bound divided by the measured time, at best 1; None if one of them is not known."""
         least, seconds = self.bound.seconds, self.timed.seconds
         return None if least is None or not seconds else least / seconds
 
@@ -85,7 +85,7 @@ class Code(Struct, frozen=True):
 
 
 def resources(session: Session, graph: str | None = None, *, all_of_them: bool = False) -> tuple[Resources, ...]:
-    """Return the compiled kernels: the configuration that is launched, or every configuration."""
+    """Return the compiled kernels: only the configurations that torch launches, or every configuration."""
     used = _used(session)
     of_graph = (each for each in session.built if graph in (None, each.graph))
     shown = (each for each in of_graph if all_of_them or each.chosen or _kernel(each) not in used)
@@ -112,7 +112,7 @@ def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
 
 
 def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:
-    """Return the timed kernels, the slowest first, those without a measurement last."""
+    """Return the timed kernels, slowest first; kernels without a measurement come last."""
     kernels = {(each.graph, each.stage, each.name): each for each in session.kernels}
     groups: dict[tuple[object, ...], list[LaunchTiming]] = {}
     for each in session.timed:
@@ -154,7 +154,7 @@ def _most_operations(gpu: Gpu, kernel: Kernel, launch: Launch) -> float | None:
 
 
 def codes(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> tuple[Code, ...]:
-    """Return the code of one stage, for one kernel or all, in the order of compilation.
+    """Return the code of one stage, for one kernel or for all, in the order of compilation.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
@@ -196,7 +196,7 @@ def _full_name(part: str, names: tuple[str, ...], stage: str) -> str:
 
 
 def stages_of(built: Built) -> tuple[str, ...]:
-    """Return the stages whose code can be shown; a binary counts as its instructions."""
+    """Return the stages whose code ctrace can show; for a binary, the stage of its instructions."""
     return tuple(dict.fromkeys(_SASS if stage == BINARY else stage for stage in built.ir))
 
 
@@ -214,7 +214,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def text_of(ir: Ir) -> str | None:
-    """Unpack code; None if it is damaged or too long."""
+    """Unpack code; return None if it is damaged or too long."""
     if not ir.packed:
         return ir.text
     data = _unpacked(ir)

@@ -1,4 +1,4 @@
-"""The code of kernels next to the user's lines, and the wrapper that calls them."""
+"""Show the code of kernels next to the user's lines, and the wrapper that calls the kernels."""
 
 import re
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ class Passage(Struct, frozen=True):
     """Consecutive lines of a kernel's source that come from the same user lines."""
 
     places: tuple[str, ...] | None
-    """`file:line`; empty if torch does not know the origin, None if no origin is known for any line so far."""
+    """Each `file:line`; empty if torch does not know the origin, None if no line up to here has a known origin."""
     text: tuple[str, ...]
 
 
 def passages(kernel: Kernel) -> tuple[Passage, ...]:
-    """Split the source of a kernel at every change of origin; joined, the passages are the source.
+    """Split the source of a kernel at every change of origin; the passages together are the source.
 
-    Lines without a word, such as a closing brace, stay with the lines before them.
+    Lines without a word, such as a closing brace, belong to the passage before them.
     """
     known = {statement.line: statement.lines for statement in kernel.statements}
     found: list[tuple[tuple[str, ...] | None, list[str]]] = []
@@ -38,14 +38,14 @@ def passages(kernel: Kernel) -> tuple[Passage, ...]:
 
 
 def wrappers(session: Session, graph: str | None, stage: str | None) -> Iterator[tuple[OutputCode, str]]:
-    """Yield the `call` function of each graph part, which calls each kernel with its arguments."""
+    """Yield each graph part's function `call`, which calls each kernel with its arguments."""
     for code in session.code:
         if graph in (None, code.graph) and stage in (None, str(code.stage)):
             yield code, _call(code.text)
 
 
 def _call(text: str) -> str:
-    """Return the `call` function, or the whole text if there is none, as for a wrapper in C++."""
+    """Return the function `call`, or the whole text if there is none, such as for a wrapper in C++."""
     lines = text.split("\n")
     first = next((number for number, line in enumerate(lines) if _CALL.match(line)), None)
     if first is None:

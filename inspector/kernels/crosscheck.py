@@ -9,10 +9,11 @@ from ctrace.inspector.words.counting import count
 
 
 def miscounted_kernels(raw: Raw) -> Iterator[str]:
-    """Report kernels that torch counted but the code does not call, and vice versa.
+    """Report kernels that torch counted and the log lacks, and vice versa.
 
-    The count increases by one for a Triton kernel and for each loop nest of a C++ kernel, and by more where torch
-    generates several to time them. So it increases between two calls of generated kernels, and not after the last call.
+    Torch's count increases by one for a Triton kernel and for each loop nest of a C++ kernel, and by more where torch
+    generates several kernels to time them. So it increases between two calls of generated kernels, and not after the
+    last call.
     """
     for (id_, stage), part in raw.generated.items():
         calls = [made for made in raw.kernels if (made.id, made.stage) == (id_, stage) and made.counted is not None]
@@ -46,9 +47,9 @@ def unbalanced(kernels: Iterable[Kernel], fusions: Iterable[Fusion]) -> Iterator
 
 
 def _launched(fusion: Fusion, launches: Iterable[Launch]) -> Iterator[Node]:
-    """Yield the nodes that kernels compute, without views and without copies between devices.
+    """Yield the nodes that kernels compute: leave out views and copies between devices.
 
-    Such a copy is one statement in the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
+    A copy between devices is one statement in the wrapper, `buf1.copy_(buf0)` (2.11 to 2.13, codegen/wrapper.py:
     `codegen_device_copy`).
     """
     called = {name for each in launches for name in each.operations}

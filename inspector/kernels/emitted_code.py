@@ -23,7 +23,7 @@ class Call(Struct, frozen=True):
 
     kernel: str
     line: str
-    """The source of its statement."""
+    """The source of the statement that makes the call."""
     arguments: tuple[tuple[str, ast.expr], ...]
     """The arguments with their keywords; a positional argument has an empty keyword."""
 
@@ -33,9 +33,9 @@ class Emitted(Struct, frozen=True):
 
     sources: dict[str, str]
     calls: dict[str, list[Call]]
-    """The calls by kernel, in source order."""
+    """The calls, keyed by kernel, in source order."""
     assigned: dict[str, ast.expr]
-    """The last value assigned to each name."""
+    """The last value that the module assigns to each name."""
 
 
 def parse(text: str, kernels: Collection[str]) -> Emitted:
@@ -80,7 +80,7 @@ def _assigned(statements: list[ast.Expr | ast.Assign]) -> Iterator[tuple[str, as
 
 
 def _calls(statements: list[ast.Expr | ast.Assign], lines: list[str], kernels: Collection[str]) -> Iterator[Call]:
-    # Most statements allocate or free memory: searching their text first is faster than walking each tree.
+    # Most statements only allocate or free memory; a search of the text is faster than a walk of each tree.
     named = re.compile("|".join(map(re.escape, kernels)))
     for statement in statements:
         line = "\n".join(lines[statement.lineno - 1 : statement.end_lineno]).strip()

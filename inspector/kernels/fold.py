@@ -1,6 +1,6 @@
 """Build the kernels of each graph part from the log, and map each line of their source to the user's lines.
 
-Capture identifies lines by their text and by the kernel object that wrote them. In a C++ kernel, several objects write
+The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects write
 separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the objects that
 wrote all of its lines.
 """
@@ -24,11 +24,11 @@ from ctrace.inspector.source.stacks import user_lines
 from ctrace.inspector.words.counting import named
 
 _Line = tuple[int, int]
-"""Line number in the source, from 1, and checksum."""
+"""A line's number in the source, from 1, and the checksum of its text."""
 
 
 def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, str]) -> tuple[Statement, ...]:
-    """Return the lines of a source that come from known lines of the user or a library."""
+    """Return the lines of a source whose origin in the user's or a library's code is known."""
     objects = tuple(lines for lines in written if lines)
     found = []
     for block in _blocks(source, objects):
@@ -41,7 +41,7 @@ def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, 
 
 
 def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
-    """Yield runs of consecutive known lines."""
+    """Yield blocks of consecutive lines with a known checksum."""
     known = {text for lines in objects for text in lines}
     numbered = [
         (number, zlib.crc32(line.strip().encode("utf-8", "replace")))
@@ -53,7 +53,7 @@ def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
 
 
 class Generated(Struct, frozen=True):
-    """The kernels of a run, their code, and problems in parsing that code."""
+    """The kernels of a run, their code, and the problems that occurred while parsing the code."""
 
     kernels: tuple[Kernel, ...]
     code: tuple[OutputCode, ...]
@@ -158,7 +158,7 @@ def _launch(made: KernelMade, raw: Raw) -> Launch:
 
 
 def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) -> Iterator[Launch]:
-    """Add the arguments; launches and calls are both in program order."""
+    """Add the arguments of the calls to the launches; both are in program order."""
     if len(calls) != len(launches):
         yield from launches
         return
@@ -167,7 +167,7 @@ def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) 
 
 
 class Costs:
-    """The bytes and operations of the launches of one graph part."""
+    """Computes the bytes and operations of the launches in one graph part."""
 
     def __init__(self, fusion: Fusion | None, launches: Sequence[tuple[str, ...]]) -> None:
         """Index the nodes; `launches` has the operations of each launch."""
@@ -176,12 +176,12 @@ class Costs:
         self._launches = Counter(node.name for operations in launches for node in self.nodes(operations))
 
     def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
-        """Return the nodes that a launch computes, a C++ kernel's loop nests; empty if not all are known."""
+        """Return the nodes that a launch computes (in C++, one per loop nest); empty if one of them is not known."""
         found = {node.name: node for each in operations if (node := self._nodes.get(each)) is not None}
         return tuple(found.values()) if all(each in self._nodes for each in operations) else ()
 
     def counted(self, launch: Launch) -> Launch:
-        """Add bytes and operations; not known if a node is missing or is split over several launches."""
+        """Add bytes and operations to a launch, unless a node is missing or several launches share a node."""
         nodes = self.nodes(launch.operations)
         if not nodes or any(self._launches[node.name] > 1 for node in nodes):
             return launch
@@ -198,7 +198,7 @@ _Call = tuple[str, str, str]
 
 
 def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
-    """List calls of user-written kernels in lowering order; a repeated lowering replaces the earlier one."""
+    """List calls of user-written kernels in lowering order; if torch lowers a call again, the last lowering counts."""
     calls: dict[_Call, UserKernel] = {}
     for event in raw.user_kernels:
         match event:

@@ -1,7 +1,7 @@
 """Compute how many blocks of a kernel fit on a multiprocessor of an NVIDIA GPU, and what limits them.
 
 Source: CUDA C++ Programming Guide, "Compute Capabilities", and the rules of CUDA's calculator (cuda_occupancy.h).
-This is theoretical occupancy: how many blocks run at a time also depends on the size of the grid.
+This is the theoretical occupancy: the number of blocks that run at a time also depends on the size of the grid.
 """
 
 from enum import StrEnum
@@ -24,7 +24,7 @@ _THREAD_REGISTERS = 255
 
 
 class Limit(StrEnum):
-    """The resource that prevents one more block from fitting."""
+    """A resource of which one more block would need too much."""
 
     REGISTERS = "registers"
     SHARED = "shared memory"
@@ -33,14 +33,14 @@ class Limit(StrEnum):
 
 
 class Occupancy(Struct, frozen=True):
-    """The maximum number of blocks of one kernel that are resident on a multiprocessor."""
+    """How many blocks of one kernel can be resident on a multiprocessor."""
 
     blocks: int
     warps: int
     most_warps: int
-    """The maximum for any kernel."""
+    """How many warps of any kernel can be resident at most."""
     limits: tuple[Limit, ...]
-    """The limiting resources; several if they tie."""
+    """The resources that limit the number of blocks; several if they tie."""
 
     @property
     def share(self) -> float:
@@ -51,7 +51,7 @@ class Occupancy(Struct, frozen=True):
 def occupancy(of: Multiprocessor, *, registers: int, warps: int, shared: int) -> Occupancy | None:
     """Return the occupancy for `registers` per thread, `warps` per block and `shared` bytes per block.
 
-    None if the rules for this GPU are not known, or if no kernel can have these numbers.
+    Return None if the rules for this GPU are not known, or if no kernel can have these numbers.
     """
     most = _BLOCKS.get(of.capability)
     if most is None or not 0 < registers <= _THREAD_REGISTERS or warps < 1 or shared < 0 or of.warp < 1:

@@ -1,9 +1,10 @@
 """Peak arithmetic rates of GPUs in operations per second, by compute capability, number format and clock.
 
-Sources for operations per cycle of a multiprocessor: NVIDIA's white papers on Volta, Turing, Ampere (GA100 and GA102),
-Ada and Hopper, checked against the data sheets of T4, V100, A100, A10, L4, L40S and H100; for Blackwell, the data sheet
-of HGX B200 and XLA's specification (xla/backends/gpu/target_config/specs/b200.txtpb). Without sparsity; a multiply-add
-counts as two operations. The clock is the maximum that the driver reports: an upper bound, not a typical value.
+Sources of the operations per cycle and multiprocessor: NVIDIA's white papers on Volta, Turing, Ampere (GA100 and
+GA102), Ada and Hopper, checked against the data sheets of T4, V100, A100, A10, L4, L40S and H100; for Blackwell, the
+data sheet of HGX B200 and XLA's specification (xla/backends/gpu/target_config/specs/b200.txtpb). Rates are without
+sparsity; a multiply-add counts as two operations. The clock is the maximum that the driver reports: an upper bound, not
+a typical value.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ _VECTOR: dict[tuple[int, int], dict[str, int]] = {
     (9, 0): {"float32": 256, "float64": 128},
     (10, 0): {"float32": 256, "float64": 128},
 }
-"""Operations per multiprocessor and cycle of the vector units; Triton computes shorter formats as float32 there."""
+"""Operations per cycle of a multiprocessor's vector units; there, Triton computes shorter formats as float32."""
 _MATRIX: dict[tuple[int, int], dict[str, int]] = {
     (7, 0): {"float16": 1024},
     (7, 5): {"float16": 1024},
@@ -30,14 +31,14 @@ _MATRIX: dict[tuple[int, int], dict[str, int]] = {
     (9, 0): {"float16": 4096, "bfloat16": 4096, "tf32": 2048, "float8": 8192, "float64": 256},
     (10, 0): {"float16": 8192, "bfloat16": 8192, "tf32": 4096, "float8": 16384, "float64": 128},
 }
-"""Operations per multiprocessor and cycle of the Tensor Cores."""
+"""Operations per cycle of a multiprocessor's Tensor Cores."""
 
 
 def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bool) -> float | None:
     """Return the peak operations per second on values of these formats, or None if not known.
 
-    Data sheet values take precedence over values computed from units and clock. With `products`, Tensor Cores may be
-    used; with `tf32`, also for float32.
+    A value from a data sheet takes precedence over one computed from units and clock. With `products`, Tensor Cores
+    count; with `tf32`, they also count for float32.
     """
     found: list[float | None] = []
     for dtype in dtypes:
@@ -49,7 +50,7 @@ def most_operations(gpu: Gpu, dtypes: Iterable[str], *, products: bool, tf32: bo
 
 
 def matrix_rate(gpu: Gpu, format_: str) -> float | None:
-    """Return the peak operations per second of the Tensor Cores; 0 without such units, None if not known."""
+    """Return the peak operations per second of the Tensor Cores; 0 if the GPU has none, None if not known."""
     return gpu.rates[format_] if format_ in gpu.rates else _computed(_MATRIX, gpu, format_)
 
 

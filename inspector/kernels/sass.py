@@ -17,7 +17,7 @@ _TODO = "pip install triton, which includes nvdisasm"
 
 
 def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
-    """Return the instructions of each binary.
+    """Return the instructions in each binary.
 
     Raises:
         TargetError: nvdisasm is missing, or it fails on one of them.
@@ -28,7 +28,7 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             return tuple(pool.map(lambda binary: _disassembled(tool, binary), binaries))
-        except BaseException:  # such as a signal: cancel the jobs that have not started
+        except BaseException:  # such as a KeyboardInterrupt: cancel the jobs that have not started
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
@@ -49,7 +49,9 @@ def _disassembled(tool: str, binary: bytes) -> str:
 
 
 def _tool() -> str:
-    """Find nvdisasm as Triton does, by the environment or in its folder (triton/knobs.py), without importing it."""
+    """Find nvdisasm where Triton looks for it (triton/knobs.py), by the environment or in its folder; do not import
+    Triton.
+    """
     spec = importlib.util.find_spec("triton")
     beside = Path(spec.origin).parent / "backends/nvidia/bin/nvdisasm" if spec and spec.origin else None
     override = os.environ.get("TRITON_NVDISASM_PATH")

@@ -1,4 +1,4 @@
-"""User-written Triton kernels: equal calls grouped, and what limits each kernel."""
+"""Group equal calls of user-written Triton kernels, and find what limits each kernel."""
 
 from collections.abc import Iterator
 
@@ -14,24 +14,24 @@ _ONE_GRID = 1
 
 
 class Note(Struct, frozen=True):
-    """A limit of a kernel, or a fact that its author should know; `todo` may be empty."""
+    """What limits a kernel, or what its author should know; `todo` may be empty."""
 
     text: str
     todo: str = ""
 
 
 class Calls(Struct, frozen=True):
-    """Equal calls of one kernel from one line in one graph part."""
+    """Equal calls of one kernel, from one line in one graph part."""
 
     kernel: UserKernel
     """The first call."""
     number: int
     names: tuple[str, ...]
-    """Inductor's names for the kernel; empty if it generated no code."""
+    """Inductor's names for the kernel; empty if Inductor generated no code for it."""
 
 
 def calls(session: Session) -> tuple[Calls, ...]:
-    """Return the calls of user-written kernels, equal calls grouped, in order of first appearance."""
+    """Return the calls of user-written kernels in order of first appearance; equal calls form a group."""
     alike: dict[str, list[UserKernel]] = {}
     for each in session.user_kernels:
         alike.setdefault(repr(replace(each, operation="", name="")), []).append(each)
@@ -44,7 +44,7 @@ def _calls(group: list[UserKernel]) -> Calls:
 
 
 def user_kernels_of(session: Session, kernel: Kernel) -> tuple[UserKernel, ...]:
-    """Return the calls of user-written code behind a kernel; empty if Inductor generated it."""
+    """Return the user-written calls that became a generated kernel; empty if no user wrote the kernel."""
     key = kernel.graph, kernel.stage, kernel.name
     return tuple(each for each in session.user_kernels if (each.graph, each.stage, each.name) == key)
 
@@ -71,7 +71,7 @@ def stuck(session: Session) -> Iterator[tuple[UserKernel, Note]]:
 
 
 def specialized(kernel: UserKernel) -> tuple[Parameter, ...]:
-    """Return the parameters that are constant in the code, or, without code, in the call."""
+    """Return the parameters that are constants in the generated code or, if there is no code, in the call."""
     return tuple(each for each in kernel.parameters if (each.fixed or each.constexpr) and each.value)
 
 
@@ -104,7 +104,7 @@ def notes(kernel: UserKernel) -> Iterator[Note]:
 
 
 def _reason(raised: str) -> str:
-    """Shorten Triton's error: drop the source between the place and the message."""
+    """Shorten an error of Triton: drop the source between the place and the message."""
     lines = [line.strip() for line in raised.splitlines() if line.strip()]
     return " … ".join((lines[0], lines[-1])) if len(lines) > 1 else raised
 

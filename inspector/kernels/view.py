@@ -1,4 +1,4 @@
-"""Kernels of a run by graph part: bytes and operations, outputs, and the nodes fused into each."""
+"""Query the kernels of each graph part: bytes and operations, outputs, and the nodes fused into each kernel."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -39,11 +39,11 @@ class Row(Struct, frozen=True):
     kernel: Kernel
     work: Work
     share: float | None
-    """Share of the graph part's known bytes, from 0 to 1."""
+    """Its share in the graph part's known bytes, from 0 to 1."""
     nodes: tuple[Node, ...]
     """Scheduler nodes fused into it; empty if not known."""
     merged: tuple[Node, ...]
-    """The nodes after fusion."""
+    """The nodes after fusion that it computes."""
     buffers: tuple[Buffer, ...]
     """The known buffers that it reads or writes."""
 
@@ -65,7 +65,7 @@ class Row(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """The kernels of one graph part, the most bytes first, unknown ones last."""
+    """The kernels of one graph part, most bytes first; kernels with unknown bytes come last."""
 
     graph: str
     stage: Stage
@@ -128,7 +128,7 @@ def _part(session: Session, graph: str, stage: Stage) -> Part:
 
 
 def by_bytes(row: Row) -> tuple[bool, int, bool]:
-    """Sort key: most bytes first, unknown ones last, library calls after generated kernels."""
+    """Return a sort key: most bytes first, unknown bytes last, library calls after generated kernels."""
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
@@ -170,7 +170,7 @@ def work_of_launch(launch: Launch) -> Work:
 
 
 def added(each: Iterable[Work], *, partly: bool = False) -> Work:
-    """Add up; the sum of nothing is unknown. With `partly`, skip unknown values."""
+    """Add up values; the sum is unknown if there are none or if one is unknown. With `partly`, skip unknown values."""
     works = list(each)
     moved = [work for work in works if work.bytes is not None or not partly]
     counted = [work for work in works if work.flops is not None or not partly]
@@ -187,7 +187,7 @@ def _sum(values: Sequence[int | None]) -> int | None:
 
 
 def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
-    """Keep the kernel with a name: the whole name, or a unique prefix or part of it.
+    """Keep the kernel with a name, which may be a unique prefix or part of the kernel's name.
 
     Raises:
         TargetError: no kernel or several kernels match.

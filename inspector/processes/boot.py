@@ -1,4 +1,4 @@
-"""Start a function of ctrace in a Python process like one that the user would start."""
+"""Start a function of ctrace in a new Python process, like one that the user would start."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ getattr(importlib.import_module(module), function)(loaded)
 def python(module: str, *arguments: str, function: str = "main") -> list[str]:
     """Return the command that calls `<module>.<function>` in a new Python.
 
-    The function gets the names of the modules that Python itself had imported before any of ours.
+    The function gets the names of the modules that Python had imported before ctrace.
     """
     return [sys.executable, *options(sys.orig_argv), "-c", _BOOT, str(HOME), module, function, *arguments]
 
@@ -56,9 +56,9 @@ def _options(words: list[str]) -> Iterator[str]:
 
 
 def _split(letters: str) -> tuple[str, str, bool]:
-    """Split the letters after a `-`: flags, then an option with a value, and whether a program follows.
+    """Split the letters after a `-` into flags and an option with a value; tell whether a program follows.
 
-    Drops `-i`, `-x` and others that make no sense with `-c`.
+    Drop `-i`, `-x` and other flags that make no sense with `-c`.
     """
     flags = ""
     for at, letter in enumerate(letters):

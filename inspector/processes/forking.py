@@ -1,7 +1,7 @@
 """Fork this process, which has imported what programs need, and watch the fork as `watcher.py` watches a program.
 
-A process that serves forks calls `fork_and_watch`. It forks a watcher for the job, and the watcher forks the program:
-so each job has its own subreaper, and ends with all its descendants when the command line closes the job's socket.
+A process that serves forks calls `fork_and_watch`. That forks a watcher for the job, and the watcher forks the program.
+So each job has its own subreaper, and ends with all its descendants when the command line closes the job's socket.
 """
 
 import os
@@ -27,7 +27,7 @@ class Closeable(Protocol):
 
 
 class _ProgramStartsError(BaseException):
-    """Leaves the watcher's code in the process that becomes the program."""
+    """Unwinds the watcher's code in the process that becomes the program."""
 
 
 def fork_and_watch(line: int, stdout: int, stderr: int, unneeded: Sequence[Closeable]) -> bool:
@@ -74,7 +74,7 @@ class _ForkingWatcher(Watcher):
             os.close(number)
 
     def _become_program(self, writing: int) -> None:
-        """Restore what the watcher changed, and connect the streams.
+        """Become the program: restore what the watcher changed, and connect the streams.
 
         Raises:
             _ProgramStartsError: always, to leave the watcher's code.

@@ -18,7 +18,7 @@ _others: frozenset[int] = frozenset()
 
 
 class Orphans:
-    """The processes that we adopt when one watcher dies."""
+    """Adopts the processes of one watcher if that watcher dies."""
 
     def __init__(self, watcher_pid: int) -> None:
         self._watcher = watcher_pid

@@ -1,4 +1,4 @@
-"""Processes that are killed with all their descendants: by a watcher on Linux, by process group elsewhere."""
+"""Start processes that can be killed with all their descendants: by a watcher on Linux, by process group elsewhere."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ Stream = int | IO[bytes] | None
 Streams = tuple[Stream, Stream, Stream]
 """stdin, stdout, stderr."""
 KILLED = -9
-"""Status of a killed process."""
+"""The status of a killed process."""
 _FINISH_SECONDS = watcher.LEAVING_SECONDS + watcher.KILLING_SECONDS + 0.5
 _KILL_SECONDS = watcher.KILLING_SECONDS + 0.5
 _FIRST_FREE = 3
@@ -34,7 +34,7 @@ class Process(Protocol):
         ...
 
     def poll(self, seconds: float = 0.0) -> int | None:
-        """Wait up to `seconds`; return the exit code, the negative signal, or None while it runs.
+        """Wait up to `seconds`; return the exit code or the negative signal, or None if the process still runs.
 
         Raises:
             OSError: the system could not start it.
@@ -42,7 +42,7 @@ class Process(Protocol):
         ...
 
     def finish(self) -> tuple[str, ...]:
-        """Wait for processes that the program left running, and return the names of those that had to be killed."""
+        """Wait for processes that the program left running; return the names of processes that had to be killed."""
         ...
 
     def kill(self) -> None:
@@ -60,7 +60,7 @@ def started(
     has_terminal: bool = False,
     inherited: Sequence[int] = (),
 ) -> Process:
-    """Start a command, whose first word is a path; it shares our terminal or has none.
+    """Start a command, whose first word is a path; the command shares our terminal or has none.
 
     The command also gets the descriptors in `inherited`.
 
@@ -73,7 +73,7 @@ def started(
 
 
 class Forked:
-    """A program whose watcher is not a child of this process and reports through a socket; see `forking.py`."""
+    """A program whose watcher, not a child of this process, reports through a socket; see `forking.py`."""
 
     def __init__(self, line: socket.socket) -> None:
         self.pid = 0
@@ -86,7 +86,7 @@ class Forked:
 
     @property
     def wants_restart(self) -> bool:
-        """Whether a new process must do the work, because this one never started or requested that."""
+        """Whether a new process must do the work, because the fork did not start or requested a new process."""
         return self._status == RESTART or (self._status is not None and not self.pid)
 
     def poll(self, seconds: float = 0.0) -> int | None:
@@ -114,7 +114,7 @@ class Forked:
         self._end_watching()
 
     def _listen(self, seconds: float, *, to_the_end: bool = False) -> None:
-        """Read messages from the watcher until the program ends, or to the end of the stream, for up to `seconds`."""
+        """For up to `seconds`, read messages from the watcher until the program or the stream ends."""
         until = time.monotonic() + seconds
         while not self._is_closed:
             left = until - time.monotonic()
@@ -148,7 +148,7 @@ class Forked:
                 self._killed.append(f"{name} ({pid}{', which could not be killed' if word == 'survived' else ''})")
 
     def _end_watching(self) -> None:
-        """Close the socket; a program of unknown status counts as killed."""
+        """Close the socket; a program whose status is not known counts as killed."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -158,7 +158,7 @@ class Forked:
 
 
 class Watched(Forked):
-    """A program below a watcher that this process starts."""
+    """A program whose watcher is a child of this process."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Watched(Forked):
 
 
 def socket_pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.socket]:
-    """Create the socket between command line and watcher, with descriptors above stderr in case those are closed."""
+    """Create the socket between command line and watcher; its descriptors are above stderr, even if stdin is closed."""
     import fcntl
 
     ends = socket.socketpair(socket.AF_UNIX, kind)

@@ -1,4 +1,4 @@
-"""Run another program for its output; it ends with the command line, as captures do."""
+"""Run another program for its output; like a capture, the program ends with the command line."""
 
 import os
 import tempfile
@@ -36,7 +36,7 @@ def answer_of(command: Sequence[str], seconds: float, data: bytes = b"") -> Answ
         TimeoutError: it ran longer than `seconds` and was killed.
         OSError: the system cannot start it.
     """
-    # Files, not pipes: no reader is needed while it writes.
+    # Files, not pipes: nobody must read while the program writes.
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(data)
         stdin.seek(0)

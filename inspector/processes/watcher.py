@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 
 LEAVING_SECONDS = 1.0
-"""How long descendants may run after the program ends, as helpers of `multiprocessing` do."""
+"""How long descendants, such as helpers of `multiprocessing`, may run after the program ends."""
 TRACKER_SECONDS = 0.4
 """How long a resource tracker of `multiprocessing` may take to free the shared memory of killed processes."""
 KILLING_SECONDS = 1.0
@@ -33,7 +33,7 @@ _TRACKER = "multiprocessing.resource_tracker"
 FAULTS = frozenset(
     getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT") if hasattr(signal, name)
 )
-"""Signals of a fault in this process; a watcher leaves their handlers as they are."""
+"""Signals that a fault in this process raises; a watcher leaves their handlers as they are."""
 
 
 def descendants(root: int) -> list[int]:
@@ -63,7 +63,7 @@ def _processes() -> Iterator[tuple[int, int, bool]]:
             continue
         # The program's name, in parentheses, may contain anything.
         words = _read(f"/proc/{name}/stat").rpartition(")")[2].split()
-        state, parent = words[:2] if len(words) > 1 else ("X", "0")  # it has just ended
+        state, parent = words[:2] if len(words) > 1 else ("X", "0")  # the process has just ended
         yield int(name), int(parent), state not in "ZX"
 
 
@@ -78,7 +78,7 @@ def _read(path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             return file.read().decode("utf-8", "replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return ""
 
 
@@ -95,9 +95,9 @@ def is_tracker(pid: int) -> bool:
 
 
 def kill_all(below: Callable[[], list[int]], reap: Callable[[], bool]) -> dict[int, str]:
-    """Kill the processes from `below` until none is left, resource trackers last; return the killed processes' names.
+    """Kill the processes that `below` returns until none is left, resource trackers last; return their names.
 
-    `reap` collects ended processes and returns whether any child is left.
+    `reap` collects ended processes and returns whether a child is left.
     """
     killed: dict[int, str] = {}
     began = time.monotonic()
@@ -119,7 +119,7 @@ def kill(pid: int) -> None:
 
 
 class Watcher:
-    """Starts the program, waits until it or the command line ends, and kills what is left."""
+    """Starts the program, waits until the program or the command line ends, and kills what is left."""
 
     def __init__(self, line: int, group: int, command: list[str]) -> None:
         self._line = line
@@ -163,7 +163,7 @@ class Watcher:
         return not failed
 
     def _become_program(self, writing: int) -> None:
-        """Run the command with the signals, the process group and the environment of the command line."""
+        """Become the command, with the signals, the process group and the environment of the command line."""
         try:
             signal.set_wakeup_fd(-1)
             for number, handler in self._signals.items():
@@ -190,7 +190,7 @@ class Watcher:
             os.close(null)
 
     def _wait(self, seconds: float | None, goes_on: Callable[[], bool]) -> bool:
-        """Wait while `goes_on()`; return False if the command line has closed the socket."""
+        """Wait while `goes_on()` is true; return False if the command line closes the socket meanwhile."""
         until = None if seconds is None else time.monotonic() + seconds
         while self._reap() and goes_on():
             left = None if until is None else until - time.monotonic()

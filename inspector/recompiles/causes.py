@@ -1,4 +1,4 @@
-"""Turn torch's text of a failed guard into a cause: kind, subject in the user's names, expected and actual value.
+"""Turn torch's text for a failed guard into a cause: kind, subject in the user's names, expected and actual value.
 
 Guard texts are those of 2.13: leaf guards of _C/_dynamo/guards.cpp ("tensor 'x' size mismatch at index 0. expected 4,
 actual 8") and Python expressions of _dynamo/guards.py (`L['self'].step == 1`), which expressions.py parses.
@@ -27,7 +27,7 @@ _TENSOR_KINDS = {
 
 
 def cause_of(guard: UnmetGuard, closure: Container[str] = ()) -> Cause:
-    """Classify one failed guard that our recompile hook recorded; the caller adds the line.
+    """Classify one failed guard that ctrace's hook recorded; the caller adds the line.
 
     `closure` has the function's closure variables.
     """
@@ -84,7 +84,7 @@ def _state(text: str, guard: UnmetGuard) -> Cause | None:
 
 
 def _unset(device: str | None) -> str | None:
-    """Write a default device, also from torch's `device(type='cuda', index=0)`."""
+    """Write a default device briefly: `cuda:0` for torch's `device(type='cuda', index=0)`."""
     parts = re.findall(r"type='(\w+)'|index=(\d+)", device or "")
     named = ":".join(kind or index for kind, index in parts)
     return named or ("not set" if device == "None" else device)
@@ -124,13 +124,13 @@ def _object(cause: Cause, guard: UnmetGuard) -> Cause:
         return cause
     other = (guard.now or "").rpartition(".")[0] != owner
     as_value = replace(cause, kind=value_kind(match["source"]))
-    return replace(as_value, kind=CauseKind.TYPE, was=owner, now=_literal(guard.now) or now) if other else as_value
+    return replace(as_value, kind=CauseKind.TYPE, was=owner, now=literal_type(guard.now) or now) if other else as_value
 
 
 _MEMBER = re.compile(
     r"___check_obj_id\((?P<source>.+), \d+\), type=<(?:(?:class|enum) '(?P<type>[^']*)'|(?P<member>[\w.]+): .*)>"
 )
-"""2.11 writes the repr of the member after `type=`: `<Mode.FAST: 1>`."""
+"""After `type=`, torch 2.11 writes the repr of an enum member: `<Mode.FAST: 1>`."""
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
@@ -157,8 +157,8 @@ _LITERALS = (
 
 
 def _other_type(cause: Cause) -> Cause:
-    """Report a change of type as such: an int that became a float, a tensor or None."""
-    was, now = _literal(cause.was), _literal(cause.now)
+    """Reclassify a changed value as a change of type: an int that became a float, a tensor or None."""
+    was, now = literal_type(cause.was), literal_type(cause.now)
     if cause.kind not in _VALUES or not was or cause.now is None or was == now:
         return cause
     if now == "NoneType":
@@ -166,6 +166,6 @@ def _other_type(cause: Cause) -> Cause:
     return replace(cause, kind=CauseKind.TYPE, was=was, now=now or type_name(cause.now))
 
 
-def _literal(text: str | None) -> str:
-    """Return the type of a Python literal; empty for any other text."""
+def literal_type(text: str | None) -> str:
+    """Return the type of a Python literal, such as `int` or `NoneType`; empty for any other text."""
     return next((name for name, pattern in _LITERALS if pattern.fullmatch(text or "")), "")

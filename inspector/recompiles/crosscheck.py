@@ -1,4 +1,4 @@
-"""Compare the failed guards that ctrace found with the one that torch names first.
+"""Check that the failed guards that ctrace found include the guard that torch names first.
 
 Torch's reasons come from `get_guard_fail_reason_helper` (_dynamo/guards.py, 2.11 to 2.13), which stops at the first
 failed guard of an entry and writes `L['x']` as `x`.
@@ -26,7 +26,7 @@ _NO_VALUE = ("getattr failed on source ", "KeyError on ")
 
 
 def unexplained(raw: Raw) -> Iterator[str]:
-    """Yield a sentence for each recompilation whose guard named by torch is not among the failed guards found."""
+    """Yield a sentence for each recompilation for which ctrace did not find the failed guard that torch names."""
     for compile_id, failed in raw.unmet.items():
         reason = _REASON.match(next(iter(raw.reasons.get(compile_id, ())), ""))
         if reason is None:
@@ -46,7 +46,7 @@ def _is_found(guard: str, entry: EntryHeld) -> bool:
 
 
 def _about(guard: str) -> tuple[str, ...] | None:
-    """Return a guard's check in one form for torch's text and ctrace's; None if the text is an error, not a guard."""
+    """Return one form of a guard for torch's text and ctrace's; None if the text is an error and not a guard."""
     text = _LOCAL.sub(r"\1", _code(guard))
     if match := TENSOR.match(text):
         return match["name"], _ONE_CHECK.get(match["what"], match["what"]), match["index"] or ""

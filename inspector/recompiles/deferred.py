@@ -1,8 +1,7 @@
-"""Find the line that first computes with a constant, if torch guards the constant later, at the use of the result.
-
-From torch 2.14 on, arithmetic on an int, float or bool is traced without a guard; the guard is made where the result
-meets a tensor or a branch (_dynamo/variables/lazy.py, `ComputedLazyConstantVariable`). Users look for the line that
-reads the value: of `STEP += 1` and `return x * STEP`, it is the first.
+"""Find the line that first computes with a constant, if torch guards the constant later, where it uses the result. From
+torch 2.14 on, Dynamo traces arithmetic on an int, float or bool without a guard. It creates the guard where the result
+meets a tensor or a branch (_dynamo/variables/lazy.py, `ComputedLazyConstantVariable`). Users expect the line that reads
+the value: for `STEP += 1` and `return x * STEP`, the first of the two.
 """
 
 import ast
@@ -15,7 +14,7 @@ _VALUES = frozenset(
     (CauseKind.ARGUMENT_VALUE, CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
 )
 _CALLS = frozenset(("min", "max", "abs"))
-"""Builtins that torch defers, besides operators (_dynamo/variables/builtin.py, 2.15)."""
+"""Builtins whose guards torch defers, like those of operators (_dynamo/variables/builtin.py, 2.15)."""
 
 
 def first_computed(cause: Cause, guarded_at: Frame, torch: str, text: str) -> Frame:
@@ -45,7 +44,7 @@ def _function_at(text: str, line: int) -> ast.AST | None:
 
 
 def _operands(node: ast.AST) -> list[str]:
-    """Return the names that an operation computes with."""
+    """Return the names of the values that an operation computes with."""
     operands: list[ast.expr] = []
     match node:
         case ast.AugAssign(target=target, value=value):

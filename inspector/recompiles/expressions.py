@@ -40,7 +40,7 @@ def _bound_words(low: str | None, high: str | None) -> str:
 
 
 _EMPTY = re.compile(r"not (?P<container>[^\s()]+|[LG]\[\S*\(dict\.keys\([^()]*\)\)\[\d+\]\S*)$")
-"""The guard `SEQUENCE_LENGTH` on an empty container; any other `not` negates a call."""
+"""The guard `SEQUENCE_LENGTH` on an empty container; in other guards, `not` negates a call."""
 _KEY_AT = re.compile(r"list\(dict\.keys\((?P<dict>.+)\)\)\[\d+\] == (?P<was>.+)$")
 _CONTAINS = re.compile(r"(?P<no>not )?___dict_contains\((?P<key>.+), (?P<dict>[LG]\[.*)\)$")
 _ITEM = re.compile(r"(?P<no>not )?set\.__contains__\((?P<set>.+), (?P<item>[^,]+)\)$")
@@ -71,7 +71,7 @@ _MARKS = {
     "_dynamo_strict_unbacked_indices": "mark_unbacked",
     "_dynamo_static_indices": "mark_static",
 }
-"""Attributes in which torch stores marks of dimensions (_dynamo/guards.py, 2.11 to 2.13)."""
+"""The attributes in which torch stores marks on dimensions (_dynamo/guards.py, 2.11 to 2.13)."""
 _MARKED = re.compile(
     r"\(\(?(?:getattr\()?(?P<object>[LG]\[.*?)(?:, '|\.)(?P<name>_dynamo_\w+).*\.issubset\((?P<was>\{.*?\})\)"
 )
@@ -188,7 +188,7 @@ def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
 
 
 def value_kind(source: str) -> CauseKind:
-    """Classify a value by its origin, which torch's name shows."""
+    """Classify a value by its origin, which torch's name for it shows."""
     for sign, kind in _SOURCES:
         if sign.search(source):
             return kind

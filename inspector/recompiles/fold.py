@@ -11,16 +11,16 @@ from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGua
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
 from ctrace.inspector.model.shapes import ConditionKind
-from ctrace.inspector.recompiles.cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
+from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
-"""Kinds with some expected cases in advice/causes.yaml: an optimizer's first step, a cache that is filled."""
+"""Kinds of which advice/causes.yaml has expected cases, such as an optimizer's first step or a cache that fills up."""
 _OPEN = "The first change of a value recompiles once and makes the value dynamic."
 
 
@@ -40,12 +40,12 @@ def _why(cause: Cause) -> str:
 
 
 def _is_missing(cause: Cause) -> bool:
-    """Whether an attribute did not exist yet."""
+    """Whether an attribute did not exist when the entry was compiled."""
     return cause.kind is CauseKind.ATTRIBUTE_VALUE and cause.was == "missing"
 
 
 _ALIKE = 3
-"""The most causes of one kind with the same values to list; the rest is counted."""
+"""How many causes of one kind with the same values to list; the rest is only counted."""
 
 
 def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
@@ -87,7 +87,7 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
 
 
 def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
-    """Give the entries the compilation's frame id, since torch restarts its numbers after torch._dynamo.reset()."""
+    """Use the compilation's frame id for the cache entries: torch's ids start again after torch._dynamo.reset()."""
     frame = compile_id.partition("/")[0]
     if failed is None:
         return None
@@ -96,13 +96,13 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
 
 
 def _named_first(raw: Raw, compile_id: str) -> str | None:
-    """Return the entry that torch names first, the newest, for a log without our hook."""
+    """Return the newest entry, which torch names first, for a log without ctrace's own entries."""
     named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
     return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
 
 
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
-    """Return the entry with the fewest causes; on a tie, the more general one, then the newer one."""
+    """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
@@ -177,7 +177,7 @@ def _facts(
 
 
 def _fixed_by(fixed: Fixed | None) -> str:
-    """Return what specialized a size, as in the keys `size/...` of advice/causes.yaml; empty for Python code."""
+    """Return what specialized a size, as in the keys `size/...` of advice/causes.yaml; empty if Python code did."""
     if fixed is None or fixed.value is None:
         return ""
     if fixed.frame is None:
@@ -191,7 +191,7 @@ def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
 
 
 def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
-    """Use the wrapped function's names for arguments of torch's wrappers, and `optimizer` in an optimizer's code."""
+    """Rename arguments of torch's wrappers as in the wrapped function, and `self` in optimizer code to `optimizer`."""
     made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
     name = argument_name(cause.subject, made.arguments if made else ())
     in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
@@ -212,7 +212,7 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
 
 
 def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
-    """Parse torch's sentence in a log without our hook: `0/0: <guard>   # <source line> (HINT: ...)`."""
+    """Parse torch's reason in a log without ctrace's entries: `0/0: <guard> # <source line> (HINT: ...)`."""
     code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
     frame, hint = read_comment(comment)
     guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)

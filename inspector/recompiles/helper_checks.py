@@ -19,7 +19,7 @@ STREAM = " is the current stream"
 
 
 def helper_check(text: str, now: str | None) -> Cause | None:
-    """Classify a guard that calls one of these helpers; None for any other guard."""
+    """Classify a guard that calls one of these helpers; return None for any other guard."""
     if match := ITERATOR.match(text):
         return Cause(CauseKind.LENGTH, f"items left in {user_name(match['source'])}", match["was"], now)
     if match := _POSITION.match(text):

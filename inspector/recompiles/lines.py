@@ -17,7 +17,7 @@ from ctrace.inspector.source.owners import user_frame
 
 
 def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGuard) -> Fixed | None:
-    """Find the user's code that specialized on a size or number, in the nearest entry or in the new graph."""
+    """Find the user's line that specialized on a size or number, in the nearest cache entry or in the new graph."""
     sources = sources_of(guard.text)
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
         found = _condition(Symbols(raw, nearest), sources, cause, guard)
@@ -29,7 +29,7 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
 
 
 def _condition(symbols: Symbols, sources: tuple[str, ...], cause: Cause, guard: UnmetGuard) -> Fixed | None:
-    """Pick the condition that is false: by its text, or by bounds that the new value violates."""
+    """Find the condition that the call violates: by its text, or by bounds that the new value exceeds."""
     conditions = [each for source in sources for each in symbols.conditions(source) if each.frame is not None]
     text = _folded(user_name(guard.text))
     same_text = [each for each in conditions if _folded(each.condition) == text]
@@ -52,7 +52,7 @@ def _is_outside(condition: Fixed, value: str | None) -> bool:
 
 
 def placed(cause: Cause, guard: UnmetGuard, fixed: Fixed | None, place: Place, raw: Raw) -> Cause:
-    """Add the line that specialized on a value; for the result of a break, the line of the broken call."""
+    """Add the line that specialized on the value; for the result of a call that broke, add the line of that call."""
     if cause.kind is CauseKind.BREAK_RESULT and place.resumes_at:
         return replace(cause, line=place.resumes_at, file=place.file)
     # Torch creates the guards of a tensor at its first use; that line did not specialize on the property.

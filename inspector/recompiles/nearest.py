@@ -1,4 +1,4 @@
-"""Find torch's reason for a recompilation if it differs from the cause shown; torch checks the newest entry first."""
+"""Find torch's reason for a recompilation if reports show other causes; torch checks the newest entry first."""
 
 import re
 
@@ -9,7 +9,7 @@ _SIZE = re.compile(r"tensor '(?P<tensor>.+)' (?P<what>\w+) mismatch at index (?P
 
 
 def other_reason(each: Recompile) -> str | None:
-    """Return torch's reason if it is about another cache entry than the nearest; else None."""
+    """Return torch's reason if it is about another cache entry than the nearest one, or None if not."""
     line = each.reason.partition("\n")[0]
     match = _REASON.fullmatch(line)
     if match is None or not match["guard"].strip() or not _is_elsewhere(each, match["entry"], match["guard"]):

@@ -1,4 +1,4 @@
-"""Predict whether recompilations for a cause will stop, as far as the run shows."""
+"""Predict from a run whether recompilations for a cause will stop."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -32,7 +32,7 @@ class Prospect(Struct, frozen=True):
 _OF_MODULES = frozenset(
     (CauseKind.ATTRIBUTE_VALUE, CauseKind.LENGTH, CauseKind.TYPE, CauseKind.IDENTITY, CauseKind.KEY_ORDER)
 )
-"""Kinds in which modules of one class may differ."""
+"""Kinds of causes in which modules of one class may differ."""
 NO_REASON = Cause(CauseKind.OTHER, "torch logs no reason")
 """Stands for a cause that is not known."""
 _PAIRS = {
@@ -84,7 +84,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
 
 
 def _sharing(session: Session, recompiles: list[Recompile]) -> int:
-    """Count the modules that share a cache, if each has one entry and no call was refused; else 0."""
+    """Count the modules that share a cache; return 0 unless each has one entry and the cache refused no call."""
     frame = recompiles[0].compilation.partition("/")[0]
     if any(each.refused for each in session.limit.functions if each.frame == frame):
         return 0
@@ -112,7 +112,7 @@ def _limit_at(session: Session, recompiles: list[Recompile], use: CacheUse) -> s
 
 
 def _last_call(session: Session, recompiles: list[Recompile]) -> int | None:
-    """Return the number of the call that recompiled last, from 1, if the calls before it recompiled too; else None."""
+    """Return the number, from 1, of the last call that recompiled; None if a call before it did not recompile."""
     first = 0
     begins: dict[str, int] = {}
     for scenario in session.scenarios:

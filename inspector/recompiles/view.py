@@ -1,4 +1,4 @@
-"""Group recompilations by cause, with the cause's values and whether recompilations will stop."""
+"""Group recompilations by cause; each group has the cause's values, and whether recompilations will stop."""
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ class RecompileGroup(Struct, frozen=True):
     function: str
     file: str
     line: int
-    """The line that specialized on the value if known, else the function's first line."""
+    """The line that specialized on the value; if it is not known, the function's first line."""
     is_fixed_here: bool
     """Whether `line` specialized on the value."""
     cause: Cause
@@ -24,7 +24,7 @@ class RecompileGroup(Struct, frozen=True):
     expected: bool
     why_expected: str
     seconds: float | None
-    """The compile time of these recompilations; a recompilation with several causes counts in each group."""
+    """The compile time of the recompilations in the group; one with several causes counts in several groups."""
     prospect: Prospect
     also: tuple[str, ...]
     """What else differed in the same recompilations."""
@@ -63,7 +63,7 @@ def groups(session: Session) -> tuple[RecompileGroup, ...]:
 
 
 def _code(recompile: Recompile) -> str:
-    """Return Dynamo's number of the code object; it restarts after a reset, so `2.0/1` belongs to `0` too."""
+    """Return Dynamo's number of the code object. Numbers start again after a reset, so `2.0/1` also belongs to `0`."""
     return recompile.compilation.partition("/")[0].rpartition(".")[2]
 
 
@@ -105,13 +105,13 @@ class Cache(Struct, frozen=True):
     objects: tuple[str, ...]
     """Modules that share the cache, as class and number."""
     refused: bool
-    """Whether a call was refused because the cache was full."""
+    """Whether the cache was full for a call, so that Dynamo refused to compile."""
     left: int | None
-    """Ops of the function that ran eagerly in the last measured calls; None: not measured."""
+    """How many ops of the function ran eagerly in the last measured calls; None: not measured."""
 
 
 def caches(session: Session) -> tuple[Cache, ...]:
-    """List the caches with more than one entry, or with a refusal."""
+    """List the caches that have more than one entry, or that were full for a call."""
     by_frame: dict[str, list[Compilation]] = {}
     for each in session.compilations:
         by_frame.setdefault(each.frame, []).append(each)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.log.events.core import Event
     from ctrace.inspector.model.session import Session
 
-# Imports that are only needed while the program runs come later, so that the program starts as early as possible.
+# Imports that are needed only while the program runs come later, so that the program starts early.
 
 
 def capture(
@@ -87,7 +87,7 @@ def capture(
 
 
 def _can_check_advice(failure: Failure | None) -> bool:
-    """Whether a change of the model may help: nothing failed, or only with torch.compile."""
+    """Whether a change of the model may help: either nothing failed, or it failed only with torch.compile."""
     return failure is None or failure.phase is FailurePhase.RUN
 
 

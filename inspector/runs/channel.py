@@ -1,6 +1,7 @@
 """The connection between a command and its capturing child: the request goes to the child, the log comes back.
 
-Both are files in the run's folder. If the disk refuses them, they go through pipes: the run is not saved, but complete.
+Both are files in the run's folder. If the disk refuses them, they go through pipes: then the
+run is complete, but not saved.
 """
 
 import errno
@@ -57,7 +58,7 @@ class Channel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The child's arguments: the file of the request, and the pipe for what the disk refuses."""
+        """The child's arguments: the file of the request, and the pipe for log data that the disk refuses."""
         request = f"/dev/fd/{self._request.reading}" if self._request is not None else str(self._saved_request)
         return (request,) if self._spare is None else (request, str(self._spare.writing))
 
@@ -69,7 +70,7 @@ class Channel:
 
     @property
     def is_saved(self) -> bool:
-        """Whether all of the log is on disk."""
+        """Whether the whole log is on disk."""
         return self._log is not None and not self._has_spilled
 
     def started(self) -> None:
@@ -129,7 +130,8 @@ class _Pipe:
     def send(self, data: bytes) -> None:
         """Write all data and close this end, in a thread: a long request does not fit into a pipe.
 
-        From here on, the thread owns the descriptor: closing it twice could close a reused number.
+        From then on the thread owns the descriptor, because closing a descriptor twice could close another file with
+        the same number.
         """
         descriptor, self.writing = self.writing, -1
         threading.Thread(target=_send, args=(descriptor, data), daemon=True).start()
@@ -175,7 +177,7 @@ def _opened(log: Path) -> IO[bytes] | None:
 
 
 def _widen(pipe: int) -> None:
-    """Enlarge a pipe beyond 64 KiB where possible (Linux), so that the child waits less for us."""
+    """Enlarge a pipe beyond 64 KiB where possible (Linux), so that the child rarely waits for this process."""
     import fcntl
 
     size = getattr(fcntl, "F_SETPIPE_SZ", None)

@@ -1,8 +1,8 @@
-"""The owner of a capture's processes: the program and all its descendants.
+"""Own the processes of a capture: start the program, and kill it with all its descendants.
 
-On Linux, a watcher (`watcher.py`) kills them all when the command line ends, even by SIGKILL. macOS has no
-subreaper: a program that does not need the keyboard gets a process group, which is killed with it. There, processes
-survive if they leave the group, or if SIGKILL ends the command line.
+On Linux, a watcher (`watcher.py`) kills all of them when the command line ends, even if SIGKILL ends it. macOS has no
+subreaper: there, a program that does not need the keyboard gets a process group, and ctrace kills the whole group.
+Processes that leave the group survive, and all of them survive if SIGKILL ends the command line.
 """
 
 import errno
@@ -33,26 +33,26 @@ class ChildProcess(Struct):
     """The child process of one capture; other threads can end it and read its peak memory."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the child's environment."""
+    """Variables to add to the child's environment."""
     cores: int | None = None
     """How many cores the capture may use; None for all."""
     has_terminal: bool = False
     """Whether the program shares our terminal: it can read the keyboard, and Ctrl-C reaches it."""
     records_files: bool = False
-    """Whether the capture records the files that the model was made of."""
+    """Whether the capture records the files that the model was loaded from."""
     server: ForkServer | None = None
-    """Forks a process for the capture if a fork is as good as a new process."""
+    """Forks a process for the capture if the capture may run in a fork; None: always start a new process."""
     run: Run | None = None
-    """The saved run, after the capture began."""
+    """The saved run, set when the capture begins; None if the run is not saved."""
     peak: int = 0
     """Peak memory of the child so far, in bytes; 0 if not known."""
     left: tuple[str, ...] = ()
-    """What the program left running when it ended, as `command (pid)`; all of it was killed."""
+    """Processes that the program left running and that ctrace killed, each as `command (pid)`."""
     _process: Process | None = None
     _end: threading.Event = field(default_factory=threading.Event)
 
     def began(self, run: Run | None) -> None:
-        """Record the run just before the child starts; None if it is not saved."""
+        """Record the saved run, just before the child starts."""
         self.run = run
 
     def end(self) -> None:
@@ -73,7 +73,7 @@ class ChildProcess(Struct):
         outputs: tuple[Stream, Stream],
         inherited: Sequence[int] = (),
     ) -> Iterator[bool]:
-        """Run a capture in a fork of the server during the block, as `running` does; yield False if it needs `running`.
+        """Like `running`, but run the capture in a fork of the server; yield False if the capture cannot run in a fork.
 
         Raises:
             SetupError: the system cannot start it.
@@ -112,7 +112,7 @@ class ChildProcess(Struct):
         stderr: Stream = None,
         inherited: Sequence[int] = (),
     ) -> Iterator[bool]:
-        """Run a command during the block, and kill it and all its descendants afterwards; yield True.
+        """Run a command during the block, and kill it with all its descendants afterwards; yield True.
 
         The command also gets the descriptors in `inherited`.
 
@@ -137,7 +137,7 @@ class ChildProcess(Struct):
             self._process.kill()
 
     def status(self) -> int | None:
-        """Return the exit code, or the negative signal; None while it runs.
+        """Return the exit code or the negative signal, or None while the child runs.
 
         After the program ends, wait for the processes that it left running.
 
@@ -157,7 +157,7 @@ class ChildProcess(Struct):
         return status
 
     def kill(self) -> int:
-        """Kill the child with all its descendants, and return its status."""
+        """Kill the child with all its descendants, and return its exit code or negative signal."""
         if self._process is None:
             return KILLED
         self._process.kill()
@@ -172,7 +172,7 @@ def cannot_start(error: Exception) -> SetupError:
 
 
 def _peak_of(pid: int) -> int:
-    """Return the peak memory of a process in bytes; 0 if it has ended, or on other systems than Linux."""
+    """Return the peak memory of a process in bytes; 0 if the process has ended, or if the system is not Linux."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -22,7 +22,7 @@ CHOICES = {
     "grad": ("off", "on", "inference"),
     "requires_grad": ("on", "off"),
 }
-"""What `--vary` can change besides sizes, with the values for each."""
+"""What `--vary` can change besides sizes: the possible values, keyed by word."""
 _TENSOR = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^\]]*)\]")
 _KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?!=)(?P<value>.*)", re.DOTALL)
 _DIGITS = 18

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 5.0
 """How long a program may run after a Ctrl-C in its terminal."""
 _SIGNALED_SECONDS = 1.0
-"""How long a program may run after another SIGINT, which the program may not have received."""
+"""How long a program may run after a SIGINT from elsewhere, which the program may not have received."""
 
 _STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
 
@@ -44,7 +44,7 @@ class Outcome(Struct, frozen=True):
 
 
 def _drop_torch_logs(environment: dict[str, str]) -> None:
-    """Keep a trial out of the log files that the user requested from torch: those are about the run itself."""
+    """Remove torch's log files from the environment of a trial: the user requested those for the run itself."""
     for name in ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"):
         environment.pop(name, None)
 
@@ -120,7 +120,7 @@ def _followed(
 
 
 def _empty(run: Run | None) -> None:
-    """Drop the log of a fork that requested a new process in its place.
+    """Empty the log of a fork that requested a new process in its place.
 
     Raises:
         SetupError: the log cannot be emptied.
@@ -157,7 +157,7 @@ class _Watch:
 
     @contextmanager
     def catching_interrupts(self) -> Iterator[None]:
-        """Let the program, which gets Ctrl-C too, end within a few seconds; a second Ctrl-C kills it at once."""
+        """Let the program, which also gets Ctrl-C, end within a few seconds; a second Ctrl-C kills it at once."""
 
         def interrupted(_number: int, _frame: object) -> None:
             self.interrupts += 1
@@ -165,7 +165,7 @@ class _Watch:
             self._deadline = time.monotonic() + (grace if self.interrupts == 1 else 0.0)
 
         is_main = threading.current_thread() is threading.main_thread()
-        # A background command of a script ignores Ctrl-C, which must not change.
+        # A command in the background of a script ignores Ctrl-C; keep it so.
         if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
             yield
             return

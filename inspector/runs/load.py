@@ -50,14 +50,14 @@ def load_log(log: Path) -> Session:
 
 
 def _marked(session: Session) -> Session:
-    """Add the note that torch's log has no end mark, so that it does not show whether the job finished."""
+    """Add the note that torch's log has no end mark, so that nobody can tell whether the job finished."""
     if session.environment.ctrace or session.cut_off:
         return session
     return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
 
 
 def only_log(folder: Path) -> Path:
-    """Find the only log in a folder that TORCH_TRACE wrote to.
+    """Find the only log in a folder to which TORCH_TRACE wrote.
 
     Raises:
         RunError: there is no log, or more than one.

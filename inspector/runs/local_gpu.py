@@ -25,7 +25,7 @@ class AtHand(Struct, frozen=True):
     facts: Mapping[str, Any]
     """The reported facts, by name."""
     by_driver: tuple[str, ...]
-    """Facts that only the driver reports."""
+    """The names of facts that only the driver reports."""
     torch: str
 
 
@@ -53,7 +53,7 @@ def at_hand() -> AtHand:
 
 
 def in_units(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert torch's kHz and bits to cycles and bytes per second."""
+    """Convert torch's clock in kHz and bus width in bits to cycles and bytes per second."""
     facts = {key: reported[key] for key in _FACTS if reported.get(key)}
     if "clock" in facts:
         facts["clock"] *= 1000

@@ -86,7 +86,7 @@ def rename(store: Store, old: str, new: str) -> str:
 
 
 def _move(folder: Path, new: Path) -> None:
-    """Move a folder to a free name: an empty folder reserves the name, and the move replaces it."""
+    """Move a folder to a free name: create an empty folder to reserve the name, and replace it."""
     new.mkdir()
     try:
         folder.replace(new)

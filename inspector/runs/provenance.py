@@ -20,7 +20,7 @@ _KEY_BYTES = 32
 
 
 def sign(run: Run) -> None:
-    """Write the proof that this process captured a run, if there is a key; a run without proof is not rerun unnamed.
+    """Write the proof that this process captured a run, if there is a key; without one, only a named target is rerun.
 
     Raises:
         OSError: the run's folder cannot be written.
@@ -31,7 +31,7 @@ def sign(run: Run) -> None:
 
 
 def doubt(run: Run) -> str:
-    """Return why it is uncertain that a run was captured here, from this working directory; empty if it is certain."""
+    """Return why nothing proves that a run was captured here, in this working directory; empty if that is proven."""
     key = _key(make=False)
     if isinstance(key, str):
         return key
@@ -66,7 +66,7 @@ def _proof(text: str, key: bytes) -> str:
 
 
 def project(folder: Path) -> Path:
-    """Return the project folder of a folder: the top of its git repository, else the folder itself."""
+    """Return the project that a folder belongs to: the top of its git repository, else the folder itself."""
     real = folder.resolve()
     return next((each for each in (real, *real.parents) if (each / ".git").exists()), real)
 
@@ -89,7 +89,7 @@ def _state_folder() -> Path | None:
 
 
 def _key(*, make: bool) -> bytes | str:
-    """Read the user's key, or create it with `make`; otherwise return why there is no trusted key."""
+    """Read the user's key; with `make`, create it if needed. If there is no trusted key, return why."""
     folder = _state_folder()
     if folder is None:
         return "there is no home folder for the key"
@@ -106,7 +106,7 @@ def _key(*, make: bool) -> bytes | str:
 
 
 def _read(folder: Path) -> bytes | str:
-    """Read the key, unless another user may have written it."""
+    """Read the key, or return why it is not to be trusted."""
     descriptor = os.open(folder / "key", os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with os.fdopen(descriptor, "rb") as file:
         for path, found in ((folder, folder.stat()), (folder / "key", os.fstat(descriptor))):
@@ -121,7 +121,7 @@ def _is_private(found: os.stat_result) -> bool:
 
 
 def _make(folder: Path) -> None:
-    """Create the key whole or not at all; if two processes do, the first one wins."""
+    """Create the key whole or not at all; if two processes create it, the first one wins."""
     if (folder / "key").exists():
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

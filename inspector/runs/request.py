@@ -30,9 +30,9 @@ class Options(Struct, frozen=True):
     target: str | None = None
     """The target GPU; None for the device that the program runs on."""
     trace_only: bool = False
-    """Whether graphs run as Dynamo captured them, regardless of `backend`; see `inductor_guards`."""
+    """Whether to run graphs as Dynamo captured them, whatever `backend` says; see `inductor_guards`."""
     inductor_guards: bool = True
-    """With `trace_only`: whether graphs with symbolic sizes are lowered, to record the guards that Inductor adds."""
+    """With `trace_only`, whether to lower graphs with symbolic sizes, to record the guards that Inductor adds."""
     fast: bool = False
     """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
 
@@ -48,7 +48,7 @@ class CaptureRequest(Struct, frozen=True):
     args: tuple[str, ...]
     options: Options
     log: str
-    """The log file, which only this capture's child writes; empty if the log is not on disk."""
+    """The log file, to which only this capture's child writes; empty if the log is not on disk."""
     owned: tuple[str, ...] = ()
     """Paths whose code counts as the user's."""
     gpu: TargetGpu | None = None
@@ -58,9 +58,9 @@ class CaptureRequest(Struct, frozen=True):
     cores: int | None = None
     """How many cores the capture may use if several run at once; None for all."""
     trial: Trial | None = None
-    """What to change about the model, to check a piece of advice."""
+    """What to change in the model, to check a piece of advice."""
     records_files: bool = False
-    """Whether to record the files that the model was made of."""
+    """Whether to record the files that the model was loaded from."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

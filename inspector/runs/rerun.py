@@ -1,4 +1,4 @@
-"""Rerun a saved run with the options it was captured with, if it was captured here and belongs to the project."""
+"""Rerun a saved run with the options of its capture, if it was captured here and its target belongs to the project."""
 
 import shlex
 from collections.abc import Sequence
@@ -41,18 +41,18 @@ def resolved_of(request: CaptureRequest) -> Resolved:
 
 
 def what_of(request: CaptureRequest) -> str:
-    """Return the target of a request as the command line spells it."""
+    """Return the target of a request in the spelling of the command line."""
     name = f":{request.name}" if request.name else ""
     return f"{request.path or request.module}{name}"
 
 
 def refuse_foreign(run: Run, request: CaptureRequest, options: str) -> None:
-    """Refuse to rerun a target of unproven origin, unless the user names it.
+    """Refuse to rerun a saved run if nothing proves its origin, or if its target is outside of the project.
 
-    `options` are the command-line options for the suggested command.
+    The error suggests a command that names the target; `options` are that command's options.
 
     Raises:
-        RunError: nothing proves that the run was captured here, or its target is outside of the project.
+        RunError: one of these is the case.
     """
     why = provenance.doubt(run) or _outside(request)
     if not why:
@@ -86,7 +86,7 @@ def _module_file(module: str, folder: Path) -> Path | None:
 
 
 def _command(request: CaptureRequest, options: str) -> str:
-    """Return the command that reruns the request explicitly."""
+    """Return a command that names the target of the request and its options."""
     words = ["ctrace", "kernels", what_of(request), *options.split(), *_words(request.options)]
     return shlex.join([*words, "--", *request.args] if request.args else words)
 

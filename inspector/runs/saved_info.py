@@ -1,4 +1,4 @@
-"""Read run.json and check it: a hostile file breaks only its own run."""
+"""Read run.json and check it, so that a hostile file breaks only its own run."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.model.outcome import Failure, Target
 
 _LAST = 253_402_300_799
-"""The last second of the year 9999, the maximum of `datetime`."""
+"""The last second of the year 9999, the latest time that `datetime` supports."""
 _MOST_PID = 2**31 - 1
 _WORD = re.compile(r"[a-z][a-z_ -]{0,39}")
 _COUNTS = frozenset(("graphs", "breaks", "skipped", "recompiles"))
@@ -87,7 +87,7 @@ def _seconds(data: Any) -> float | None:
 
 
 def _summary(data: Any) -> dict[str, Any]:
-    """Check the summary: known counts and the verdict, and scalars that later versions may add."""
+    """Check the counts and the verdict in the summary, and that entries of later versions of ctrace are scalars."""
     summary: dict[str, Any] = typed(dict, data, "summary")
     for name in summary.keys() & _COUNTS:
         _within(typed(int, summary[name], name), 0, _MOST_COUNT, name)

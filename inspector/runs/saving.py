@@ -1,4 +1,4 @@
-"""Save a run as far as the disk allows: a run that cannot be saved still runs and is shown."""
+"""Save a run as far as the disk allows; a run that cannot be saved still runs, and reports show it."""
 
 import errno
 import os
@@ -20,9 +20,10 @@ from ctrace.inspector.runs.store import Run, Store
 
 
 class Saving:
-    """Saves one run during its capture. The first disk error ends the saving, but not the capture.
+    """Saves one run during its capture.
 
-    The files saved so far are then deleted, because half a run would look like one that was cut off.
+    After the first disk error, the capture goes on without being saved. The files saved so far are deleted, because
+    half a run would look like a run that was cut off.
     """
 
     def __init__(self, store: Store, target: Target, name: str | None = None) -> None:
@@ -42,12 +43,12 @@ class Saving:
         self._using.close()
 
     def request(self, request: CaptureRequest) -> CaptureRequest:
-        """Save the request with the proof of its origin; return it as the child needs it."""
+        """Save the request with the proof of its origin; return the request in the form that the child needs."""
         self._attempt(lambda: self._save_request(request.to_json()))
         return request if self.run is not None else replace(request, log="")
 
     def finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
-        """Save how the run ended; `is_whole` says whether its whole log is on disk."""
+        """Save how the run ended; `is_whole` says whether the whole log is on disk."""
         self._attempt(lambda: self._finish(seconds, failure, summary, is_whole=is_whole))
 
     def discard(self) -> None:
@@ -83,7 +84,7 @@ class Saving:
             self.discard()
 
     def _is_in_place(self, folder: Path) -> bool:
-        """Whether the folder is still the one that we created, not deleted or replaced, such as by a link."""
+        """Whether the run's folder is still the folder that ctrace created, and was neither deleted nor replaced."""
         return self._folder is not None and _identity(folder) == self._folder
 
 

@@ -46,7 +46,7 @@ def settings_at(folder: Path) -> Settings:
 
 
 def owned_places(name: str, folder: Path) -> list[str]:
-    """Return the paths of an `owned` entry, as spelled and resolved; empty if there is no such path or package.
+    """Return the paths of an `owned` entry, as spelled and with links resolved; empty if the entry names nothing.
 
     The entry is a folder or file, relative to `folder`, or an importable package.
     """
@@ -99,7 +99,7 @@ def _owned(name: str, file: Path) -> list[str]:
 
 
 def _package(name: str) -> list[str]:
-    """Find a package's folders without importing it; a dotted name is a folder below its first component."""
+    """Find a package's folders without importing it; a dotted name stands for a folder below the package."""
     first, *rest = name.split(".")
     try:
         spec = find_spec(first)

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Iterator
 
 _HEAD = struct.Struct("<QQH?")
-"""A frame's header: process, thread, length, and whether the record ends with it."""
+"""A frame's header: process, thread, length, and whether the record ends with this frame."""
 _MOST = getattr(select, "PIPE_BUF", 512) - _HEAD.size
-"""Maximum bytes of a record in one frame: pipe writes of up to PIPE_BUF bytes are atomic (POSIX, write)."""
+"""The most bytes of a record in one frame: pipe writes of up to PIPE_BUF bytes are atomic (POSIX, write)."""
 
 
 def framed(data: memoryview) -> Iterator[bytes]:
-    """Split a record into frames; each needs one write call."""
+    """Split a record into frames; write each frame with one call."""
     process, thread = os.getpid(), threading.get_native_id()
     for begin in range(0, len(data), _MOST):
         chunk = data[begin : begin + _MOST]
@@ -28,7 +28,7 @@ class Unframer:
         self._partial: dict[tuple[int, int], bytearray] = {}
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take data from the pipe, and yield each complete record."""
+        """Add data from the pipe, and yield each record that it completes."""
         self._data += data
         at = 0
         while len(self._data) - at >= _HEAD.size:

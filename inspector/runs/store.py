@@ -20,11 +20,11 @@ from ctrace.inspector.runs.target import holds
 from ctrace.inspector.runs.tombstones import Gone, remember, why_gone
 
 SCHEMA = 1
-"""Schema of run.json; increases when an older ctrace could misread it."""
+"""The version of run.json; raise it if an older ctrace could misread the file."""
 KEEP = 10
-"""How many runs remain when a new one starts."""
+"""How many runs remain when a new run starts."""
 KEPT = "kept"
-"""The file in a run's folder that keeps it from being pruned. Not in run.json, which is rewritten at a run's end."""
+"""The file in a run's folder that keeps the run from being pruned; run.json is rewritten when a run ends."""
 _INFO = "run.json"
 _TRASH = ".trash-"
 _LOG = "trace.log"
@@ -57,7 +57,7 @@ class Run(Struct, frozen=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether pruning leaves it alone."""
+        """Whether the run is kept when others are pruned."""
         return (self.folder / KEPT).exists()
 
     @property
@@ -67,7 +67,7 @@ class Run(Struct, frozen=True):
 
 
 class Store:
-    """The runs of one folder, by default `.ctrace` in the working directory or what CTRACE_DIR names."""
+    """The runs in one folder, by default the one that CTRACE_DIR names, else `.ctrace` in the working directory."""
 
     def __init__(self, root: Path | None = None, keep: int = KEEP) -> None:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
@@ -82,7 +82,7 @@ class Store:
         return other
 
     def create(self, target: Target, name: str | None = None) -> Run:
-        """Create the folder of a new run, which is kept if it has a name, and prune the oldest ones.
+        """Create the folder of a new run, and prune the oldest runs. A run with a name is kept.
 
         Raises:
             RunError: the folder cannot be written.
@@ -96,7 +96,7 @@ class Store:
             ) from None
 
     def begin(self, target: Target, name: str | None = None) -> Run:
-        """Create a run like `create`, but raise the system's error.
+        """Create a run as `create` does, but raise the system's error.
 
         Raises:
             OSError: the folder cannot be written; it contains no part of the run.
@@ -199,7 +199,7 @@ class Store:
         how = (
             "by ctrace runs --prune" if why is Gone.PRUNED else f"to make room for newer runs (the last {KEEP} remain)"
         )
-        todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name before"
+        todo = "keep a run with ctrace runs --keep NAME, or name it: ctrace explain model.py --name NAME"
         raise RunError(f"there is no run {name}: it was deleted {how}", todo)
 
     def prune(self, keep: int) -> list[str]:
@@ -219,7 +219,7 @@ class Store:
     def _delete(self, folder: Path) -> bool:
         """Delete a run that no process uses; return whether this process deleted it.
 
-        It is moved away first: so it disappears as a whole, and of two processes only one succeeds.
+        Move the run away first, so that it disappears as a whole and only one of two processes succeeds.
         """
         trash = folder.with_name(f"{_TRASH}{os.urandom(6).hex()}")
         with unused(folder) as is_free:
@@ -233,7 +233,7 @@ class Store:
         return True
 
     def _empty_trash(self) -> None:
-        """Delete runs that a killed process had moved away."""
+        """Delete runs that a process had moved away before it was killed."""
         for trash in self.root.glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
 

@@ -19,7 +19,7 @@ class ModelTarget(Struct, frozen=True):
 
 
 class ProgramTarget(Struct, frozen=True):
-    """A program to run and watch: a file, or a module as `python -m` runs it."""
+    """A program to run and watch: a file, or a module for `python -m`."""
 
     path: Path | None
     module: str | None
@@ -34,8 +34,8 @@ Resolved = ModelTarget | ProgramTarget
 def resolve(text: str, args: Sequence[str] = (), *, has_inputs: bool = False) -> Resolved:
     """Resolve a target for `ctrace explain`.
 
-    A file that defines `model` is a model file, unless it calls `torch.compile` and defines no inputs: then it is a
-    program, like every other file that calls `torch.compile`.
+    A file that defines `model` is a model file, unless it calls `torch.compile` and defines no inputs. Every other file
+    that calls `torch.compile` is a program.
 
     Raises:
         TargetError: there is no such file, it does not parse, or it has nothing to explain.
@@ -85,7 +85,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _split(text: str) -> tuple[Path | None, str | None]:
-    """Split `file.py:name`; the path is None when the text names a module."""
+    """Split `file.py:name`; the path is None if the text names a module."""
     if holds(Path(text).is_file):
         return Path(text), None
     before, colon, after = text.rpartition(":")
@@ -99,7 +99,7 @@ def _split(text: str) -> tuple[Path | None, str | None]:
 
 
 def holds(question: Callable[[], bool]) -> bool:
-    """Return the answer to a question about a path; False for one that is too long or contains a NUL."""
+    """Return the result of a check on a path, or False if the path is too long or contains a NUL."""
     try:
         return question()
     except (OSError, ValueError):
@@ -136,7 +136,7 @@ def _refuse_args(text: str, args: Sequence[str]) -> None:
 
 
 def _top_level_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that importing the file binds, including under `if`, `try` and `with`, but not in functions."""
+    """Yield the names that an import of the file binds, also under `if`, `try` and `with`, but not in functions."""
     todo: list[ast.AST] = list(tree.body)
     while todo:
         node = todo.pop()
@@ -158,7 +158,7 @@ def _is_main_guard(test: ast.expr) -> bool:
 
 
 def _is_compile(node: ast.AST) -> bool:
-    """Whether a node names `torch.compile`, `model.compile` or their kin (not `re.compile`)."""
+    """Whether a node names `torch.compile` or a method `compile` of a model, but not `re.compile`."""
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr="compile"):
             return name not in ("re", "regex", "ast", "builtins", "sre_compile")

@@ -1,4 +1,4 @@
-"""Remember why runs were deleted, in a short list of names in the folder of runs."""
+"""Remember why runs were deleted, in a file with a short list of names."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ctrace.inspector.files.writing import write_text
 
 _FILE = ".deleted"
 _MOST = 500
-"""Maximum number of names."""
+"""The maximum number of names in the list."""
 _LARGEST = 1 << 20
 
 
@@ -19,13 +19,13 @@ class Gone(StrEnum):
     """Why a run was deleted."""
 
     NEWER = "newer"
-    """To make room for newer runs."""
+    """ctrace made room for newer runs."""
     PRUNED = "pruned"
-    """By `ctrace runs --prune`."""
+    """The user called `ctrace runs --prune`."""
 
 
 def remember(root: Path, names: Sequence[str], why: Gone) -> None:
-    """Record deleted runs, if the disk allows: without the record, only the explanation is missing."""
+    """Record why runs were deleted. If the disk refuses, do nothing: then only the explanation is missing later."""
     if not names:
         return
     file = root / _FILE
@@ -35,7 +35,7 @@ def remember(root: Path, names: Sequence[str], why: Gone) -> None:
 
 
 def why_gone(root: Path, name: str) -> Gone | None:
-    """Return why a run was deleted, or None if it is not known."""
+    """Return why a run was deleted, or None if not known."""
     for line in reversed(_lines(root / _FILE)):
         with suppress(ValueError, TypeError, RecursionError):
             known, why = json.loads(line)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 INTERRUPTED = "advice not checked: interrupted"
 _LEAST_SECONDS = 60.0
 _TIMES_AS_LONG = 3.0
-"""Time limit of a trial, relative to its run, in case it hangs."""
+"""The time limit of a trial, as a multiple of the run's time, in case the trial hangs."""
 
 
 class _InterruptedError(Exception):
-    """Ctrl-C during a trial: the run itself is complete and is still shown."""
+    """Ctrl-C was pressed during a trial; the run itself is complete, and reports still show it."""
 
 
 def _can_be_tried(resolved: Resolved, options: Options) -> bool:

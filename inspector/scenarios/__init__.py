@@ -1,4 +1,4 @@
-"""What the scenarios of a model file showed: results that differ from eager (`dangers.py`), and their counts.
+"""What scenarios showed: results that differ from eager (`dangers.py`), and an answer for each (`view.py`).
 
 Start in `view.py`.
 """

@@ -1,4 +1,4 @@
-"""Silent dangers of a run, one for each state that changed, with what to do about it."""
+"""List the silent dangers of a run: one for each state that changed, with advice on it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What each scenario showed: the answers of provoked scenarios, and whose results were not compared with eager."""
+"""Say what each provoked scenario showed, and which scenarios' results were not compared with eager."""
 
 from msgspec import Struct
 

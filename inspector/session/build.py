@@ -54,10 +54,10 @@ def build(
     seconds: float | None = None,
     unfinished: str | None = None,
 ) -> Session:
-    """Build the Session of a log; `failure` is one that the log cannot show, such as a crash.
+    """Build the Session of a log; `failure` is a failure that the log cannot show, such as a crash.
 
     Args:
-        unfinished: What shows that the run did not finish; empty: it finished, None: only the log is known.
+        unfinished: What shows that the run did not finish; empty if the run finished, None if only the log is known.
 
     Raises:
         RunError: a newer ctrace wrote the log.
@@ -138,7 +138,7 @@ def _environment(raw: Raw) -> Environment:
 
 
 def _scenarios(raw: Raw) -> tuple[Scenario, ...]:
-    """List the scenarios: finished ones, those that were running when the run ended, and those that did not run."""
+    """List the scenarios: finished ones, then one that the end of the run cut off, then those that did not run."""
     done: dict[str, Scenario] = {}
     for each in raw.scenarios:
         done.setdefault(each.name, each)
@@ -238,7 +238,7 @@ def _limit(raw: Raw) -> Limit:
 
 
 def _time(raw: Raw, seconds: float | None) -> Time:
-    """Sum torch's times: each phase without the phases that it contains.
+    """Sum up torch's times; each phase counts without the phases that it contains.
 
     Torch compiles a backward when it runs, or while it compiles the forward, whose time then includes it (AOTAutograd,
     for some dynamic shapes; 2.13). The log does not say which. If the sum of both exceeds the run time, the forward
@@ -251,12 +251,12 @@ def _time(raw: Raw, seconds: float | None) -> Time:
         phases = _phases(raw, backward_within=True)
     beside = sum(done.seconds or 0.0 for done in raw.codegen if (done.id, done.stage) in raw.forked)
     if beside:
-        phases["codegen"] = beside  # in forks, beside the rest
+        phases["codegen"] = beside  # in forks, in parallel with the rest
     return Time(seconds, {name: round(max(value, 0.0), 4) for name, value in phases.items()})
 
 
 def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
-    """Sum phases that exclude each other."""
+    """Sum up phases that do not overlap."""
     frame, backend, inductor = 0.0, 0.0, 0.0
     for measured in raw.metrics.values():
         frame += measured.frame_seconds or 0.0

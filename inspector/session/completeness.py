@@ -1,4 +1,4 @@
-"""The first lines of every screen: what was cut off, and which scenarios did not run."""
+"""Write the first lines of every screen: what was cut off, and which scenarios did not run."""
 
 from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
 from ctrace.inspector.model.scenarios import Outcome
@@ -8,7 +8,7 @@ _MOST = 4
 
 
 def first_lines(session: Session) -> tuple[str, ...]:
-    """Return what is unknown about a run, and why, one sentence per line; nothing for a complete run."""
+    """Say what is not known about a run, and why, one sentence per line; empty for a complete run."""
     lines = [_evidence(each.what, each.unknown) for each in session.cut_off[:_MOST]]
     lines += [_evidence(each.what) for each in _doubts(session)[:_MOST]]
     left = len(session.cut_off[_MOST:]) + len(_doubts(session)[_MOST:])
@@ -25,7 +25,7 @@ def other_problems(session: Session) -> tuple[Problem, ...]:
 
 
 def _doubts(session: Session) -> list[Problem]:
-    """List doubts that do not show a cut, such as sources that disagree on a detail."""
+    """List the doubts that are no evidence for a cut, such as sources that disagree on a detail."""
     cut = {each.what for each in session.cut_off}
     return [each for each in session.problems if each.is_doubt and each.what not in cut]
 
@@ -37,7 +37,7 @@ def being_compiled(session: Session) -> tuple[str, ...]:
 
 
 def is_whole(session: Session) -> bool:
-    """Whether no evidence shows that something is missing or wrong."""
+    """Whether there is no evidence that something is missing or wrong."""
     return not session.cut_off and not any(each.is_doubt for each in session.problems)
 
 

@@ -1,8 +1,8 @@
 """Compare the sources of a run with each other, and report where two disagree: no single source is always right.
 
-We report the entries of torch's structured trace. We compare them with Dynamo's counters
+Reports show the entries of torch's structured trace. This module compares them with Dynamo's counters
 (`torch._dynamo.utils.counters`, 2.11 and 2.13), with the metrics of each compilation, and with Dynamo's resume
-functions: each of those needs a break from which it resumes.
+functions, each of which resumes from a break.
 """
 
 import re
@@ -38,7 +38,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
 
 
 def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
-    """Compare break entries with the counter: torch logs each break that it counts, but does not count all breaks."""
+    """Compare break entries with the counter: torch logs every break that it counts, but does not count all breaks."""
     if raw.counted is None:
         return
     counted = _by_gb(raw.counted.graph_break)
@@ -52,7 +52,7 @@ def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]
 
 
 def _by_gb(counts: dict[str, int]) -> Counter[str]:
-    """Sum a counter whose keys are torch's messages, by the gb ids in them."""
+    """Sum up a counter for each group of gb ids; the counter's keys are torch's messages, which contain the ids."""
     by_gb: Counter[str] = Counter()
     for message, number in counts.items():
         for digits in dict.fromkeys(_GB.findall(message)):
@@ -99,7 +99,7 @@ def _graphs_and_metrics(raw: Raw) -> Iterator[str]:
 
 
 def _failures_and_frames(raw: Raw) -> Iterator[str]:
-    """Compare failures with the counter `frames`: each failed frame has metrics, or Dynamo did not start on it."""
+    """Compare failures with the counter `frames`: a failed frame has metrics, unless Dynamo did not start on it."""
     if raw.counted is None or "total" not in raw.counted.frames:
         return
     failed = raw.counted.frames["total"] - raw.counted.frames.get("ok", 0)

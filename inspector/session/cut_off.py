@@ -1,9 +1,10 @@
 """Find evidence that a log or a run stops early, without side effects and without torch.
 
-A log that TORCH_TRACE wrote has no end mark, so only open spans show a cut. Torch opens and closes a span around each
-phase of compiling (`dynamo_timed`, _dynamo/utils.py, 2.11 to 2.13; closed in a `finally`, so also if compiling raises),
-and writes metrics at the end of each compilation, also of failed ones. Spans that are open in the thread that wrote the
-last record were cut off. Between two compilations no span is open, so a cut there leaves no evidence.
+A log that TORCH_TRACE wrote has no end mark, so only open spans show that it was cut off. Torch opens and closes a span
+around each phase of compiling (`dynamo_timed`, _dynamo/utils.py, 2.11 to 2.13; closed in a `finally`, so also if
+compiling raises), and writes metrics at the end of each compilation, also of failed ones. Spans that are open in the
+thread that wrote the last record were cut off. Between two compilations no span is open, so a cut there leaves no
+evidence.
 """
 
 from collections.abc import Iterator
@@ -23,11 +24,11 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
     Args:
         raw: The log.
         failure: How the program failed, which explains why the log has no end.
-        unfinished: What else shows that the run did not finish; empty: it finished, None: not known.
-        missing: Sentences about what other sources count and the log lacks.
+        unfinished: What else shows that the run did not finish; empty if the run finished, None if not known.
+        missing: Sentences that say what other sources count and the log lacks.
     """
     yield from _compilations(raw)
-    if not raw.ended:  # forks that generate code beside a capture end inside a span
+    if not raw.ended:  # a fork that generates code beside the capture ends inside a span
         yield from _spans(raw)
     if not raw.records and failure is None:
         yield CutOff(CutKind.EMPTY, "the log is empty", "everything: whether anything was compiled at all")
@@ -42,7 +43,7 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
 
 
 def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
-    """Return how a program ended its process without a failure; empty: it did not."""
+    """Return how a program ended its own process without a failure; empty if it did not."""
     if raw.ended or failure is not None:
         return ""
     if raw.exited is not None:
@@ -51,7 +52,7 @@ def exited(raw: Raw, failure: Failure | None, unfinished: str | None) -> str:
 
 
 def _run(raw: Raw, failure: Failure | None, unfinished: str | None) -> Iterator[CutOff]:
-    """Look for the end mark of our log; a program that ended itself or crashed leaves none."""
+    """Check that a log of ctrace has its end mark, unless the program ended its own process or crashed."""
     if raw.ended or raw.exited is not None or failure is not None:
         return
     if unfinished:
@@ -71,7 +72,7 @@ def _compilations(raw: Raw) -> Iterator[CutOff]:
 
 
 def _spans(raw: Raw) -> Iterator[CutOff]:
-    """Find phases that are open at the end, such as a backward, unless their compilation is open too."""
+    """Find phases that are open at the end of the log, such as a backward, in compilations that are not open."""
     for spans in raw.spans.values():
         for span in spans[:1]:
             if span.compilation not in raw.seen or span.compilation in raw.metrics:

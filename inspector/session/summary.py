@@ -1,4 +1,4 @@
-"""The first answers: what happened in one sentence, counts of what was generated, and what to do next."""
+"""Write the first answers: one sentence on what happened, counts of generated code, and what to do next."""
 
 from collections import Counter
 from pathlib import PurePath
@@ -16,11 +16,11 @@ from ctrace.inspector.target.view import listed, not_emitted, target_of
 from ctrace.inspector.words.counting import count, named
 
 LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")
-"""What a run with `--fast` skips."""
+"""What a run with `--fast` does not show."""
 
 
 class FusionTotals(Struct, frozen=True):
-    """Fusion over all graph parts: the most rounds, without the reorder pass, and the nodes before and after."""
+    """Fusion over all graph parts: the most rounds (without the reorder pass), and the nodes before and after."""
 
     rounds: int
     before: int
@@ -28,7 +28,7 @@ class FusionTotals(Struct, frozen=True):
 
 
 def fusion_totals(session: Session) -> FusionTotals | None:
-    """Sum fusion over graph parts; None: no graph went through Inductor's scheduler."""
+    """Sum up fusion over graph parts; return None if no graph went through Inductor's scheduler."""
     if not session.fusions:
         return None
     return FusionTotals(
@@ -49,7 +49,7 @@ def fast_sentence() -> str:
 
 
 def guard_count(session: Session) -> int | None:
-    """Sum the guards of all compilations; None: torch logs no counts."""
+    """Sum up the guards of all compilations; return None if the log has no counts."""
     counts = [compilation.guards for compilation in session.compilations if compilation.guards is not None]
     return sum(counts) if counts else None
 
@@ -72,7 +72,7 @@ def sentence(session: Session) -> str:
 
 
 def _exited(session: Session) -> str:
-    """Say how far the run is recorded if the program ended itself."""
+    """If the program ended its own process, say up to where the run is recorded."""
     if not session.exited:
         return ""
     last = f"compilation {session.compilations[-1].id}" if session.compilations else "it started"
@@ -156,7 +156,7 @@ def _why_partial(session: Session) -> str:
 
 
 def _split(session: Session, breaks: int) -> list[str]:
-    """Say how breaks split the model; if recompilations add graphs too, only count both."""
+    """Say how breaks split the model; if recompilations also add graphs, only count breaks and graphs."""
     graphs = count(len(session.graphs), "graph")
     is_model, found = bool(session.scenarios), count(breaks, "graph break")
     if breaks and is_model and len(session.graphs) > 1 and not session.recompiles:

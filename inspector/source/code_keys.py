@@ -1,4 +1,4 @@
-"""Find the function of a frame, which has only file, line and plain name; a file may have several `forward`."""
+"""Find a frame's function by file, line and plain name; a file may have several functions named `forward`."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.source.stacks import resumed
 
 Key = tuple[str, str, int]
-"""File, plain name and first line of a function; a resume function has those of the function that it resumes."""
+"""File, plain name and first line of a function; a resume function has the key of the function that it resumes."""
 
 
 class Codes:
@@ -34,7 +34,7 @@ class Codes:
         return frame.file, name, lines[before - 1] if before else frame.line
 
     def keys(self, frames: Iterable[Frame]) -> tuple[Key, ...]:
-        """Find the functions of a stack."""
+        """Find the functions of a stack's frames."""
         return tuple(map(self.key, frames))
 
     def is_met(self, function: Key) -> bool:
@@ -42,7 +42,7 @@ class Codes:
         return function in self._met
 
     def is_root(self, function: Key, callers: Iterable[Key]) -> bool:
-        """Whether Dynamo processed none of the callers, apart from the function itself."""
+        """Whether Dynamo processed none of the callers; a recursive call of the function itself does not count."""
         return self._met.isdisjoint(set(callers) - {function})
 
 

@@ -1,4 +1,4 @@
-"""Find what the user wrote at a place, from source text: statement, expression and the blocks around them."""
+"""Find what the user wrote at a place in the source: the expression, its kind, and the blocks around it."""
 
 import ast
 
@@ -21,7 +21,7 @@ class Construct(Struct, frozen=True):
     around: tuple[str, ...] = ()
     """The blocks around it within its function, innermost first: `for`, `while`, `try`, `with`, `comprehension`."""
     span: tuple[int, int] | None = None
-    """Columns of the expression in its line without indentation; None: on several lines, or not known."""
+    """Columns of the expression in its line without indentation; None if it spans several lines, or if not known."""
 
 
 def construct_at(
@@ -29,8 +29,8 @@ def construct_at(
 ) -> Construct:
     """Find the construct at a line of a file (1-based), and at columns of that line without its indentation.
 
-    If Python `branches` there, it is the condition. Otherwise, without columns, it is the call of `callee` on the line,
-    or else the statement. If the text does not parse, or has no such line, return an empty construct.
+    If Python `branches` there, the construct is the condition. Otherwise, without columns, it is the call of `callee`
+    on the line, or else the statement. If the text does not parse, or has no such line, return an empty construct.
     """
     tree = parsed(text)
     lines = text.splitlines()
@@ -98,7 +98,7 @@ def _holds(node: ast.AST, line: int, columns: tuple[int, int] | None) -> bool:
 def _innermost_expression(chain: list[ast.AST], line: int) -> ast.AST:
     """Return the smallest expression at the place; for a whole statement, its condition, value or iterable."""
     last = next(node for node in reversed(chain) if isinstance(node, ast.stmt | ast.expr))
-    # Without columns, an expression that begins on a later line does not count: then the statement itself is the
+    # Without columns, skip an expression that begins on a later line: then the statement itself is the
     # result.
     while isinstance(last, ast.stmt):
         part = _acting_part(last)
@@ -124,8 +124,7 @@ def _acting_part(node: ast.stmt) -> ast.expr | None:
 
 
 def _condition(chain: list[ast.AST], node: ast.AST, line: int) -> tuple[list[ast.AST], ast.AST]:
-    """Return the condition of a conditional expression, or of the `if`, `while` or `assert` on the line, and its
-    chain."""
+    """Return the condition of a conditional expression, `if`, `while` or `assert` on the line, with its chain."""
     if isinstance(node, ast.IfExp):
         return [*chain, node], node.test
     for at in range(len(chain) - 1, -1, -1):
@@ -142,7 +141,7 @@ def _is_on(node: ast.expr, line: int) -> bool:
 
 
 def _call_of(callee: str, node: ast.AST) -> ast.AST:
-    """Return the only call of `callee` in a node; if it has none or several, return the node itself."""
+    """Return the only call of `callee` in a node; if there are none or several, return the node itself."""
     calls = [
         each
         for each in ast.walk(node)
@@ -184,7 +183,7 @@ def _only_raises(body: list[ast.stmt]) -> bool:
 
 
 def _call_kind(node: ast.AST) -> str:
-    """Return the kind of a call that has specific advice, independently of torch's message."""
+    """Return the kind of a call for which ctrace has advice, whatever torch's message says."""
     match node:
         case ast.Call(func=ast.Name(id="print")):
             return "print"
@@ -221,7 +220,7 @@ _BLOCKS: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
 
 
 def _around(chain: list[ast.AST]) -> list[str]:
-    """List the blocks around a place within its function; the head of a block is not inside the block."""
+    """List the blocks around a place within its function; a place in the head of a block is not inside that block."""
     blocks = []
     for outer, inner in zip(reversed(chain[:-1]), reversed(chain[1:]), strict=True):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):

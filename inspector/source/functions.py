@@ -1,4 +1,4 @@
-"""Find the file and line of a compilation's function."""
+"""Find the function of a compilation, with its file and line."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,11 +9,11 @@ from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.stacks import resumed
 
 _WRAPPER = ("inner", "_dynamo/external_utils.py")
-"""The frame that Dynamo puts around one of torch's own modules (2.13, _dynamo/external_utils.py:67)."""
+"""The wrapper that Dynamo puts around one of torch's own modules (2.13, _dynamo/external_utils.py:67)."""
 
 
 class Place(Struct, frozen=True):
-    """A function, its file and first line."""
+    """A function, with its file and first line."""
 
     function: str
     file: str
@@ -28,9 +28,10 @@ class Place(Struct, frozen=True):
 
 
 def place_of(raw: Raw, compile_id: str) -> Place:
-    """Find a compilation's function; for Dynamo's own wrapper, the module that it wraps and the line that calls it.
+    """Find a compilation's function; for Dynamo's own wrapper, find the module inside it and the user's line that calls
+    it.
 
-    One wrapper serves all modules, so the data of its other compilations counts only if this one has none.
+    One wrapper serves all modules. So use the data of the wrapper's other compilations only if this one has none.
     """
     place = _code(raw, compile_id)
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
@@ -48,7 +49,7 @@ def place_of(raw: Raw, compile_id: str) -> Place:
 
 
 def _code(raw: Raw, compile_id: str) -> Place:
-    """Use the first of: the bytecode hook, Dynamo's start entry, another compilation of the same code, the metrics."""
+    """Take the first that exists: the bytecode hook, Dynamo's start entry, another compilation of the code, metrics."""
     if seen := raw.bytecode.get(compile_id):
         function, at = resumed(seen.name)
         return Place(function, seen.file, seen.line, at)

@@ -11,7 +11,7 @@ _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
 _WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
 _IMPORTED = re.compile(r"\b__import_(\w+)")
 _INSTALLED = re.compile(r"\b(?:___module|__subclass)_(\w+?)_\d+_c\d+\b")
-"""A global that torch adds for a module, class or function (2.13, _dynamo/output_graph.py: `install_global`)."""
+"""A global that torch adds for a module, class or function (2.13, `install_global` in _dynamo/output_graph.py)."""
 _BUILTINS = re.compile(r"\b__builtins_dict__\w*(?:\['(?P<name>[^'\]]+)'\])?")
 _NUMPY = re.compile(r"___from_numpy\(((?:[^()]|\([^()]*\))*)\)")
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
@@ -21,7 +21,7 @@ _KEY = re.compile(r"list\(dict\.keys\(([^()]*)\)\)\[(\d+)\]")
 
 @lru_cache(maxsize=50_000)
 def user_name(source: str) -> str:
-    """Return a guard's source as the user would write it."""
+    """Return the source of a guard as the user would write it."""
     name = _NUMPY.sub(r"\1", source.strip()).removeprefix("___from_numpy(")
     name = _WRAPPED.sub("model", name)
     name = _SCOPE.sub(r"\1", name)
@@ -40,14 +40,13 @@ def _member(name: str) -> str:
 
 
 def closure_name(name: str, hint: str) -> str:
-    """Return the name of an enclosing function's variable from torch's hint, `guard on "k"`, about the innermost
-    variable."""
+    """Return the name of an enclosing function's variable from torch's hint, such as `guard on "k"`."""
     hinted, match = _HINT.search(hint), _IN_CLOSURE.fullmatch(name)
     return f"{match['before'] or ''}{hinted['name']}{match['after']}" if hinted and match else name
 
 
 def argument_name(name: str, arguments: tuple[str, ...]) -> str:
-    """Replace `args[0]` or `kwargs['mask']` of torch's wrapper around a function by the parameter's name."""
+    """Replace `args[0]` or `kwargs['mask']`, which torch's wrapper around a function has, by the parameter's name."""
 
     def parameter(match: re.Match[str]) -> str:
         at = int(match[1])
@@ -59,5 +58,5 @@ def argument_name(name: str, arguments: tuple[str, ...]) -> str:
 
 
 def optimizer_name(name: str) -> str:
-    """Replace `self` of an optimizer's code, or `args[0]` of torch's wrapper around its step, by `optimizer`."""
+    """Replace `self` in an optimizer's code, or `args[0]` in torch's wrapper around its step, by `optimizer`."""
     return re.sub(r"^(len\()?(?:self|args\[0\])(?=[.\[])", r"\1optimizer", name)

@@ -1,11 +1,11 @@
-"""Who owns a file: the user, a library, or torch."""
+"""Find out who owns a file: the user, a library, or torch."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 from ctrace.inspector.model.findings import Frame, Owner
 
-# For a log that only torch wrote, which does not name the folders of torch and of libraries.
+# For a log that only torch wrote: it does not name the folders of torch and of libraries.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")
 _LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3\.\d+[/\\]|^<frozen |^<string>|^<__array_function"
@@ -23,10 +23,10 @@ def owner_of(file: str, prefixes: Mapping[str, str]) -> Owner:
 
 
 def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | None:
-    """Find the innermost frame of the user's own code; None: there is none."""
+    """Find the innermost frame of the user's code; return None if there is none."""
     return next((frame for frame in reversed(stack) if owner_of(frame.file, prefixes) is Owner.USER), None)
 
 
 def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame:
-    """Find the innermost frame of the user's own code; in a stack without one, the innermost frame."""
+    """Find the innermost frame of the user's code; in a stack without one, return the innermost frame."""
     return user_frame(stack, prefixes) or stack[-1]

@@ -1,4 +1,4 @@
-"""Lines of a source file around one of them, as they were when it ran."""
+"""Show a line of a source file with the lines around it, as the file was when it ran."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from ctrace.inspector.model.session import Session
 
 
 class Snippet(Struct, frozen=True):
-    """Lines of a file around one of them."""
+    """A line of a file with the lines around it."""
 
     lines: tuple[tuple[int, str], ...]
     """Number and text."""
@@ -18,7 +18,7 @@ class Snippet(Struct, frozen=True):
 def snippet(
     session: Session, file: str, line: int, span: tuple[int, int] | None = None, around: int = 2
 ) -> Snippet | None:
-    """Return a line of a file with the lines around it; None if the file's text is not known.
+    """Return a line of a file with the lines around it, or None if the file's text is not known.
 
     `span` has columns of the line without its indentation.
     """

@@ -1,4 +1,4 @@
-"""Read stack traces as torch prints them: the user's lines in them, and the names of resume functions."""
+"""Parse the stack traces that torch prints: find the user's lines, and split the names of resume functions."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _CARETS = re.compile(r"    (?P<before> *)(?P<carets>[~^]+)$")
 def user_lines(stacks: Iterable[str], prefixes: Mapping[str, str]) -> tuple[str, ...]:
     """Return `file:line` of the innermost user frame of each stack, without repetition, in order.
 
-    A stack without a user frame belongs to a library's model; then that model's line counts. Torch's own lines never
+    A stack without a user frame belongs to a library's model: then the library's line counts. Torch's own lines never
     count.
     """
     known = tuple(prefixes.items())

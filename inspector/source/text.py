@@ -1,4 +1,4 @@
-"""Source text that parses: a file from the log, or the single line that a frame has of another file."""
+"""Get source text that parses: a file from the log, or the single line that a frame quotes from another file."""
 
 import ast
 import warnings
@@ -8,13 +8,13 @@ from functools import lru_cache
 from ctrace.inspector.model.findings import Frame
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What `ast` raises for text that is not Python, or nests too deeply."""
+"""The exceptions of `ast` for text that is not Python, or that nests too deeply."""
 
 
 @lru_cache(maxsize=64)
 def parsed(text: str) -> ast.Module | None:
-    """Parse a file; None: it is not Python, or nests too deeply."""
-    # Python warns of invalid escapes while it parses; a test run that turns warnings into errors would lose the file.
+    """Parse a file; return None if it is not Python, or nests too deeply."""
+    # Python warns of invalid escapes while it parses; a test run that turns warnings into errors would fail here.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -16,7 +16,7 @@ def configurations(
     """Return the configurations to measure, without duplicates.
 
     With a list of modes or backends, each `--options` adds a configuration. Without a list, all options apply to the
-    one configuration. Torch checks the names, in the first measuring process.
+    only configuration. Torch checks the names in the first measuring process.
 
     Raises:
         TargetError: options exclude each other, or cannot be parsed.
@@ -67,10 +67,10 @@ def _of_backend(name: str) -> Configuration:
 
 
 def parsed(text: str) -> dict[str, str]:
-    """Parse `KEY=VALUE`, or several with commas between.
+    """Parse one or several `KEY=VALUE`, separated by commas.
 
     Raises:
-        TargetError: one of them has no name or no value.
+        TargetError: a name or a value is missing.
     """
     found: dict[str, str] = {}
     for each in text.split(","):

@@ -1,4 +1,4 @@
-"""Explain why two configurations of the same model take different time, by what differs and how long it takes."""
+"""Explain why one configuration of a model is slower than another: what differs, and how much time that takes."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ctrace.inspector.words.counting import count
 _SHOWN_KERNELS = 3
 _LONG_NAME = 60
 _SMALL = 0.02
-"""Differences below this share of the gap between two calls are omitted."""
+"""Omit differences below this share of the gap between two calls."""
 
 
 class Reason(Struct, frozen=True):
@@ -24,7 +24,7 @@ class Reason(Struct, frozen=True):
     """`cuda_graphs`, `kernels`, `program`, `gpu`, `graphs`."""
     text: str
     seconds: float | None = None
-    """How much longer the slower configuration takes for it; None if not measured."""
+    """How much longer the slower configuration takes because of it; None if not measured."""
 
 
 class Difference(Struct, frozen=True):
@@ -56,7 +56,7 @@ def difference(best: Measured, other: Measured) -> Difference:
 
 
 def _gap(best: Measured, other: Measured) -> float:
-    """Return how much longer a call of `other` takes, in seconds, from the speed-ups over eager in each process."""
+    """Return how much longer a call of `other` takes, in seconds, computed from each process's speed-up over eager."""
     one, two = best.first, other.first
     if one is None or two is None or one.speedup is None or two.speedup is None or one.eager is None:
         return 0.0
@@ -97,7 +97,7 @@ def _graphs(best: Measured, other: Measured) -> Iterator[Reason]:
 
 
 def _kernels(ours: SharesMeasured, theirs: SharesMeasured) -> Iterator[Reason]:
-    """Name the kernels that only one side runs, and compare the times of the others."""
+    """Name the kernels that only one side runs, and compare the times of the other kernels."""
     known = {each.name: each for each in ours.kernel_list}
     others = {each.name: each for each in theirs.kernel_list}
     only_ours = [each for name, each in known.items() if name not in others]
@@ -119,7 +119,7 @@ def _sum(kernels: list[KernelUsed]) -> float:
 def short_name(kernel: str) -> str:
     """Remove result, namespaces, parameters and template arguments from the name of a C++ kernel.
 
-    The first template argument of a CUTLASS kernel contains its name.
+    For a CUTLASS kernel, the first template argument contains the name.
     """
     text = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
     head, _, rest = text.partition("<")

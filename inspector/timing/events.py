@@ -1,6 +1,6 @@
 """The events that a measuring process records, one JSON object per line; times in seconds, memory in bytes.
 
-All lines but the last are always complete, so that a process that crashes or is stopped loses no measurement.
+Every line but the last is complete at any time, so that a process that crashes or is stopped loses no measurement.
 """
 
 import json
@@ -16,30 +16,30 @@ SIDES = ("eager", "compiled")
 
 
 class Setup(Struct, frozen=True):
-    """The process: versions, the device that it computes on, and what it will measure."""
+    """The process began: versions, the device on which it computes, and what it will measure."""
 
     torch: str
     python: str
     device: str
     """`cpu`, or the name of the GPU."""
     threads: int
-    """Threads that an op may use on the CPU."""
+    """How many threads an op may use on the CPU."""
     cores: int
-    """Cores that the process may run on."""
+    """How many cores the process may use."""
     scenarios: tuple[str, ...]
     parts: tuple[str, ...]
     """`forward`, `backward`, `step`."""
 
 
 class WarmedUp(Struct, frozen=True):
-    """The calls of one side before the first round."""
+    """The warm-up calls of one side, before the first round."""
 
     scenario: str
     part: str
     side: str
     seconds: tuple[float, ...]
     compiled: tuple[int, ...]
-    """The calls that compiled something, by index."""
+    """Indexes of the calls in which torch compiled something."""
     recorded: int
     """The number of CUDA graphs that the calls recorded."""
     settled: bool
@@ -53,7 +53,7 @@ class RoundDone(Struct, frozen=True):
     eager: float
     compiled: float
     clean: bool = True
-    """Whether nothing was compiled during the round."""
+    """Whether torch compiled nothing during the round."""
 
 
 class Peaks(Struct, frozen=True):
@@ -89,7 +89,7 @@ class SharesMeasured(Struct, frozen=True):
     launches: float | None = None
     """The CPU's time to launch kernels on the GPU."""
     ops: float | None = None
-    """The CPU's time in torch ops without launches; on a CPU, these ops are the kernels."""
+    """The CPU's time in torch ops, without launches; on a CPU, these ops are kernels."""
     kernels: float | None = None
     """The time that the GPU computes; on a CPU, the time in C++ kernels."""
     gaps: float | None = None
@@ -105,7 +105,7 @@ class Differed(Struct, frozen=True):
     scenario: str
     difference: float | None
     why: str = ""
-    """Why there is no difference to report."""
+    """Why there is no difference to report; empty if there is one."""
 
 
 class Skipped(Struct, frozen=True):
@@ -152,7 +152,7 @@ class Done(Struct, frozen=True):
     """The process finished all requested measurements."""
 
     peak: int = 0
-    """Unused; the event needs at least one field."""
+    """Not used: an event needs at least one field."""
 
 
 Event = Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | Done
@@ -176,7 +176,7 @@ class Results(Struct):
     _rest: bytes = field(default=b"")
 
     def new(self) -> Iterator[Event]:
-        """Yield the events since the last call.
+        """Yield the events that were written since the last call.
 
         Raises:
             OSError: the file cannot be read.

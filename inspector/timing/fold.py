@@ -22,7 +22,7 @@ from ctrace.inspector.timing.ratios import compared, has_trend, interval_of
 from ctrace.inspector.timing.request import Configuration
 
 _LAST = 3
-"""The last warm-up calls, whose median is the time of a call."""
+"""How many of the last warm-up calls to use; their median is the time of a call."""
 
 
 class Fold(Struct):
@@ -83,7 +83,7 @@ class Fold(Struct):
         )
 
     def compile_seconds(self) -> float | None:
-        """Return the extra time of the compiled model's first calls over its later calls."""
+        """Return how much longer the compiled model's first calls take than later ones."""
         scenario = next((each.scenario for each in self.warm_ups), None)
         first = [each for each in self.warm_ups if each.scenario == scenario and each.side == "compiled"]
         return sum(map(_beyond, first)) if first else None
@@ -110,7 +110,7 @@ class Fold(Struct):
 
 
 def _beyond(warm_up: WarmedUp) -> float:
-    """Return the extra seconds of all calls up to the last one that compiled, compared with a later call."""
+    """Return how many seconds longer all calls up to the last one that compiled take than as many later calls."""
     if not warm_up.compiled:
         return 0.0
     later = statistics.median(warm_up.seconds[-_LAST:])

@@ -31,7 +31,7 @@ Observe = Callable[[Configuration, Event | None], None]
 
 
 class Plan(Struct, frozen=True):
-    """What to measure, and how."""
+    """Which target and configurations to measure, and how."""
 
     target: ModelTarget
     options: Options
@@ -48,7 +48,7 @@ class Plan(Struct, frozen=True):
 def measured(
     plan: Plan, observe: Observe, *, stdout: int | IO[bytes] | None = 2, stderr: int | IO[bytes] | None = 2
 ) -> Iterator[Measured]:
-    """Measure each configuration in its own process; yield them in order, and stop after Ctrl-C.
+    """Measure each configuration in its own process; yield the results in order, and stop after Ctrl-C.
 
     Raises:
         TargetError: the target cannot be loaded, or torch does not support a configuration.
@@ -127,7 +127,7 @@ class _Runner:
         environment = {
             "TORCHINDUCTOR_CACHE_DIR": str(caches),
             "TRITON_CACHE_DIR": str(caches / "triton"),
-            "KINETO_LOG_LEVEL": "99",  # the profiler's library logs each start otherwise
+            "KINETO_LOG_LEVEL": "99",  # otherwise the profiler's library logs each start
         }
         child = ChildProcess(environment)
         stopped = ""
@@ -173,7 +173,7 @@ class _Runner:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collect the interrupts (Ctrl-C) in the block instead of raising them."""
+    """Record interrupts (Ctrl-C) during the block instead of raising them."""
     found: list[int] = []
     if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         yield found

@@ -8,21 +8,21 @@ from ctrace.inspector.timing.request import Configuration
 
 
 class Part(Struct, frozen=True):
-    """One part of a scenario's calls: forward, backward, or a whole step."""
+    """The times of one part of a scenario's calls: forward, backward, or a whole step."""
 
     scenario: str
     part: str
     eager: Interval | None
     compiled: Interval | None
     speedup: Comparison | None
-    """None if no round was measured."""
+    """The comparison with eager; None if no round was measured."""
     eager_peak: int | None
     compiled_peak: int | None
     warm_ups: tuple[WarmedUp, ...]
     unclean: int
-    """The number of rounds that compiled something and therefore do not count."""
+    """The number of rounds in which torch compiled something, and which therefore do not count."""
     drifts: bool
-    """Whether eager calls get slower or faster from round to round, as if calls changed the model's state."""
+    """Whether eager calls get slower or faster from round to round; then calls probably change the model's state."""
 
     @property
     def saved(self) -> float | None:
@@ -37,7 +37,7 @@ class Measured(Struct, frozen=True):
 
     configuration: Configuration
     setup: Setup | None
-    """None if the process ended before its measurements began."""
+    """The process that measured; None if it ended before its measurements began."""
     parts: tuple[Part, ...]
     shares: tuple[SharesMeasured, ...]
     differences: tuple[Differed, ...]
@@ -51,7 +51,7 @@ class Measured(Struct, frozen=True):
     stopped: str = ""
     """Why measurements are missing: `interrupted`, `timed out after 60 s`, or how the process ended."""
     load: float | None = None
-    """The machine's load average in the minute before; None: not known."""
+    """The machine's load average in the minute before the measurement; None: not known."""
 
     @property
     def first(self) -> Part | None:

@@ -17,12 +17,12 @@ from msgspec import Struct
 CONFIDENCE = 0.99
 """The intended probability that an interval contains the true median; few rounds reach less."""
 LEAST_CONFIDENCE = 0.95
-"""With a lower probability, there are too few rounds to report a difference."""
+"""If the probability is lower than this, there are too few rounds to report a difference."""
 RESOLUTION = 0.01
 """The smallest difference that counts. Two copies of the same program can differ by this much, because the linker and
 the allocator place them differently."""
 _WIDE = 1.5
-"""If the ends of an interval differ by more than this factor, it includes both "no difference" and "much faster"."""
+"""If the ends of an interval differ by more than this factor, "no difference" and "much faster" are both possible."""
 _NARROW = 1.06
 """Rounds continue until the ends of the interval differ by less than this factor, or up to `MOST_ROUNDS`."""
 _THIRDS = 3
@@ -77,7 +77,7 @@ def interval_of(values: Sequence[float]) -> Interval:
 
 @lru_cache
 def _cut(rounds: int) -> int:
-    """Return how many values to cut off at each end for the intended confidence."""
+    """Return how many values to cut off at each end to reach the intended confidence."""
     return max((cut for cut in range((rounds + 1) // 2) if _confidence(rounds, cut) >= CONFIDENCE), default=0)
 
 
@@ -108,10 +108,8 @@ def compared(before: Sequence[float], after: Sequence[float]) -> Comparison:
 
 
 def _lasts(ratios: Sequence[float]) -> bool:
-    """Whether a difference shows in each third of the rounds.
-
-    The interval assumes independent rounds. A disturbance of the machine makes successive rounds similar for a while,
-    but a real difference shows in all thirds.
+    """Whether each third of the rounds shows the difference. The interval assumes independent rounds. A disturbance of
+    the machine makes successive rounds similar for a while, but a real difference shows in all thirds.
     """
     third = len(ratios) // _THIRDS
     medians = [statistics.median(ratios[part * third : (part + 1) * third]) for part in range(_THIRDS)]
@@ -119,9 +117,10 @@ def _lasts(ratios: Sequence[float]) -> bool:
 
 
 def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether a measurement may end, by the width of the interval, not by its position.
+    """Whether a measurement may end, because the interval is narrow enough.
 
-    Stopping as soon as a difference shows would eventually find one in noise.
+    The position of the interval must not decide: a measurement that stops as soon as a difference shows finds one even
+    in noise.
     """
     if len(before) < ROUNDS:
         return False
@@ -130,7 +129,7 @@ def is_enough(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def verdict_of(ratio: Interval) -> Verdict:
-    """Return the verdict on a ratio; an interval that contains or nearly contains 1 shows no difference."""
+    """Return the verdict on a ratio: no difference if the interval contains, or nearly contains, 1."""
     if not ratio.is_sure:
         return Verdict.UNDECIDED
     if ratio.low > 1 + RESOLUTION:

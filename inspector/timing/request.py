@@ -33,11 +33,11 @@ class TimingRequest(Struct, frozen=True):
     known: tuple[Configuration, ...] = ()
     """All configurations of the command, whose names the first process checks."""
     rounds: int | None = None
-    """None for as many as the noise requires."""
+    """The number of rounds; None for as many as the noise requires."""
     threads: int | None = None
-    """None for torch's default."""
+    """The number of threads; None for torch's default."""
     fresh: bool = False
-    """Whether every call gets new inputs, which are created outside the timed blocks."""
+    """Whether every call gets new inputs, created outside of the timed blocks."""
     only_compile: bool = False
     """Whether to measure only the first calls, for the compile time."""
 

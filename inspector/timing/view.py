@@ -13,11 +13,11 @@ EAGER = "eager"
 _CPP = "cpp_fused"
 """The prefix of the names of Inductor's C++ kernels."""
 _CROWDED = 1.0
-"""A higher load per core disturbs the times."""
+"""A load per core above this disturbs the times."""
 
 
 def break_even(measured: Measured) -> int | None:
-    """Return the number of calls after which compiling has paid off; None if never, or if not known."""
+    """Return the number of calls after which compiling has paid off; None if it never does, or if not known."""
     part, seconds = measured.first, measured.compile_seconds
     if part is None or part.speedup is None or part.speedup.verdict is not Verdict.FASTER or seconds is None:
         return None
@@ -42,14 +42,14 @@ class Share(Struct, frozen=True):
 
 
 class Breakdown(Struct, frozen=True):
-    """How a call spends its time, with the profiler on."""
+    """How a call spends its time, measured with the profiler on."""
 
     scenario: str
     part: str
     program: tuple[Share, ...]
-    """The program's parts, which add up to the call."""
+    """The parts of the program's time; they add up to the call."""
     gpu: tuple[Share, ...]
-    """The GPU's parts, which add up to the call too; empty without a GPU."""
+    """The parts of the GPU's time, which also add up to the call; empty without a GPU."""
     calls: Share
     launched: Share
 
@@ -120,7 +120,7 @@ class Rank(Struct, frozen=True):
 
     measured: Measured
     against: Interval | None
-    """How many times faster the best configuration is; None if this one was not measured."""
+    """How many times faster the best configuration is; None if this configuration was not measured."""
     verdict: Verdict | None
 
 
@@ -135,13 +135,13 @@ class Ranking(Struct, frozen=True):
     """The configuration with the largest speed-up, with which the others are compared."""
     ranks: tuple[Rank, ...]
     noise: float
-    """The factor by which eager times differ between processes."""
+    """The factor by which the times of eager differ between processes."""
 
 
 def ranking(timings: Timings) -> Ranking:
     """Compare all configurations by their speed-up over eager, which each process measures too.
 
-    Even the same work, such as eager, takes different time in two processes; only larger differences count.
+    Even the same work, such as eager, takes different times in two processes; only larger differences count.
     """
     measured = [each for each in timings.configurations if _ratio(each) is not None]
     noise = _noise(measured)
@@ -205,5 +205,5 @@ def has_failed(measured: Measured) -> bool:
 
 
 def parts_of(timings: Timings) -> tuple[Part, ...]:
-    """Return every part of the first configuration, in the order of scenarios."""
+    """Return all parts of the first configuration, in the order of scenarios."""
     return timings.configurations[0].parts if timings.configurations else ()

@@ -16,7 +16,7 @@ class Difference(Struct, frozen=True):
     what: str
     """What torch does, as a sentence."""
     effect: str
-    """What this changes for the user of ctrace, as a sentence."""
+    """What follows for the user of ctrace, as a sentence."""
     source: str
     """File and name in torch."""
 
@@ -120,7 +120,7 @@ DIFFERENCES = (
     HELPER_GUARDS,
     CUDA_GRAPH_LIMIT,
 )
-"""In order of release."""
+"""All differences, in order of release."""
 
 
 def differences_of(version: str) -> tuple[Difference, ...]:

@@ -1,7 +1,6 @@
-"""Names in torch that differ between releases: one row each. Hooks look them up here.
-
-A hook takes the first name that the installed torch has, so patch releases and nightly builds may rename in either
-direction. A test compares the rows with the installed torch.
+"""Names in torch that differ between releases, one row for each thing. Hooks look the names up here and take the first
+name that the installed torch has, so it does not matter in which patch release or nightly build torch renamed the
+thing. A test compares the rows with the installed torch.
 """
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ class Name(Struct, frozen=True):
     """Where in torch."""
 
     def of(self, owner: object) -> str | None:
-        """Return the first of the names that is an attribute of `owner`; None if none is."""
+        """Return the first of the names that is an attribute of `owner`, or None if none is."""
         return next((name for _, name in self.spelled if name and hasattr(owner, name)), None)
 
     def needed_of(self, owner: object) -> str:
@@ -35,7 +34,9 @@ class Name(Struct, frozen=True):
         return name
 
     def in_release(self, version: str) -> str:
-        """Return the name in a release, empty if it has none; an unknown version counts as the newest release."""
+        """Return the name in a release; empty if the release has no such thing. An unknown version counts as the
+        newest.
+        """
         release = release_of(version)
         rows = [name for since, name in self.spelled if release is None or since <= release]
         return rows[0] if rows else ""

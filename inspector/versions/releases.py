@@ -1,4 +1,4 @@
-"""The releases of torch that ctrace supports: one row each, which doctor, the tests and `make matrix` read."""
+"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Compiled code of a dumped kernel, one file per stage, and its resources."""
+"""Write the compiled code of dumped kernels, one file per stage, and describe their resources."""
 
 from collections.abc import Iterator, Mapping
 
@@ -33,7 +33,7 @@ def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Reso
 
 
 class Instructions(Struct, frozen=True):
-    """The machine code of a graph part's kernels, which ctrace may have to read from their binaries."""
+    """The machine code of a graph part's kernels; ctrace may have to disassemble their binaries."""
 
     by_hash: Mapping[str, str]
     why_not: str = ""
@@ -72,7 +72,7 @@ def _head(session: Session, each: Resources, stage: str) -> str:
 
 
 def notes(session: Session, found: tuple[Resources, ...], *, generated: bool) -> tuple[str, ...]:
-    """Say for the head of a kernel's file which GPU it needs, and which resources each configuration uses."""
+    """Say in the head of a kernel's file which GPU it needs, and which resources each configuration uses."""
     gpu = target_of(session)
     target_note = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
     return (*target_note, *map(resources_text, found))

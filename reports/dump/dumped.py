@@ -22,7 +22,7 @@ class DumpedKernel(Struct, frozen=True):
     """Bytes that the first launch reads and writes; None if not known."""
     flops: int | None = None
     built: tuple[Resources, ...] = ()
-    """Every configuration that was compiled."""
+    """Every compiled configuration."""
     code: tuple[str, ...] = ()
     """Files with the code that Triton compiled, relative to the dump's folder."""
 
@@ -40,7 +40,7 @@ class DumpedPart(Struct, frozen=True):
     why_not: str = ""
     """Why the part has no files; empty if it has some."""
     no_instructions: str = ""
-    """Why Triton's kernels have no files with machine code; empty if they have, or if there are none."""
+    """Why Triton's kernels have no files with machine code; empty if they have some, or if there is no such kernel."""
 
 
 class Dumped(Struct, frozen=True):

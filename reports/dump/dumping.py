@@ -33,7 +33,7 @@ from ctrace.reports.json.target import emitted, target_data
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST = 80
-"""Most characters of a stem; Inductor's names of fused kernels reach about 200."""
+"""The most characters of a stem; names of fused kernels have up to about 200."""
 _RESERVED = frozenset(
     ("con", "prn", "aux", "nul", *(f"com{digit}" for digit in range(10)), *(f"lpt{digit}" for digit in range(10)))
 )
@@ -43,7 +43,7 @@ _RESERVED = frozenset(
 def safe(text: str) -> str:
     """Make a file name's stem from any text: at most 80 ASCII letters, digits, `_` and `-`, and no reserved name.
 
-    A long name keeps its end, because the number there tells the kernels of a graph apart.
+    Of a long name, keep the end, because the number there distinguishes the kernels of a graph.
     """
     stem = _UNSAFE.sub("_", text).strip("_-") or "unnamed"
     if len(stem) > _LONGEST:
@@ -203,7 +203,7 @@ class _Part:
         return self._built.get(kernel.name, ()) if kernel else ()
 
     def _dtypes(self) -> dict[str, str]:
-        """Return the dtypes of buffers, as fusion and launches record them."""
+        """Return the dtypes of buffers in the records of fusion and launches."""
         fusions = [
             each for each in self._session.fusions if (each.graph, each.stage) == (self._code.graph, self._code.stage)
         ]

@@ -1,4 +1,4 @@
-"""The folder of a dump: ctrace writes nothing outside it, and deletes no file that it did not write."""
+"""Manage the folder of a dump: ctrace writes nothing outside of it, and deletes no file that ctrace did not write."""
 
 import hashlib
 import json
@@ -106,7 +106,7 @@ class Folder:
 
 
 def _files(index: Path) -> dict[str, str] | None:
-    """Read which files an earlier dump wrote; None without an earlier dump."""
+    """Read which files an earlier dump wrote; return None if there is no earlier dump."""
     try:
         if index.is_symlink():
             return None

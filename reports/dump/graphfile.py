@@ -1,4 +1,4 @@
-"""Write the graph that a graph part was compiled from as a file that runs it op by op in eager."""
+"""Write `graph.py` for a graph part: a function that runs the graph behind the part's code in eager, op by op."""
 
 import ast
 import re

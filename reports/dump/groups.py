@@ -13,12 +13,12 @@ from ctrace.reports.dump.values import Tensor, Value
 
 
 class Group(Struct, frozen=True):
-    """Launches of one kernel, or calls of one library function with arguments of the same form."""
+    """All launches of one kernel, or all calls of one library function with arguments of the same form."""
 
     site: Site
     """The first launch."""
     kernel: Kernel | None = None
-    """None if the run has no kernel of that name."""
+    """The kernel's record; None if the run has no kernel of that name."""
     launch: Launch | None = None
     launches: int = 1
 

@@ -14,7 +14,7 @@ _OURS = frozenset(
     ("inputs", "run", "benchmark", "main", "NAME", "LANGUAGE", "DEVICE", "BYTES", "FLOPS", "ARGUMENTS", "LOW", "HIGH",
      "MISSING", "SOURCE", "TYPES")
 )  # fmt: skip
-"""Names that the dumped file itself defines."""
+"""Names that every dumped file defines."""
 _ASYNC = ast.parse("from torch._inductor.async_compile import AsyncCompile").body
 
 

@@ -25,13 +25,13 @@ class Site(Struct, frozen=True):
     """Line of the launch in the parsed text."""
     call: ast.Call
     arguments: Mapping[str, Value]
-    """Value of each name in the call; None if not known."""
+    """The value of each name in the call; None if not known."""
     streams: Mapping[str, int]
     """Device index of each stream, by the stream's name."""
     written: tuple[str, ...]
-    """Names of the buffers that it writes, as far as known."""
+    """The names of the buffers that it writes, as far as known."""
     kernel: Defined | None = None
-    """None for a library call."""
+    """The kernel's definition; None for a library call."""
 
 
 class Wrapper(Struct, frozen=True):
@@ -41,13 +41,13 @@ class Wrapper(Struct, frozen=True):
     inputs: Mapping[str, Value] = field(default_factory=dict)
     """Inputs of the graph part by name, in order; None for an input that ctrace cannot make."""
     constants: Mapping[str, Value] = field(default_factory=dict)
-    """Tensors that the module itself holds."""
+    """Tensors that the module itself contains."""
     below: Mapping[str, int] = field(default_factory=dict)
-    """Exclusive upper bound of the integers in a storage, if kernels use them as indexes."""
+    """The exclusive upper bound of the integers in each storage whose integers kernels use as indexes."""
 
 
 def follow(module: Module, dtypes: Mapping[str, str]) -> Wrapper:
-    """Follow the `call` of a module; `dtypes` are dtypes of buffers from sources other than the wrapper."""
+    """Follow the `call` of a module; `dtypes` has the dtypes of buffers that other sources than the wrapper know."""
     walk = _Walk(module, dtypes)
     walk.make_inputs()
     walk.function("call", [walk.inputs.get(name) for name in walk.order])
@@ -70,7 +70,7 @@ class _Walk:
         self._module_names |= set(module.kernels) | set(module.others)
 
     def make_inputs(self) -> None:
-        """Read the inputs from the function that makes them for torch's own benchmark."""
+        """Read the inputs from the function that makes inputs for torch's own benchmark."""
         globals_: set[str] = set()
         for statement in self._module.inputs:
             match statement:

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 _KINDS = {"triton": "triton", "cpp_pybinding": "cpp"}
 _NOT_NEEDED = ("get_args", "benchmark_compiled_module")
-"""Functions for torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other one."""
+"""Functions of torch's own benchmark; `get_args` makes the inputs (2.11 to 2.15), or else the other function."""
 
 
 class Defined(Struct, frozen=True):
@@ -119,7 +119,7 @@ def is_for_torch(statement: ast.stmt) -> bool:
 
 
 def _without_compiling(statements: list[ast.stmt], *, keep: bool) -> Iterator[ast.stmt]:
-    """Drop the statements that wait for kernels, unless some kernels still compile in the module."""
+    """Drop the statements that wait for kernels to compile, unless the module still compiles some."""
     for statement in statements:
         if keep or ast.unparse(statement) not in ("async_compile.wait(globals())", "del async_compile"):
             yield statement

@@ -24,7 +24,7 @@ class CannotDumpError(Exception):
 
 
 class About(Struct, frozen=True):
-    """The facts in the head of a dumped file, and the figures that it prints."""
+    """The facts in the head of a dumped file, and the figures that the file prints."""
 
     title: str
     ops: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class About(Struct, frozen=True):
 
 
 def imports(statements: Iterable[ast.stmt]) -> str:
-    """Write the imports of a file so that the file can be imported even if one of them is missing."""
+    """Write the imports of a file in a `try`, so that the file can be imported even if one of them fails."""
     every = list(statements)
     sure = [ast.unparse(each) for each in every if _is_standard(each)]
     guarded = [each for each in every if not _is_standard(each) and bound(each) != ["torch"]]

@@ -16,7 +16,7 @@ def block(text: str) -> str:
     written = f"r'''{text}'''"
     try:
         is_same = ast.literal_eval(written) == text
-    except (SyntaxError, ValueError, MemoryError):  # the text ends the literal early, or holds a zero byte
+    except (SyntaxError, ValueError, MemoryError):  # the text would end the literal early, or contains a zero byte
         is_same = False
     return written if is_same else string(text)
 

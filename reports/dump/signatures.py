@@ -1,4 +1,4 @@
-"""Read a kernel's parameters from its source: names, dtypes, and which are written or used as indexes."""
+"""Read a kernel's parameters from its source: their names and dtypes, and which are written or used as indexes."""
 
 import ast
 import re
@@ -57,7 +57,7 @@ def _of_triton(source: str) -> list[Parameter]:
 
 
 def _is_block(name: str) -> bool:
-    """Whether the configuration sets a parameter, not the launch."""
+    """Whether the configuration, not the launch, sets the parameter."""
     return name.isupper() or (name.endswith("BLOCK") and name[0].isupper())
 
 
@@ -132,7 +132,7 @@ def _wrapped(source: str, values: dict[str, list[str]]) -> list[tuple[str, str]]
 
 
 def _constants(name: str, values: dict[str, list[str]]) -> list[str]:
-    """Find the constants that a value may be, through assignments and conversions."""
+    """Find the constants that a value may be; follow assignments and conversions."""
     seen, todo, found = {name}, [name], list[str]()
     while todo:
         for text in values.get(todo.pop(), ()):

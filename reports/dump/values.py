@@ -1,4 +1,4 @@
-"""Values in a wrapper, and an evaluator of its number expressions."""
+"""Types for the values in a wrapper, and an evaluator for its number expressions."""
 
 import ast
 import math
@@ -13,7 +13,7 @@ class Tensor(Struct, frozen=True):
     """A tensor in a wrapper, as far as the wrapper's text shows."""
 
     storage: str
-    """Name of the allocation; tensors that share memory have the same."""
+    """The name of the allocation; tensors that share memory have the same one."""
     dtype: str = ""
     """`torch.float32`; empty if not known."""
     shape: tuple[int, ...] | None = None
@@ -31,7 +31,7 @@ class Tensor(Struct, frozen=True):
 
     @property
     def extent(self) -> int:
-        """Number of elements from the start of its memory to its last element."""
+        """Return the number of elements from the start of its memory to its last element."""
         if self.shape is None or self.stride is None:
             return 0
         if 0 in self.shape:
@@ -40,7 +40,7 @@ class Tensor(Struct, frozen=True):
 
 
 Value = Tensor | int | float | bool | list["Value"] | None
-"""None if nothing is known about the value."""
+"""The value; None if nothing is known about it."""
 
 
 def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | None:

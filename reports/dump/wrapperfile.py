@@ -1,4 +1,4 @@
-"""Write the wrapper of a graph part: `call` with its kernels from their files, and a comparison with eager."""
+"""Write the wrapper of a graph part: `call`, which uses the kernels in their files, and a comparison with eager."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ class Parts(Struct, frozen=True):
     module: Module
     wrapper: Wrapper
     files: Mapping[str, str]
-    """File of each kernel, by the kernel's name."""
+    """The file of each kernel, keyed by the kernel's name."""
     graph: str
     """Why there is no graph to compare with; empty if there is one."""
 

@@ -1,4 +1,4 @@
-"""Findings of a check as GitHub workflow commands, which show each at its line in the pull request.
+"""Write the findings of a check as GitHub workflow commands: GitHub then shows each at its line in the pull request.
 
 Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actions"; actions/toolkit, command.ts.
 """
@@ -13,13 +13,13 @@ from ctrace.reports.gate.places import Spot
 from ctrace.reports.gate.words import KINDS
 
 MOST = 10
-"""GitHub shows this many errors and this many warnings of a step, and silently drops the rest."""
+"""Of each step, GitHub shows this many errors and this many warnings, and silently drops the rest."""
 _Command = tuple[str, Spot | None]
 """Title and message, joined by a line break, and the place."""
 
 
 def render_annotations(outcome: Outcome) -> Document:
-    """Write one line per finding, the gravest first, and one per note; nothing for a check that holds."""
+    """Write one line per finding, the gravest first, and one line per note; write nothing if there are neither."""
     errors = _limited("error", [_finding(each) for each in shared_findings(outcome)], "finding")
     warnings = _limited("warning", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
     return commands_document("".join(f"{line}\n" for line in (*errors, *warnings)))

@@ -19,7 +19,7 @@ _WORSE_THAN_LOCK = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MO
 
 
 def failure_text(outcome: Outcome, width: int, *, is_by_lock: bool) -> str:
-    """Write the findings of the one check in `outcome`; `is_by_lock`: the lock decides, not numbers in the test."""
+    """Write the findings of the only check in `outcome`; `is_by_lock` means that the lock decides, not the test."""
     width = max(min(width, _WIDEST), _NARROWEST)
     one = outcome.checked[0]
     findings = [*outcome.findings, *one.findings]

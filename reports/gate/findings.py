@@ -1,4 +1,4 @@
-"""A finding in plain lines, and findings that several jobs share, merged into one."""
+"""Write a finding in plain lines; merge findings that several jobs share."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ class SharedFinding(Struct, frozen=True):
 
     finding: Finding
     checked: tuple[Checked, ...]
-    """Empty for a finding about no job."""
+    """The jobs that have the finding; empty if it is not about a job."""
     spot: Spot | None
 
     @property
@@ -48,7 +48,7 @@ def identity(finding: Finding, checked: Checked | None) -> object:
 
 
 def _merged(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> SharedFinding:
-    """Merge one finding of several jobs; show it as in the job where it costs most."""
+    """Merge equal findings of several jobs into the finding of the job in which it costs most."""
     same = sorted(same, key=lambda pair: _weight(pair[0]))
     finding, checked = same[0]
     return SharedFinding(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))

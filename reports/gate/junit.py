@@ -1,4 +1,4 @@
-"""The result of a check as JUnit XML: a suite for each model, a case for each job.
+"""Write the result of a check as JUnit XML: a suite for each model, a case for each job.
 
 The report is valid for Ant's schema (windyroad/JUnit-Schema) and the Jenkins plugin's (junit-10.xsd): at most one
 failure or error per case, no attributes such as `file`, notes in the suite.

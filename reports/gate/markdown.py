@@ -19,10 +19,10 @@ _FOR_CHANGES = 36_000
 _FOR_NOTES = 46_000
 _FOR_JOBS = 58_000
 _LONGEST = 300
-"""Characters of a text in a cell, before it is escaped."""
+"""The most characters of a text in a cell, before the text is escaped."""
 _NOTHING = Marked("")
 _Writer = Callable[[], str]
-"""Writes a line; called only if there may be room."""
+"""Writes a line when called; the page calls it only if there may be room."""
 
 
 def render_table(outcome: Outcome) -> Document:

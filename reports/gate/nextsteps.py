@@ -10,7 +10,7 @@ from ctrace.reports.gate.words import gravest_first
 
 _BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
 _MOST_RUNS = 3
-"""Most runs listed for details."""
+"""How many runs to list for details."""
 
 
 def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
@@ -31,7 +31,7 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def _details(outcome: Outcome) -> list[tuple[str, str]]:
-    """List the runs of failing jobs, with the command that shows most about each."""
+    """List the runs of failing jobs, each with the command that shows most about it."""
     steps = []
     for one in gravest_first(outcome):
         if one.run and one.findings:

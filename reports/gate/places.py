@@ -1,4 +1,4 @@
-"""The place of a finding: a file relative to the working directory, a line, and columns if known."""
+"""Find the place of a finding: a file relative to the working directory, a line, and columns if known."""
 
 import os
 from pathlib import Path
@@ -17,14 +17,14 @@ class Spot(Struct, frozen=True):
     """Relative to the working directory, with `/`, if below it; else absolute."""
     line: int | None = None
     columns: tuple[int, int] | None = None
-    """First column, from 1, and one past the last, in characters."""
+    """The first column, from 1, and the column after the last one, in characters."""
 
     def __str__(self) -> str:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 def cwd() -> Path:
-    """Return the working directory, which shown paths are relative to."""
+    """Return the working directory, to which shown paths are relative."""
     return working_folder()
 
 

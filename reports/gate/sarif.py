@@ -181,7 +181,7 @@ def _artifact(file: str) -> _Data:
 
 
 def _region(line: int, columns: tuple[int, int] | None) -> _Data:
-    """Write lines and columns from 1; the end column is one past the last, as in the standard."""
+    """Write lines and columns, from 1; as in the standard, the end column is the one after the last."""
     if columns is None:
         return {"startLine": line}
     begin, end = columns

@@ -25,7 +25,7 @@ STYLES = {
     Exit.USAGE: "bold yellow",
 }
 _LESS_SURE = {**STYLES, Exit.DONE: "bold yellow"}
-"""Styles without Inductor's guards: green is for a complete check."""
+"""Styles for a check without Inductor's guards: only a complete check is green."""
 
 
 def check_screen(outcome: Outcome, width: int) -> Iterator[RenderableType]:
@@ -78,7 +78,7 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
 
 
 def _seen_before(number: int, finding: Finding, before: Checked) -> Text:
-    """Point to the job that shows the same site in full."""
+    """Name the job that shows the same site in full."""
     where = f"  same as in {fmt.one_line(str(before.job), 300)}"
     return Text.assemble((f"{number}. {fmt.one_line(finding.what, 300)}", "bold"), (where, "dim"))
 

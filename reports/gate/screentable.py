@@ -13,12 +13,12 @@ from ctrace.reports.gate.words import VERDICTS, gravest_first
 from ctrace.reports.terminal.widgets import item, section, table
 
 MOST_JOBS = 20
-"""With more jobs than this, passing ones are only counted."""
+"""If there are more jobs than this, only count those that pass."""
 UNKNOWN = "–"
 _BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)
 _COLUMNS = ("graphs", "breaks", "recompiles", "coverage", "time", "")
 _OTHERS = 52
-"""Columns of the table besides the job's name and the result."""
+"""The width of the table's columns except the job's name and the result."""
 
 
 def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:

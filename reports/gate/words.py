@@ -15,7 +15,7 @@ VERDICTS = {
     Exit.PROGRAM: "failed",
     Exit.USAGE: "wrong",
 }
-"""Names in the JSON."""
+"""The names of exit codes in the JSON."""
 TITLES = {
     Exit.DONE: "HOLDS",
     Exit.WORSE: "WORSE",
@@ -89,7 +89,7 @@ def _models(by_exit: Mapping[Exit, int]) -> str:
 
 
 def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
-    """Count each model once, by its gravest job."""
+    """Count each model once, with the result of its gravest job."""
     exits: dict[str, Exit] = {}
     for one in checked:
         known = exits.get(one.job.model, Exit.DONE)
@@ -127,7 +127,7 @@ def _split(finding: Finding, checked: Checked | None) -> str:
 
 
 def numbers(finding: Finding) -> str:
-    """Write the current number and the allowed one; empty if a finding has no numbers."""
+    """Write the current number and the allowed number; empty if a finding has no numbers."""
     if finding.now is None or finding.was is None:
         return ""
     was, now = _number(finding.was), _number(finding.now)

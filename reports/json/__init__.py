@@ -1,1 +1,1 @@
-"""JSON reports, one module per subject, `explain.py` for `explain`. New names may come, old ones never change."""
+"""JSON reports, one module per subject. New names may come, old ones never change. Start in `explain.py`."""

@@ -23,7 +23,7 @@ def built_data(session: Session, graph: str | None = None) -> dict[str, Any]:
 
 
 def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str | None = None) -> list[dict[str, Any]]:
-    """Return the code of a stage, of one kernel or of all.
+    """Return the code of a stage, for one kernel or for all.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.

@@ -26,7 +26,7 @@ from ctrace.reports.json.explain import SCHEMA
 def render_bytecode_json(
     session: Session, chosen: Iterable[Compiled], line: int | None = None, *, source: bool = False
 ) -> Document:
-    """Write all functions and the diffs of some compilations, with the source of the new code if `source` is set."""
+    """Write all functions, and the diffs of some compilations; with `source`, also the new code as Python."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,

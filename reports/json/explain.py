@@ -1,4 +1,8 @@
-"""A Session as JSON, for programs. Names are fixed: new ones may come, old ones never change."""
+"""Write the reports of `explain --json` and `breaks --json`; other reports in this folder use its helpers.
+
+The helpers are `SCHEMA`, the version of these reports, and functions that turn shared records, such as causes and
+advice, into plain data. Names are fixed: new ones may come, old ones never change.
+"""
 
 from typing import Any
 
@@ -21,7 +25,7 @@ from ctrace.reports.json.passes import attention_data
 from ctrace.reports.json.target import WORK, emitted, target_data, unknown_data
 
 SCHEMA = 1
-"""Counts up when a name or its meaning changes. 1: first."""
+"""The version of the JSON reports; raise it if a name or its meaning changes."""
 
 
 def render_json(session: Session) -> Document:
@@ -130,7 +134,7 @@ def render_breaks_json(session: Session, owner: Owner | None) -> Document:
 
 
 def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
-    """Return a break with its index in `explain`, its cost including the skips it causes, and its call paths."""
+    """Return a break with its index in `explain`, its call paths, and its cost with the skips that it causes."""
     cwd = session.environment.cwd
     paths = [
         [{"file": fmt.relative(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
@@ -254,7 +258,7 @@ def advice_data(advice: Advice | Entry) -> dict[str, Any]:
 
 
 def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
-    """Return a recompile as plain data."""
+    """Return a recompilation as plain data."""
     return {
         "compilation": each.compilation,
         "function": each.function,
@@ -288,7 +292,7 @@ def cause_data(cause: Cause, cwd: str) -> dict[str, Any]:
 
 
 def _cut(each: Cut) -> dict[str, Any]:
-    """Return the graph that continues after another, and the breaks between the two as indexes into `breaks`."""
+    """Return the graph that runs after another one, and the breaks between the two as indexes into `breaks`."""
     return {"next": each.after, "breaks": list(each.breaks)}
 
 

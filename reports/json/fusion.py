@@ -46,7 +46,7 @@ def _part(session: Session, fusion: Fusion) -> dict[str, Any]:
 
 
 def _recorded(fusion: Fusion, cwd: str) -> dict[str, Any]:
-    """Return the nodes, buffers and missed fusions; all None if the log does not record the nodes."""
+    """Return the nodes, buffers and missed fusions; all of them None if the log does not record the nodes."""
     names = (
         "kinds_before",
         "kinds_after",

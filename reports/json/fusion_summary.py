@@ -11,7 +11,7 @@ from ctrace.reports.json.target import emitted
 
 
 def fusion_data(session: Session) -> dict[str, Any] | None:
-    """Return nodes, bytes and the most expensive missed fusion of all graph parts; None without fusion."""
+    """Return nodes, bytes and the most expensive missed fusion of all graph parts; None if nothing was to fuse."""
     nodes, moved, missed = fusion_totals(session), session_totals(session), top_missed(session)
     if nodes is None:
         return None

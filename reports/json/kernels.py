@@ -1,7 +1,4 @@
-"""Kernels as JSON, for programs.
-
-This includes user-written Triton kernels.
-"""
+"""Write kernels as JSON, including user-written Triton kernels."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -83,7 +80,7 @@ def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
 
 
 def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
-    """Write the kernels of each graph part, those that move the most bytes first; with `source`, also their code."""
+    """Write the kernels of each graph part, most bytes first; with `source`, also their code."""
     every = tuple(found)
     parts = [_part(part, session, source=source) for part in every]
     more = {"bounds": bounds_data(session, every), **unknown_data(session)}
@@ -95,14 +92,14 @@ def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool
 def render_line_json(
     session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Document:
-    """Write the kernels of some lines; if there are none, also write why."""
+    """Write the kernels that come from some lines; if there are none, write why."""
     cwd = session.environment.cwd
     kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
     return _written(session, {"line": request.text, "kernels": kernels, "why_none": why or None})
 
 
 def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
-    """Write the function of each graph part that calls its kernels."""
+    """Write, for each graph part, the function that calls its kernels."""
     wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
     return _written(session, {"wrappers": wrappers})
 
@@ -117,7 +114,7 @@ def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str 
 
 
 def render_dump_json(session: Session, dumped: Dumped) -> Document:
-    """Write the list of files in a dump, and what it left out."""
+    """Write the files in a dump, and what the dump left out."""
     left = [{"name": name, "why": why} for name, why in dumped.left_out]
     return _written(
         session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}

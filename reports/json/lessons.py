@@ -1,4 +1,4 @@
-"""Explanations of a kind of break or cause as JSON, for programs."""
+"""Write what ctrace knows about a kind of break or of recompilation cause as JSON (`--explain --json`)."""
 
 from typing import Any
 

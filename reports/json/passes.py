@@ -10,13 +10,13 @@ from ctrace.reports import format as fmt
 
 
 def passes_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the passes over one graph, or over all; passes that changed nothing have only their names."""
+    """Return the passes over one graph or all graphs; a pass that changed nothing has only its name."""
     cwd = session.environment.cwd
     return [_pass(each, cwd) for each in session.passes if graph_id in (None, each.graph)]
 
 
 def run_data(run: Run, cwd: str) -> list[dict[str, Any]]:
-    """Return the passes of one run that changed the graph."""
+    """Return the passes that changed the graph in one run of a subsystem."""
     return [_pass(each, cwd) for each in run.changed]
 
 
@@ -56,7 +56,7 @@ def _pass(each: Pass, cwd: str) -> dict[str, Any]:
 
 
 def attention_data(session: Session, graph_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the outcome of each attention of one graph, or of all."""
+    """Return the outcome of each attention in one graph or in all graphs."""
     cwd = session.environment.cwd
     return [_attention(each, cwd) for each in answers(session, graph_id)]
 

@@ -1,4 +1,4 @@
-"""Recompiles as JSON, for programs: by cause, and by cache."""
+"""Write recompilations as JSON: grouped by cause, and for each cache."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ctrace.reports.json.explain import SCHEMA, cause_data, recompile_data
 
 
 def render_recompiles_json(session: Session) -> Document:
-    """Write recompiles, their causes and the caches that they fill, indented, with a final newline."""
+    """Write recompilations, their causes and the caches that they fill, indented, with a final newline."""
     cwd = session.environment.cwd
     data = {
         "schema": SCHEMA,

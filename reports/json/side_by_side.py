@@ -16,7 +16,7 @@ from ctrace.reports.json.target import basis
 def render_side_by_side_json(
     targets: Mapping[str, Session], failed: Mapping[str, str], each: Callable[[Session], Document]
 ) -> Document:
-    """Write a command's report for every GPU, as `each` writes it for one, and a comparison of their kernels."""
+    """Write a command's report for every GPU, each as `each` writes it, and a comparison of the GPUs' kernels."""
     data = {
         "schema": SCHEMA,
         "targets": {name: json.loads(each(session)) for name, session in targets.items()},

@@ -1,4 +1,4 @@
-"""A run with `--target` in JSON reports, and the basis of each figure.
+"""Add to JSON reports what a run with `--target` found, and the basis of each figure.
 
 An object with figures has a `basis`, such as `emitted`; `bases` lists the fields with another basis.
 """
@@ -14,11 +14,11 @@ from ctrace.inspector.target.view import left_open, not_emitted, questions, targ
 from ctrace.reports import format as fmt
 
 WORK = ("read", "written", "flops", "intensity", "share")
-"""Fields with the bytes and FLOPs of a kernel."""
+"""The fields that have the bytes and FLOPs of a kernel."""
 
 
 def basis(of: Basis, data: dict[str, Any], **others: tuple[Basis, tuple[str, ...]]) -> dict[str, Any]:
-    """Add the basis of all figures, and the other basis of each field in `others`."""
+    """Add the basis of the figures, and the basis of each field in `others`, which differs."""
     bases = {name: str(other) for other, names in others.values() for name in names if name in data}
     figures = {name: value for name, value in data.items() if name not in ("basis", "bases")}
     return {"basis": str(of), **({"bases": bases} if bases else {}), **figures}
@@ -30,7 +30,7 @@ def emitted(data: dict[str, Any], *computed: str) -> dict[str, Any]:
 
 
 def target_data(session: Session) -> dict[str, Any] | None:
-    """Return the GPU that code was emitted for; None if the code is for the program's own device."""
+    """Return the GPU for which code was emitted; None if the code is for the program's own device."""
     gpu = target_of(session)
     return None if gpu is None else {"name": gpu.target, "title": gpu.name, **gpu_facts(gpu)}
 
@@ -50,7 +50,7 @@ def gpu_facts(gpu: Gpu) -> dict[str, Any]:
 
 
 def unknown_data(session: Session) -> dict[str, Any]:
-    """Return choices left to the device, the program's questions about the device, and graphs without code."""
+    """Return the choices that need the device, the program's queries about the device, and the graphs without code."""
     cwd = session.environment.cwd
     return {
         "undecided": [_undecided(each, cwd) for kind in left_open(session) for each in kind.choices],

@@ -1,4 +1,4 @@
-"""GPUs that code can be emitted for, as JSON: names and units of the table."""
+"""Write the GPUs that `--target` accepts as JSON, with the names and units of the table."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Times as JSON, for programs: seconds and bytes; null is not measured."""
+"""Write times as JSON, in seconds, and memory in bytes; null means not measured."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from ctrace.reports.json.explain import SCHEMA
 
 
 def render_timing_json(timings: Timings) -> Document:
-    """Return the times of one configuration; the properties before `scenarios` are those of its first part."""
+    """Return the times of one configuration; the properties before `scenarios` are about its first part."""
     measured = timings.configurations[0]
     return json_document({"schema": SCHEMA, "target": timings.target, **configuration_data(measured)})
 
 
 def render_table_json(timings: Timings) -> Document:
-    """Return the times of several configurations, the best one and why the others differ from it."""
+    """Return the times of several configurations, the best configuration, and why the others are slower."""
     found = ranking(timings)
     return json_document(
         {

@@ -16,7 +16,7 @@ from ctrace.reports.terminal.findings import break_head, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 31
-"""Columns of the table of functions besides the function."""
+"""The width of the columns in the table of functions except the function."""
 
 
 def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:

@@ -9,15 +9,15 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP
 
 WIDE = 100
-"""Screen width from which words are written out."""
+"""The screen width from which words are not abbreviated."""
 _SHORTEST = 14
-"""Least width of the first column."""
+"""The least width of the first column."""
 _FIRST, _SECOND = 18, 15
 """Least widths of the first two columns; the second gets more only after the first has its width."""
 
 
 def columned(width: int, columns: tuple[str, ...], rows: Sequence[tuple[str | Text, ...]]) -> Table:
-    """Return a table; columns marked with `>` hold numbers and are never cut, but the first two text columns may be."""
+    """Return a table. Columns marked with `>` hold numbers and are never cut; the first two text columns may be cut."""
     gap = GAP if width >= WIDE else 1
     table = Table(box=None, padding=(0, gap, 0, 0), header_style="dim", show_edge=False)
     for column in columns:

@@ -1,4 +1,4 @@
-"""The diagnosis on screen: what to do, best first, and the causes with their symptoms."""
+"""Show the diagnosis: what to do, best advice first, and the causes with their symptoms."""
 
 import re
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from ctrace.reports.wording.comparison import basis
 from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
 
 _ADVICE = 320
-"""Most characters of a piece of advice."""
+"""The most characters to show of a piece of advice."""
 _EXPLAINED = 2
-"""Number of causes whose reason is shown if there are more than three causes."""
+"""How many causes are shown with their reason if there are more than three causes."""
 _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
-"""Most characters of a cause's reason, by the number of causes shown, so that all fit one screen."""
+"""The most characters of a cause's reason, keyed by the number of causes shown, so that all fit on one screen."""
 _PLACE = 60
-"""Most columns of a place."""
+"""The most columns for a place."""
 _DETAIL = 150
-"""Most characters of torch's own reason, which is shown if it is about another cache entry."""
+"""The most characters of torch's own reason, which is shown if it is about another cache entry."""
 _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 
@@ -102,7 +102,7 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
 
 
 def _compared(each: RootCause, session: Session) -> str:
-    """Say how results differ, and what they were compared with; empty unless the cause is a wrong result."""
+    """Say how results differ, and with what ctrace compared them; empty for any other cause than a wrong result."""
     dangers = [session.dangers[symptom.index] for symptom in each.symptoms if symptom.what is Finding.DANGER]
     if not dangers:
         return ""

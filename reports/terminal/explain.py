@@ -71,7 +71,8 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
     yield from causes(found, session)
     yield from _beside_causes(session)
     if verbose:
-        from ctrace.reports.terminal.generated import generated  # with its tables: most runs are read without them
+        # Imported late, with its tables: most users read a run without them.
+        from ctrace.reports.terminal.generated import generated
 
         yield from generated(session, width)
     yield from _endings(session, verbose=verbose)
@@ -104,7 +105,7 @@ def _healthy(session: Session) -> Iterator[RenderableType]:
 
 
 def _beside_causes(session: Session) -> Iterator[RenderableType]:
-    """Show what no single cause explains: functions without a graph, the limit, comparisons, provoked scenarios."""
+    """Show what is not part of a cause: functions without a graph, the limit, comparisons, provoked scenarios."""
     cwd = session.environment.cwd
     if silent := never_compiled(session):
         names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
@@ -156,7 +157,7 @@ def _see(session: Session) -> str:
 
 
 def _coverage(session: Session) -> str:
-    """Write the share of ops in graphs, per scenario too unless all scenarios agree."""
+    """Write the share of ops in graphs, also for each scenario unless all scenarios agree."""
     whole = fmt.share(session.coverage.compiled, session.coverage.ops)
     shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
     coverages = [each.coverage for each in session.scenarios]

@@ -1,4 +1,4 @@
-"""What `ctrace explain -v` adds to the screen: the graphs and the kernels that were generated."""
+"""Show what `ctrace explain -v` adds to the screen: the graphs and the generated kernels."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from ctrace.reports.terminal.target.screen import facts, in_short
 from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section, table
 
 _GRAPH_NUMBERS = 26
-"""Columns that the graphs table needs besides the function."""
+"""How many columns the table of graphs needs for all but the function."""
 
 
 def generated(session: Session, width: int) -> Iterator[RenderableType]:

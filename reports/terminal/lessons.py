@@ -42,7 +42,7 @@ def no_advice(lesson: Lesson) -> str:
 
 
 def _decapitalized(line: str) -> str:
-    """Continue a sentence after a colon; keep names such as NumPy and __init__."""
+    """Make the first letter lower case, for use after a colon; keep names such as NumPy and __init__."""
     first = line.partition(" ")[0]
     return line[0].lower() + line[1:] if first == "A" or first[1:].islower() else line
 

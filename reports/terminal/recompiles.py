@@ -1,4 +1,4 @@
-"""Screen of `ctrace recompiles`: what changed, in which call, whether it will recompile again, cost and fix."""
+"""Screen of `ctrace recompiles`: what changed in which call, whether recompilations will stop, their cost, the fix."""
 
 from collections.abc import Iterator
 
@@ -24,10 +24,10 @@ _WORDS = {
     Outlook.UNKNOWN: ("Not known whether it keeps recompiling", "yellow"),
 }
 _TIMELINE = 38
-"""Columns of the timeline besides `differs in`."""
+"""The width of the timeline's columns except `differs in`."""
 _OBJECTS = 6
 _ID = 12
-"""Letters shown of a compilation's id; torch's ids are shorter."""
+"""How many letters of a compilation's id to show; torch's ids are shorter."""
 
 
 def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -89,7 +89,7 @@ def _group(
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:
-    """Return torch's own reason from the newest entry, if it is about a guard not shown here."""
+    """Return torch's own reason, which is about the newest entry, if the screen does not show that guard."""
     by_id = {each.compilation: each for each in session.recompiles}
     found = (by_id[id_] for id_ in group.compilations if id_ in by_id)
     return next((reason for each in found if (reason := other_reason(each)) is not None), None)

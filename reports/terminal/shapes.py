@@ -30,7 +30,7 @@ _MOST_CONDITIONS = 3
 _MOST_EARLIER = 6
 _MOST_TENSORS = 20
 _NARROWEST, _WIDEST = 12, 26
-"""Columns of a dimension's outcome, before the reason."""
+"""The width of the column before the reason."""
 
 
 def shapes_screen(
@@ -101,7 +101,7 @@ def _tensor(each: SizedTensor, cwd: str, *, everything: bool) -> Iterator[Render
 
 
 def _reasons(sized: Sized, cwd: str, everything: bool) -> Text:
-    """Say why, which sizes occurred, what fixed the size, and which conditions hold, on separate lines."""
+    """Write on separate lines why a dimension is as it is, its sizes, what fixed it, and the conditions on it."""
     dim = sized.dim
     lines = [Text(fmt.one_line("; ".join(part for part in (why(sized), _took(sized)) if part)))]
     if dim.fixed is not None:

@@ -22,7 +22,7 @@ MOST = 6
 """How many graphs, kernels or findings a screen lists before it counts the rest."""
 GAP = 2
 _SENTENCE = 1000
-"""Most letters of one sentence on a screen; a user's message may have millions."""
+"""The most letters of one sentence on a screen; a message of the user's program may have millions."""
 _VERDICT_STYLES = {
     Verdict.COMPILED: "bold green",
     Verdict.PARTIAL: "bold yellow",
@@ -31,7 +31,7 @@ _VERDICT_STYLES = {
     Verdict.INCOMPLETE: "bold yellow",
 }
 _NUMBERS = ("ops", "guards", "graphs", "eager", "in graphs")
-"""Table columns that hold numbers."""
+"""How headings of columns that hold numbers begin."""
 
 
 class Verbatim(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Verbatim(Struct, frozen=True):
     text: Text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it; see `render`, which keeps the console from cutting it."""
+        """Draw the text; `render` keeps the console from cutting it."""
         yield self.text
 
 
@@ -50,7 +50,7 @@ class _Safe(Struct, frozen=True):
     part: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it; only rich's own output, such as styles, may control the terminal."""
+        """Draw the part; only rich's own output, such as styles, may control the terminal."""
         for segment in console.render(Group(self.part), options):
             yield segment if segment.control else Segment(plain(segment.text), segment.style)
 
@@ -131,7 +131,7 @@ def fix(text: str) -> RenderableType:
 
 
 def example(advice: Advice) -> Iterator[RenderableType]:
-    """Show the code before and after, and a switch with its risk, as far as the advice has them."""
+    """Show what the advice has of: the code before and after, and a switch with its risk."""
     if advice.before and advice.after:
         yield _code("before", advice.before)
         yield _code("after", advice.after)

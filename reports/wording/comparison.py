@@ -23,7 +23,7 @@ def basis(comparison: Comparison | None) -> str:
 
 
 def rounded(session: Session) -> Iterator[str]:
-    """Explain, for each scenario whose results differ from eager but are right, why they are."""
+    """Name the scenarios whose results differ from eager and are right nevertheless, and say why."""
     wrong = {danger.scenario for danger in session.dangers}
     for each in session.scenarios:
         if each.comparison is None or each.name in wrong:

@@ -50,7 +50,7 @@ def symptoms(each: RootCause) -> str:
 
 
 def cost(each: RootCause) -> str:
-    """Write the cost of a cause, without what was not measured."""
+    """Write the cost of a cause; leave out what was not measured."""
     ops = f"{fmt.count(each.cost.ops, 'op')} in eager" if each.cost.ops else ""
     time = f"{fmt.seconds(each.cost.seconds)} of compile time" if each.cost.seconds else ""
     return ", ".join(part for part in (ops, time) if part)

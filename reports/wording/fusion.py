@@ -1,4 +1,4 @@
-"""Nodes of Inductor's scheduler, what they share and how they are ranked, as text."""
+"""Describe nodes of Inductor's scheduler: their ops, what pairs share, and how pairs are ranked."""
 
 from collections import Counter
 
@@ -20,12 +20,12 @@ def short_name(name: str) -> str:
 
 
 def ops_text(each: Called) -> str:
-    """Name a node by its ops: `exp, sub`; by torch's name if they are not known."""
+    """Name a node by its ops, such as `exp, sub`, or by torch's name if the ops are not known."""
     return fmt.one_line(fmt.listed(map(fmt.short_op, each.ops), _OPS), 60) or short_name(each.name)
 
 
 _CALLED = {NodeKind.NOTHING: "without code", NodeKind.USER: "user-written"}
-"""Kinds that read better under another name after a number."""
+"""Names for kinds of nodes that read better after a number than the kind."""
 
 
 def kinds_text(nodes: tuple[Node, ...]) -> str:
@@ -43,7 +43,7 @@ def totals_text(found: Totals) -> str:
 
 
 def bytes_text(found: Totals) -> str:
-    """Write the same without library calls, in fewer than 80 letters."""
+    """Write the same bytes without the share of library calls, in fewer than 80 letters."""
     return (
         f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
         f"lower bound {fmt.memory(found.least)}"

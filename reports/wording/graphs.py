@@ -1,4 +1,4 @@
-"""Parts of graphs as text: types, calls, and torch's words for inputs and outputs."""
+"""Describe parts of graphs: types, calls, inputs and outputs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def _in_brackets(items: Sequence[str]) -> str:
 
 
 def is_dense(type_: TensorType) -> bool:
-    """Whether strides are contiguous, as far as numbers tell; for symbols, only their order counts."""
+    """Whether strides are contiguous; if some are symbols, whether they are at least in descending order."""
     step: int | None = 1
     for size, stride in zip(reversed(type_.sizes), reversed(type_.strides or ()), strict=False):
         length, actual = number(size, {}), number(stride, {})
@@ -101,7 +101,7 @@ def _operator(name: str, args: Sequence[str]) -> str:
 
 
 def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
-    """Write `mul 4, add 2, exp`; 0: all of them."""
+    """Write `mul 4, add 2, exp`, up to `most` ops; 0 stands for all."""
     shown = counts[:most] if most else counts
     text = ", ".join(fmt.one_line(fmt.short_op(op) + (f" {times}" if times > 1 else "")) for op, times in shown)
     left = len(counts) - len(shown)

@@ -1,4 +1,4 @@
-"""Parts of kernels as text: short names, source lines, fused ops, and code annotated with source lines."""
+"""Describe kernels: short names, source lines, fused ops, and code annotated with source lines."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ UNKNOWN = "?"
 _LINES = 4
 _OPS = 6
 _FILE = 4
-"""Fewest letters of a file name worth showing."""
+"""The fewest letters of a file name that are worth showing."""
 _PLACE = 30
-"""Most letters of a path before only the file name is shown."""
+"""The longest path to show, in letters; of a longer path, only the file name is shown."""
 _NUMBER = re.compile(r"_\d+$")
 _COMMENT = {"cpp": "//"}
 """Everything else is Python."""
 
 
 def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
-    """Cut each name in the middle to its room; different names stay different, and numbers at the end stay."""
+    """Cut names in the middle to fit; different names stay different, and keep the number at the end."""
     full = {name: fmt.one_line(name) for name in rooms}
     ends = [len(found[0]) for name in full.values() if (found := _NUMBER.search(name))]
     for tail in range(max(ends, default=0), max(rooms.values(), default=0) - 1):
@@ -84,7 +84,7 @@ def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
 
 
 def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
-    """Write the aten ops of a kernel; a user-written one has none."""
+    """Write the aten ops of a kernel; a user-written kernel has none."""
     return ops_text(kernel.ops, most) or ("none" if kernel.user else UNKNOWN)
 
 
@@ -128,7 +128,7 @@ def work_text(work: Work, *, ratio: bool = True) -> str:
 
 
 def memory(size: int | None) -> str:
-    """Write bytes, or `?`."""
+    """Write bytes, or `?` if not known."""
     return UNKNOWN if size is None else fmt.memory(size)
 
 
@@ -138,7 +138,7 @@ def language(kernel: Kernel) -> str:
 
 
 def place_text(place: str, listings: Mapping[str, str], cwd: str) -> str:
-    """Write `model.py:31  exponentials = torch.exp(scores)`, only the place if the source is not known."""
+    """Write `model.py:31 exponentials = torch.exp(scores)`; write only the place if the source is not known."""
     file, _, line = place.rpartition(":")
     where = fmt.place(file, None, cwd)
     short = where if len(where) <= _PLACE else fmt.file_name(file)
@@ -170,6 +170,6 @@ def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """Cut before what could end the comment or the string that holds the code: a backslash, three quotes."""
+    """Cut text before a backslash or three quotes, which could end the comment or string that holds the code."""
     end = min((at for part in ("\\", "'''", '"""') if (at := text.find(part)) >= 0), default=None)
     return text if end is None else f"{text[:end].rstrip()} …"

@@ -20,7 +20,7 @@ def least_text(seconds: float | None) -> str:
 
 
 def kernel_facts(session: Session) -> Iterator[str]:
-    """Summarize bounds and spills of the kernels; nothing without `--target`."""
+    """Summarize bounds and spills of the kernels; write nothing for a run without `--target`."""
     gpu = target_of(session)
     if gpu is None or not session.kernels:
         return

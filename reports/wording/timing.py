@@ -1,4 +1,4 @@
-"""Words for times and for what they mean."""
+"""Describe times, and say what they mean."""
 
 from ctrace.inspector.timing.model import Measured, Part
 from ctrace.inspector.timing.ratios import Comparison, Interval, Verdict
@@ -12,9 +12,9 @@ HEADS = {
     Verdict.UNDECIDED: "UNDECIDED",
 }
 _FIXED = 0.4
-"""Share of a call from which its fixed costs explain why compiling does not help."""
+"""If fixed costs have at least this share of a call, they explain why compiling does not help."""
 _LOUD = 0.25
-"""Spread of the eager times from which something else disturbs them."""
+"""If eager times spread at least this much, something else disturbs them."""
 
 
 def duration(seconds: float | None) -> str:
@@ -94,7 +94,7 @@ def inverse(ratio: Interval) -> Interval:
 
 
 def reasons(measured: Measured) -> list[tuple[str, str]]:
-    """Return what keeps a result from being better or surer, each with what to do; the largest first."""
+    """Return what prevents a better or a more certain result, the most important first, each with what to do."""
     part = measured.first
     if part is None or part.speedup is None:
         return []

@@ -1,7 +1,7 @@
 """Advice rules, one module per subject; each rule reads the root causes and offers candidates.
 
-A rule is a function from a `Scene` to candidates, which must be true for that run. `RULES` lists all rules, specific
-ones first: the advice on a cause is its first candidate that no trial refutes.
+A rule is a function that gets a `Scene` and yields candidates; what they say must be true for that run. `RULES` lists
+all rules, specific ones first: the advice on a cause is its first candidate that no trial refutes.
 """
 
 from collections.abc import Callable, Iterator

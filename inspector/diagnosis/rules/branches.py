@@ -45,7 +45,7 @@ def _if_at(text: str, line: int) -> ast.If | None:
 
 
 def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, str, str] | None:
-    """Return the statement to replace, its beginning and both values; None if a side does anything else."""
+    """Return the statement to replace, its beginning and both values; None if one side does more."""
     match branch.body, branch.orelse:
         case [ast.Assign(targets=[ast.Name(id=name)], value=one) as place], []:
             return place, f"{name} = ", source_of(text, one), name

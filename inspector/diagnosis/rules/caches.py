@@ -1,4 +1,4 @@
-"""Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more."""
+"""Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more graphs."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LEAST = 2
 
 
 def generation(scene: Scene) -> Iterator[Candidate]:
-    """Offer a cache of fixed size if one grows; else say that prompt and single tokens need one graph each."""
+    """Offer a cache of fixed size if a cache grows; otherwise say that prompt and single tokens need one graph each."""
     grown = [(cause, found) for cause in scene.causes if (found := _growth(scene, cause)) is not None]
     switched = [
         cause for cause in scene.causes if any(is_switch(scene.session, each) for each in scene.recompiles(cause))
@@ -50,7 +50,7 @@ def _size_causes(scene: Scene) -> Iterator[Cause]:
 
 
 def _is_of_transformers(scene: Scene) -> bool:
-    """Whether a guard checks for a transformers cache; the model itself may come from anywhere."""
+    """Whether a guard checks a cache of transformers; the model itself may come from elsewhere."""
     return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
 
 

@@ -57,7 +57,7 @@ def _are_integers(guards: list[Cause]) -> bool:
 
 
 def _holder_is_object(guard: Cause) -> bool:
-    """Whether the attribute's owner is not a module; torch's setting covers only modules."""
+    """Whether the attribute's owner is no module, so that torch's setting does not cover it."""
     return not guard.subject.startswith(("self.", "model."))
 
 
@@ -75,7 +75,7 @@ def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
 
 
 def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
-    """Whether a method other than __init__ assigns the attribute; a caller that assigns it would need a tensor."""
+    """Whether a method other than __init__ assigns the attribute; a caller that assigns it would need a tensor, too."""
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     return any(_assigns(node, name) for method in methods for node in ast.walk(method))
 

@@ -20,7 +20,7 @@ _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
-"""Names of torch's compiler exceptions; the model itself may have raised any other exception."""
+"""Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
 
 def failures(scene: Scene) -> Iterator[Candidate]:
@@ -151,7 +151,7 @@ def _base(file: str) -> str:
 
 
 def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
-    """Report that only the compiled model raises, if eager worked, and offer to exclude the line."""
+    """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
     place = f"{at(cause)}: " if at(cause) else ""
@@ -165,7 +165,7 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
 
 
 def _original_error(failure: Failure) -> str:
-    """Return the error that Dynamo wraps, if it wraps one."""
+    """Return the name of the error that Dynamo wraps; if it wraps none, of the error itself."""
     inner = re.search(
         r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)", failure.message
     )
@@ -204,7 +204,7 @@ def _worked_in_eager(scene: Scene) -> bool:
 
 
 def backend_failures(scene: Scene) -> Iterator[Candidate]:
-    """Name the line on which the backend failed; torch runs it eagerly, and its hint is for torch's developers."""
+    """Name the line on which the backend failed; torch runs it eagerly, and its hint is only for torch's developers."""
     for cause in scene.causes:
         found = [each for each in scene.breaks(cause) if "GB0219" in each.gb]
         if cause.kind is not RootKind.BACKEND or not found:

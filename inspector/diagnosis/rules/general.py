@@ -1,4 +1,4 @@
-"""General advice by the kind of a finding: from the advice tables without a trial, and a last resort for breaks."""
+"""Offer the advice tables' advice for the kind of a finding, without a trial, and a last resort for breaks."""
 
 from collections.abc import Iterator
 

@@ -18,7 +18,7 @@ _PYTHON = {
     "log10": "math.log10", "exp": "math.exp", "lcm": "math.lcm", "gcd": "math.gcd", "int64": "int", "int32": "int",
     "power": "pow", "maximum": "max", "minimum": "min",
 }  # fmt: skip
-"""NumPy functions, and Python's functions for plain numbers."""
+"""Python's functions for plain numbers, keyed by NumPy function."""
 _TWO = frozenset(("lcm", "gcd", "power", "maximum", "minimum"))
 _ROUNDING = {"ceil": "math.ceil", "floor": "math.floor"}
 _TO_INTEGER = frozenset(("to", "long", "int"))
@@ -145,7 +145,7 @@ class _Buffer(Struct, frozen=True):
     value: str
     change: Change
     inner: tuple[Change, ...] = ()
-    """Edits that turn the tensors in its expression into numbers too."""
+    """Edits that also turn the tensors in the buffer's expression into numbers."""
 
 
 def _buffers(text: str, owner: ast.ClassDef) -> Iterator[_Buffer]:
@@ -191,7 +191,7 @@ def _integer_in(node: ast.expr) -> ast.expr | None:
 
 
 def _tensors_in(node: ast.expr, tensors: Mapping[str, tuple[ast.expr, ast.expr]]) -> tuple[str, ...]:
-    """Return the integer tensors in an arithmetic expression of only names and numbers; else nothing."""
+    """Return the integer tensors in an arithmetic expression that has only names and numbers; empty for any other."""
     parts = [each for each in ast.walk(node) if isinstance(each, ast.expr)]
     plain = all(isinstance(each, ast.Name | ast.Constant | ast.BinOp) for each in parts)
     return tuple(each.id for each in parts if isinstance(each, ast.Name) and each.id in tensors) if plain else ()
@@ -208,7 +208,7 @@ def _is_integer(value: ast.expr, keywords: list[ast.keyword]) -> bool:
 
 
 def _is_only_read(owner: ast.ClassDef, name: str) -> bool:
-    """Whether the class reads a buffer, and never writes it after registering it."""
+    """Whether the class reads a buffer, and does not write to it after it registers the buffer."""
     found = [node for node in ast.walk(owner) if isinstance(node, ast.Attribute)]
     mine = [node for node in found if node.attr == name and _last_name(node.value) == "self"]
     stores = sum(not isinstance(node.ctx, ast.Load) for node in mine)

@@ -32,7 +32,7 @@ def optional_statements(scene: Scene) -> Iterator[Candidate]:
 
 
 def _branch_at(text: str, line: int) -> ast.If | None:
-    """Return the innermost `if` without `else` that a line depends on."""
+    """Return the innermost `if` without `else` that decides whether a line runs."""
     holders = functions_at(text, line)
     branches = [node for node in ast.walk(holders[-1]) if isinstance(node, ast.If)] if holders else []
     around = [node for node in branches if any(covers(each, line) for each in node.body)]
@@ -40,7 +40,7 @@ def _branch_at(text: str, line: int) -> ast.If | None:
 
 
 def _option(test: ast.expr) -> str | None:
-    """Return how to switch a condition off: `seed=None` for `self.seed is not None`; None if it is not an option."""
+    """Return the option that makes a condition false, or None: `seed=None` for `self.seed is not None`."""
     match test:
         case ast.Compare(left=ast.Attribute() as read, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return f"{read.attr}=None" if _is_kept(read) else None

@@ -12,11 +12,11 @@ from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _NAMED = 4
-"""The most statements that the advice names; it counts the rest."""
+"""How many statements the advice names; it only counts the rest."""
 
 
 def printing(scene: Scene) -> Iterator[Candidate]:
-    """Offer to guard all statements that write; the trial makes that edit."""
+    """Offer to guard all statements that write output; the trial makes that edit."""
     causes = [cause for cause in scene.causes if cause.kind is RootKind.OUTPUT and scene.is_users(cause.file)]
     if not causes:
         return
@@ -59,7 +59,7 @@ def _all_users(scene: Scene) -> bool:
 
 
 def _edit(scene: Scene, each: Break) -> LineEdit | None:
-    """Guard a simple statement alone on its line; None if it is not alone, or if the file does not import torch."""
+    """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
     line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
     statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
     if not name or statement is None or statement.lineno != each.line:

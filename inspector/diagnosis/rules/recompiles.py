@@ -74,7 +74,7 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
 
 
 def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:
-    """Return the arguments that are a tensor in one call, and None or missing in another."""
+    """Return the arguments that are a tensor in one call and None, or missing, in another."""
     for each in scene.recompiles(cause):
         for guard in each.causes:
             if _is_optional(guard):

@@ -52,7 +52,7 @@ def _patch(scene: Scene, cause: RootCause) -> str:
 
 
 def _routes(text: str, line: int) -> bool:
-    """Whether the function at a line routes rows to experts: a loop calls its variable, or an item indexed by it."""
+    """Whether the function at a line routes rows to experts: a loop calls its variable, or an item at that index."""
     holders = functions_at(text, line)
     for node in ast.walk(holders[-1]) if holders else ():
         if isinstance(node, ast.For | ast.comprehension) and _calls_one_of(holders[-1], node):

@@ -24,7 +24,7 @@ _LISTED = "TORCH_COMPILE_DYNAMIC_SOURCES="
 
 
 def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
-    """Name the loop over a size that Dynamo unrolls; marking the size as dynamic does not help."""
+    """Name a loop over a size: Dynamo unrolls it, so a mark on the size does not help."""
     for cause in scene.causes:
         fixed = next(
             (each for each in _fixed(scene, cause) if each.fixed and each.fixed.kind is ConditionKind.NUMBER), None
@@ -42,7 +42,7 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
 
 
 def _is_loop(scene: Scene, dim: Dimension) -> bool:
-    """Whether the line that needs a size as a number is a loop's header or part of a comprehension."""
+    """Whether the line that needs a size as a number is the head of a loop, or a part of a comprehension."""
     assert dim.fixed is not None
     line = dim.fixed.source.strip()
     if re.match(r"(?:async )?(?:for|while)\b", line) or re.search(r"\bfor\b .* \bin\b", line):
@@ -111,7 +111,7 @@ def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:
 
 
 def last_batches(scene: Scene) -> Iterator[Candidate]:
-    """Offer to drop a short last batch, if only the first dimension shrinks, once, in the last recompilation."""
+    """Offer to drop a short last batch, if only dimension 0 shrinks, in one recompilation that is also the last."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind in _SHAPES]
         if cause.kind not in (RootKind.SIZE, RootKind.ZERO_ONE) or not guards or not _all_shrink(scene, cause, guards):
@@ -142,9 +142,8 @@ def _passed(scene: Scene, cause: RootCause, guard: Cause) -> str:
 
 
 def _comes_last(scene: Scene, cause: RootCause) -> bool:
-    """Whether nothing recompiled the function and no scenario ran after the call with the smaller size.
-
-    Later calls that reuse a graph cannot be seen, since calls are not recorded.
+    """Whether the function did not recompile and no scenario ran after the call with the smaller size. Later calls that
+    reuse a graph are not visible, because the log does not record calls.
     """
     mine = scene.recompiles(cause)
     frames = {each.compilation.partition("/")[0] for each in mine}
@@ -170,7 +169,7 @@ def _all_shrink(scene: Scene, cause: RootCause, guards: list[Cause]) -> bool:
 
 
 def dynamic_sizes(scene: Scene) -> Iterator[Candidate]:
-    """Offer mark_dynamic for the dimensions that varied and that nothing specializes; else dynamic=True."""
+    """Offer mark_dynamic for the dimensions that varied and that nothing specializes; otherwise offer dynamic=True."""
     found = [cause for cause in scene.causes if cause.kind in _KINDS]
     if not found:
         return

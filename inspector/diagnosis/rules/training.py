@@ -11,9 +11,8 @@ _SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)
 
 
 def whole_steps(scene: Scene) -> Iterator[Candidate]:
-    """Offer to compile the model in place of the step that trains it.
-
-    Not by `model.compile()`: of a bare torch.nn.Sequential it captures no graph (torch 2.13).
+    """Offer to compile the model in place of the step that trains it. Do not offer `model.compile()`: it captures no
+    graph of a bare torch.nn.Sequential (torch 2.13).
     """
     for cause in scene.causes:
         if cause.kind is RootKind.TRAINING_STEP and not cause.expected:

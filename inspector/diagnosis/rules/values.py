@@ -1,4 +1,4 @@
-"""Advice on code that reads tensor values as Python numbers, such as by `.item()`."""
+"""Advice on code that reads the values of tensors as Python numbers, such as `.item()`."""
 
 import ast
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def _is_number(each: Break) -> bool:
 
 
 def kept_numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to store a tensor, if the code only stores its number."""
+    """Offer to store the tensor if the code only stores its number."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
         if call is None or not _is_stored(statement):
@@ -82,7 +82,7 @@ def branched_numbers(scene: Scene) -> Iterator[Candidate]:
 
 
 def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
-    """Offer to replace a library's check of all values, such as `mask.any().item()`, with False."""
+    """Offer to replace a library's check of all values, such as `mask.any().item()`, by False."""
     text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
     statement = statement_at(text, each.line)
     call = _read_of(statement, each.line) if statement is not None and package else None
@@ -126,7 +126,7 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
 
 
 def _branch_on(scene: Scene, each: Break) -> int | None:
-    """Return the line that branches on a number: from the source, else from the trial that kept it in the graph."""
+    """Find the line that branches on a number, in the source or else by the trial that kept the number in the graph."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)
     if statement is not None and _tests(statement, each.line):
@@ -139,7 +139,7 @@ def _branch_on(scene: Scene, each: Break) -> int | None:
 
 
 def _break_after(scene: Scene, each: Break) -> int | None:
-    """Return the line in the same file where the trial that keeps numbers in the graph broke instead."""
+    """Return the line, in the same file, at which the trial that keeps numbers in the graph broke instead."""
     tried = scene.tried(SCALARS)
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
     new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
@@ -191,7 +191,7 @@ def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
 
 
 def named(causes: list[RootCause]) -> str:
-    """Write the place of the first cause, and how many more there are."""
+    """Write the place of the first cause, and the number of other places."""
     place = at(causes[0])
     more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
     return f"{place}{more}:" if place else ""
@@ -213,7 +213,7 @@ def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
 
 
 def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None:
-    """Return the call that reads a tensor as a number, and the tensor; None unless there is exactly one."""
+    """Return the call that reads a tensor as a number, with the tensor; None unless there is exactly one such call."""
     found: list[tuple[ast.expr, ast.expr]] = []
     for node in ast.walk(statement):
         match node:

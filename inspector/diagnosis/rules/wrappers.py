@@ -27,7 +27,7 @@ _KNOWN = (
         "Compile the model, not the step: torch wraps an optimizer's step() in graph breaks.",
     ),
 )
-"""Parts of a path or of a name in torch's reason, and the advice on breaks there."""
+"""The advice on breaks, keyed by parts of a path, or of a name in torch's reason."""
 
 
 def torchs_own(scene: Scene) -> Iterator[Candidate]:

@@ -1,1 +1,1 @@
-"""Graphs as torch prints them: parsed into nodes, ops, types and sizes. Start in `parse.py`."""
+"""Parse the graphs that torch prints into nodes, ops, types and sizes. Start in `parse.py`."""

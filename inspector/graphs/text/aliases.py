@@ -1,4 +1,4 @@
-"""Parse AOTAutograd's ViewAndMutationMeta (2.13, _functorch/_aot_autograd/schemas.py; its repr is a dataclass's)."""
+"""Parse the repr of AOTAutograd's ViewAndMutationMeta, a dataclass (2.13, _functorch/_aot_autograd/schemas.py)."""
 
 import re
 from enum import StrEnum
@@ -11,7 +11,7 @@ _BASE = re.compile(r"base_idx=(\d+|None)")
 
 
 class Shares(StrEnum):
-    """Whose memory an output shares, in torch's terms (schemas.py, `OutputType`)."""
+    """Whose memory an output shares, in torch's terms (`OutputType` in schemas.py)."""
 
     NOTHING = "non_alias"
     VIEW_OF_INPUT = "alias_of_input"
@@ -31,9 +31,9 @@ class Input(Struct, frozen=True):
 
     index: int
     data: bool
-    """Whether the graph changes its values."""
+    """Whether the graph changes the input's values."""
     metadata: bool
-    """Whether the graph changes its sizes or strides, as by `x.t_()`."""
+    """Whether the graph changes the input's sizes or strides, as `x.t_()` does."""
 
     @property
     def is_changed(self) -> bool:
@@ -42,7 +42,7 @@ class Input(Struct, frozen=True):
 
 
 class Returned(Struct, frozen=True):
-    """One user output; `base` is the input or result whose view it is."""
+    """An output that the user's code gets; `base` is the number of the input or output of which it is a view."""
 
     index: int
     shares: Shares
@@ -50,14 +50,14 @@ class Returned(Struct, frozen=True):
 
 
 class Aliases(Struct, frozen=True):
-    """Mutation and aliasing of a graph."""
+    """Which inputs a graph mutates, and which memory its outputs share."""
 
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Returned, ...] = ()
 
 
 def aliases(text: str) -> Aliases | None:
-    """Parse the text; None if it is missing or has another form."""
+    """Parse the text; return None if it is missing or has another form."""
     if not text.startswith("ViewAndMutationMeta("):
         return None
     inputs, outputs = _parts(text, "InputAliasInfo("), _parts(text, "OutputAliasInfo(")
@@ -68,7 +68,7 @@ def aliases(text: str) -> Aliases | None:
 
 
 def _parts(text: str, name: str) -> list[str]:
-    """Split the text at each object of a class; a part ends where an object of the other class may begin."""
+    """Return the text of each object of a class; the last one ends where objects of another class may begin."""
     return [part.partition("output_info=")[0].partition("num_intermediate")[0] for part in text.split(name)[1:]]
 
 

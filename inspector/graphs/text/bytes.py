@@ -16,14 +16,14 @@ _LONGEST = 300
 """Maximum length of a size expression, in characters."""
 
 _DIGITS = 18
-"""Maximum digits of a size; longer ones are damaged text."""
+"""The most digits that a size may have; a longer number is damaged text."""
 
 
 class Memory(Struct, frozen=True):
-    """Bytes of a tensor's storage."""
+    """How many bytes a tensor's storage has."""
 
     bytes: int | None
-    """For the sizes of the call that triggered the compilation; None if a size or the dtype is not known."""
+    """The bytes for the sizes in the call that triggered the compilation; None if a size or the dtype is not known."""
     symbols: tuple[str, ...] = ()
     """The symbols that the bytes depend on; empty if they are constant."""
 
@@ -65,7 +65,7 @@ def item_bytes(dtype: str) -> float | None:
 
 
 def number(expression: str, values: Mapping[str, str]) -> int | None:
-    """Evaluate a size, such as `s77*64` or `(s77//2)`; None if a symbol has no value or the text is not a size."""
+    """Evaluate a size such as `s77*64` or `(s77//2)`; return None for an unknown symbol, or if the text is no size."""
     if expression.isdecimal():
         return _whole(expression)
     try:

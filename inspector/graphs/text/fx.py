@@ -1,4 +1,4 @@
-"""A graph as data, parsed node by node from torch's text of an fx.GraphModule."""
+"""Data types for a graph that was parsed from torch's text of an fx.GraphModule."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -31,7 +31,7 @@ class TensorType(Struct, frozen=True):
     """None if torch did not print them."""
     device: str = ""
     wrapper: str = ""
-    """The class, if it is a subclass of Tensor, such as `DTensor`."""
+    """The class of a tensor subclass, such as `DTensor`; empty for a plain tensor."""
 
 
 class At(Struct, frozen=True):
@@ -49,11 +49,11 @@ class FxNode(Struct, frozen=True):
     name: str
     kind: Kind
     target: str
-    """What it calls or reads: an op such as `torch.ops.aten.mm.default`, a method, a module or a placeholder."""
+    """What the node calls or reads: an op such as `torch.ops.aten.mm.default`, a method, a module or a placeholder."""
     args: str = ""
     """Arguments, as printed."""
     uses: tuple[str, ...] = ()
-    """The nodes that it reads, each once."""
+    """The names of the nodes that it reads, each once."""
     type: TensorType | None = None
     symbol: str = ""
     """The expression of a symbolic number."""
@@ -81,7 +81,7 @@ class FxGraph(Struct, frozen=True):
     outputs: tuple[Output, ...] = ()
     graphs: tuple["FxGraph", ...] = ()
     unread: tuple[str, ...] = ()
-    """Lines with a node, or a part of one, that could not be parsed."""
+    """Lines that could not be parsed although they contain a node or a part of one."""
 
     def placeholders(self) -> tuple[FxNode, ...]:
         """List the inputs, in order."""

@@ -1,4 +1,4 @@
-"""Integer arithmetic for parsed expressions of untrusted logs."""
+"""Compute with the integers in expressions from untrusted logs."""
 
 import ast
 
@@ -6,7 +6,7 @@ _MOST_POWER, _MOST_BASE = 8, 10**6
 
 
 def calculated(left: int | None, operator: ast.operator, right: int | None) -> int | None:
-    """Return the value of an operation; None if an operand is unknown, or the value is undefined or too large."""
+    """Return the value of an operation, or None if an operand is unknown or the value is undefined or too large."""
     if left is None or right is None:
         return None
     match operator:

@@ -1,4 +1,4 @@
-"""Name the ops of nodes, and classify nodes."""
+"""Name and classify the ops that nodes call."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def is_random(node: FxNode) -> bool:
 
 
 def operations(graph: FxGraph) -> tuple[FxNode, ...]:
-    """List the computing nodes of a graph and its subgraphs, without `getitem` and arithmetic on sizes."""
+    """List the nodes of a graph and its subgraphs that compute tensors, without `getitem` and arithmetic on sizes."""
     return tuple(node for each in graph.whole() for node in _operations(each))
 
 

@@ -23,7 +23,7 @@ _SYMBOL = re.compile(r"Sym\((?P<expression>.*)\)")
 
 @lru_cache(maxsize=20_000)
 def annotation(text: str) -> tuple[TensorType | None, str]:
-    """Return a tensor's type or a number's expression, or neither if the text has another form."""
+    """Parse an annotation to a tensor's type or a number's expression; return neither if it has another form."""
     if match := _TENSOR.fullmatch(text):
         return _tensor(match, ""), ""
     if match := _SYMBOL.fullmatch(text):
@@ -59,13 +59,13 @@ _TAKEN = re.compile(r"(?P<name>[^\W\d]\w*) = next\(args_iter\)")
 _RENAMED = re.compile(r"(?P<name>[^\W\d]\w*) = (?P<target>[^\W\d]\w*)")
 _UNFLATTEN = "pytree.tree_unflatten("
 _DEEPEST = 50
-"""Maximum nesting of graphs; torch's graphs are up to three deep."""
+"""The deepest nesting of graphs to parse; torch's graphs nest up to three deep."""
 _LONGEST = 200
-"""Maximum lines of one statement."""
+"""The most lines that one statement may have."""
 
 
 class _Block(Struct):
-    """One graph's class, its lines without indentation."""
+    """The class that torch prints for one graph, with its lines without indentation."""
 
     name: str
     indent: int
@@ -74,7 +74,7 @@ class _Block(Struct):
 
 
 def parse(text: str) -> FxGraph | None:
-    """Parse a printed graph; None if the text has none."""
+    """Parse a printed graph; return None if the text has no graph."""
     top: list[_Block] = []
     open_: list[_Block] = []
     for line in text.splitlines():
@@ -99,9 +99,9 @@ class _Reader:
         self._lines = block.lines
         self._next = 0
         self._inputs: dict[str, FxNode] = {}
-        """Placeholders by name; a line of the body may rename them."""
+        """Placeholders, keyed by name; a line of the body may rename one."""
         self._declared: dict[str, FxNode] = {}
-        """Placeholders of a tree of inputs, with their types."""
+        """The placeholders in a tree of inputs, with their types."""
         self._nodes: list[FxNode] = []
         self._known: set[str] = set()
         self._outputs: tuple[Output, ...] = ()
@@ -221,7 +221,7 @@ class _Reader:
         return parts, call(parts, self._known) if parts else None
 
     def _goes_on(self, line: str) -> bool:
-        """Whether the next line belongs to a statement, whose brackets are open."""
+        """Whether the statement goes on in the next line, because brackets are open."""
         if self._next >= len(self._lines):
             return False
         following = self._lines[self._next]

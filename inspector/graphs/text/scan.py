@@ -1,4 +1,4 @@
-"""Find brackets, commas and names in an expression's text, outside of strings."""
+"""Find brackets, commas and names in the text of an expression; ignore those inside strings."""
 
 import re
 from collections.abc import Container
@@ -10,7 +10,7 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 
 def pieces(text: str) -> tuple[str, ...]:
-    """Split at commas outside of brackets, without an empty last piece."""
+    """Split a text at the commas outside of brackets; drop an empty last piece."""
     found, depth, start = [], 0, 0
     for match in _SIGNS.finditer(text):
         sign = match[0]
@@ -26,7 +26,7 @@ def pieces(text: str) -> tuple[str, ...]:
 
 
 def closing(text: str, start: int) -> int:
-    """Find the bracket that closes the one at `start`; -1 if there is none."""
+    """Find the bracket that closes the one at `start`; return -1 if there is none."""
     depth = 0
     for match in _SIGNS.finditer(text, start):
         if match[0] in _OPEN:
@@ -44,13 +44,13 @@ def left_open(text: str) -> int:
 
 
 def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
-    """List the known names that an expression reads, each once, without keywords and strings."""
+    """List the known names that an expression reads, each once; ignore keywords and strings."""
     found = (match[0] for match in _NAMES.finditer(text))
     return tuple(dict.fromkeys(name for name in found if name in known))
 
 
 def splits_at(text: str, sign: str) -> int:
-    """Find a sign outside of brackets and strings; -1 if there is none."""
+    """Find a sign outside of brackets and strings; return -1 if there is none."""
     depth = 0
     for match in re.finditer(rf"{_STRING}|[()\[\]{{}}]|{re.escape(sign)}", text):
         found = match[0]

@@ -32,17 +32,17 @@ _OPERATOR = "operator."
 
 
 class Statement(Struct, frozen=True):
-    """The parts of a statement: a name, its annotation, and its value."""
+    """The parts of a statement that assigns to a node: its name, its annotation, and its value."""
 
     name: str
     annotation: str
     value: str
     change: str = ""
-    """For an in-place operation, its statement."""
+    """For an in-place operation, the statement of the operation, which torch prints before the name."""
 
 
 class Call(Struct, frozen=True):
-    """What a node does; `args` are as printed."""
+    """What a node does; `args` is the text of its arguments."""
 
     kind: Kind
     target: str
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
 
 
 def statement(text: str) -> Statement | None:
-    """Split a line into its parts; None if it is not the statement of a node."""
+    """Split a line into its parts; return None if it is not the statement of a node."""
     text = _FREED.sub("", text)
     if match := _STATEMENT.fullmatch(text):
         return Statement(match["name"], match["annotation"] or "", match["value"])
@@ -60,7 +60,7 @@ def statement(text: str) -> Statement | None:
 
 
 def call(parts: Statement, known: Container[str]) -> Call | None:
-    """Parse what a statement does; `known` are the names of earlier nodes. None if it cannot be parsed."""
+    """Parse what a statement does, or return None if that fails; `known` has the names of earlier nodes."""
     if parts.change:
         return _changed(parts.change)
     value = parts.value

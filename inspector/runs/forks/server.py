@@ -1,7 +1,7 @@
-"""The command's side of the process that forks captures.
+"""Start the process that forks captures (the server), and send it requests.
 
-The process ends with the command, like every capture, and so do all of its forks. If it cannot serve, captures are new
-processes, and its output is dropped, because each new process prints the same.
+The server ends with the command, like every capture, and so do all of its forks. If it cannot serve, captures run in
+new processes. Its output is then dropped, because each new process prints the same.
 """
 
 import json
@@ -32,17 +32,18 @@ class _State(Enum):
     STARTING = auto()
     READY = auto()
     ENDED = auto()
-    """The process cannot serve, or no longer serves."""
+    """The server cannot serve, or no longer serves."""
 
 
 class ForkServer:
-    """Forks captures from a process that it starts for the first one; several threads may use it. Close it at the
-    end."""
+    """Starts the server for the first capture, and forks captures from it; several threads may use it. Close it at the
+    end.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Serve captures that run in this environment; start nothing yet."""
+        """Prepare to serve captures that run in this environment; start nothing yet."""
         self.why_not = ""
-        """Why it does not serve; empty while it can."""
+        """Why the server does not serve; empty while it can."""
         self._environment = dict(environment)
         self._lock = threading.Lock()
         self._state = _State.NEW
@@ -63,10 +64,10 @@ class ForkServer:
         inherited: Sequence[int],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Process | None:
-        """Fork a process for a capture, with the arguments of `capture/main.py`; None if the capture needs a new
+        """Fork a process for a capture, with the arguments of `capture/main.py`; return None if the capture needs a new
         process.
 
-        Wait while the server imports torch and `is_wanted()`.
+        Wait while the server imports torch and `is_wanted()` is true.
         """
         if why_new_process(request) or dict(environment) != self._environment:
             return None
@@ -107,7 +108,7 @@ class ForkServer:
         self._control, self._state = ours, _State.STARTING
 
     def _current_state(self) -> _State:
-        """Return the current state; first read the server's message, if there is one."""
+        """Read the server's message, if there is one, and return the current state."""
         with self._lock:
             if self._state is _State.NEW:
                 self._start()
@@ -131,7 +132,7 @@ class ForkServer:
     def _request_fork(
         self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int]
     ) -> Process | None:
-        """Send a request for a fork; None if the server has ended."""
+        """Send a request for a fork; return None if the server has ended."""
         ours, theirs = socket_pair()
         text = json.dumps({"arguments": list(arguments), "inherited": list(inherited)})
         try:
@@ -159,7 +160,7 @@ class ForkServer:
 
 
 def _pipe() -> tuple[int, int]:
-    """Create a pipe for the server's output; nobody reads it at once, so a write to a full pipe must not block."""
+    """Create a pipe for the server's output; nobody reads it in time, so a write to a full pipe must not block."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     if sys.platform == "linux":
@@ -177,5 +178,5 @@ def _number(stream: Stream) -> int:
 
 
 def _is_plain(number: int) -> bool:
-    """Whether a stream is a pipe, like the server's streams; Python sets up its streams by kind at its start."""
+    """Whether a stream is a pipe, as the server's streams are: Python sets up its streams by kind when it starts."""
     return number >= 0 and stat.S_ISFIFO(os.fstat(number).st_mode)

@@ -1,9 +1,10 @@
-"""Decide whether a capture may be a fork of a process that has imported torch before the user's code ran.
+"""Decide whether a capture may run in a fork of a process that has imported torch before the user's code.
 
-It may if the program cannot observe the difference. The user's files are read, never run: before they import torch,
-they may only import, define functions and assign constants; and nowhere may they change environment variables or parts
-of torch, because a new process would import much of torch after that. In doubt, the answer is a new process. The fork
-itself detects what the files do not show, such as a library that sets a variable; see `capture/calls/start.py`.
+It may if the program cannot observe the difference. This module parses the user's files and never runs them. Before
+they import torch, they may only import, define functions and assign constants. They may not change environment
+variables or parts of torch anywhere, because a new process would import much of torch after such a change. In doubt,
+the capture runs in a new process. The fork itself detects what the files do not show, such as a library that sets a
+variable; see `capture/calls/start.py`.
 """
 
 import ast
@@ -15,16 +16,16 @@ from ctrace.inspector.runs.request import CaptureRequest
 
 _VARIABLES = ("environ", "environb", "putenv", "unsetenv")
 _OPTIONS = ("config", "backends")
-"""Parts of torch's names that mark an option: its effect does not depend on whether it is set before other imports."""
+"""Parts of names in torch that mean options; a program may set an option before or after other imports of torch."""
 _MOST_FILES = 500
 
 
 class _DoubtError(Exception):
-    """A capture may differ in a fork; the message says why."""
+    """The capture may differ in a fork; the message says why."""
 
 
 def why_new_process(request: CaptureRequest) -> str:
-    """Return why a capture needs a new process; empty if a fork will do."""
+    """Return why a capture needs a new process; empty if it may run in a fork."""
     options = request.options
     if request.kind != "model":
         return "it is a program"
@@ -38,7 +39,7 @@ def why_new_process(request: CaptureRequest) -> str:
 
 
 class _Reading:
-    """Reads a model's file and the files beside it that it imports."""
+    """Checks a model's file, and the files beside it that it imports."""
 
     def __init__(self, request: CaptureRequest) -> None:
         self._request = request
@@ -47,7 +48,7 @@ class _Reading:
         self._imports_torch: dict[Path, bool] = {}
 
     def check(self) -> None:
-        """Raise the doubt, if there is one.
+        """Check all files.
 
         Raises:
             _DoubtError: the capture may differ in a fork.
@@ -58,7 +59,7 @@ class _Reading:
             raise _DoubtError(f"{path or module} does not import torch in a plain statement")
 
     def _file(self, path: Path) -> bool:
-        """Read a file; return whether importing it certainly imports torch."""
+        """Check a file; return whether an import of the file certainly imports torch."""
         real = path.resolve()
         if real in self._imports_torch:
             return self._imports_torch[real]
@@ -104,7 +105,7 @@ class _Reading:
         raise _DoubtError(f"{path}, line {node.lineno}, runs code before torch is imported")
 
     def _module(self, name: str) -> bool:
-        """Read a module of the user's; return whether importing it certainly imports torch."""
+        """Check a module in the user's folder; return whether an import of the module certainly imports torch."""
         if name.partition(".")[0] == "torch":
             return True
         found = [self._file(path) for path in _files(name, self._folder)]
@@ -138,7 +139,7 @@ def _imported(node: ast.AST, path: Path, top: Path) -> Iterator[str]:
 
 
 def _package(path: Path, top: Path, level: int) -> str:
-    """Return the package that a relative import starts from; empty for an absolute import."""
+    """Return the package at which a relative import starts; empty for an absolute import."""
     if not level:
         return ""
     folder = path.resolve().parents[level - 1]
@@ -148,7 +149,7 @@ def _package(path: Path, top: Path, level: int) -> str:
 
 
 def _files(name: str, folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder that an import of a module runs, without running them."""
+    """Find the files below a folder that an import of a module would run, without running them."""
     places: Sequence[str] | None = [str(folder)]
     for part in name.split("."):
         spec = PathFinder.find_spec(part, places) if places else None
@@ -165,7 +166,7 @@ def _refuse_change(node: ast.AST, path: Path) -> None:
     """Refuse an assignment to a part of torch that is not an option.
 
     Raises:
-        _DoubtError: it is one.
+        _DoubtError: the node is such an assignment.
     """
     targets: list[ast.expr] = []
     match node:
@@ -202,7 +203,7 @@ def _refuse_variables(tree: ast.AST, path: Path) -> None:
 
 
 def _read_only(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the uses of the environment that only read it."""
+    """Yield the nodes that use the environment, but only read it."""
     match node:
         case ast.Subscript(value=value, ctx=ast.Load()) | ast.Call(func=ast.Attribute(value=value, attr="get")):
             yield value

@@ -15,13 +15,13 @@ from ctrace.reports import format as fmt
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))
 """Kinds of insertions that the description explains without the instructions."""
 _FEW = 2
-"""Most instructions of such an insertion that is still shown in full."""
+"""The most instructions that such an insertion may have to be shown in full."""
 _SHOWN = 3
-"""Insertions of one kind in a row that are shown before the rest is counted."""
+"""How many insertions of one kind in a row to show before the rest is counted."""
 _MANY = 6
-"""Most insertions of one kind in a row that are all shown."""
+"""The most insertions of one kind in a row that are all shown."""
 _LINES = 4
-"""Most lines of a text."""
+"""The most lines of one text to show."""
 _MORE: dict[PieceKind | None, str] = {
     PieceKind.INPUT: "inputs",
     PieceKind.PASS: "values for the resume function",
@@ -79,7 +79,7 @@ class _Drawing:
         self._half = (layout.width - 3) // 2 if layout.beside else layout.width
 
     def kept(self, members: list[Row]) -> Iterator[Text]:
-        """Draw instructions that are in both codes."""
+        """Draw instructions that are in both the old and the new code."""
         for piece, run in groupby(members, key=lambda row: row.piece):
             own = piece is not None and piece.kind is PieceKind.OWN
             yield from self.joined([], list(self._purpose(piece, 0)) if own else [])
@@ -126,7 +126,7 @@ class _Drawing:
             yield from map(self._instruction, run)
 
     def _purpose(self, piece: Piece | None, folded: int) -> Iterator[Text]:
-        """Write a piece's purpose, and how many of its instructions are hidden."""
+        """Write the purpose of a piece of new code, and how many of its instructions are hidden."""
         if piece is not None:
             hidden = f" ({fmt.count(folded, 'instruction')})" if folded else ""
             yield from self._text(f"▸ {piece.text}{hidden}")

@@ -20,7 +20,7 @@ _INDENT = 2
 
 
 def sources(session: Session, chosen: Iterable[Compiled], width: int) -> Iterator[RenderableType]:
-    """Show each new code as Python source, and once how it was checked."""
+    """Show the new code of each function as Python source, and say once how ctrace checked it."""
     checked: dict[str, None] = {}
     for compiled in chosen:
         each = explained(session, compiled)
@@ -60,7 +60,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 
 SIDE_BY_SIDE = 120
-"""Screen width from which both codes are shown side by side."""
+"""The screen width from which old and new code are shown side by side."""
 _FUNCTIONS = 12
 _RECOMPILES = 3
 _MARKS = "- original code, + added by Dynamo"
@@ -78,7 +78,7 @@ class Selection(Struct, frozen=True):
     chosen: tuple[Compiled, ...]
     """The selected compilations."""
     whole: bool
-    """Whether the user selected nothing: show a summary and the first diff."""
+    """Whether the user selected nothing, so that the screen shows a summary and the first diff."""
     line: int | None = None
     all_of_it: bool = False
     side_by_side: bool | None = None

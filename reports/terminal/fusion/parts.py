@@ -1,4 +1,4 @@
-"""Pieces of the fusion screens: nodes by ops and lines, and pairs that were not fused."""
+"""Pieces of the fusion screens: names of nodes, and pairs that were not fused."""
 
 from collections.abc import Iterator
 

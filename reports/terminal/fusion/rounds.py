@@ -1,4 +1,4 @@
-"""Screens of `ctrace fusion --rounds` and `--nodes`: every pair tried, in order and why; every node."""
+"""Screens of `ctrace fusion --rounds` (every pair that was tried, in order, and why) and `--nodes` (every node)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _COLUMNS = ("  node", "kind", "loops", "read", "written")
 def rounds_screen(
     session: Session, found: tuple[Fusion, ...], *, all_of_it: bool = False, verbose: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the pairs of each round in order, and the refused ones."""
+    """Show the fused pairs of each round in order, and the refused pairs."""
     yield headline(session)
     if not found:
         yield nothing(session)

@@ -78,7 +78,7 @@ def _before(session: Session, fusion: Fusion) -> str:
 
 
 def round_text(each: FusionRound) -> str:
-    """Summarize a round: `7 nodes to 6: 12 pairs tried, 3 fusible, 1 fused`."""
+    """Summarize a round as `7 nodes to 6: 12 pairs tried, 3 fusible, 1 fused`."""
     counts = [f"{fmt.count(len(each.fused), 'pair')} fused"]
     if each.tried is not None:
         counts = [f"{fmt.count(each.tried, 'pair')} tried"]

@@ -15,7 +15,7 @@ _PLACES = 4
 
 
 def attention_lines(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
-    """Show each attention of one graph, or of all: its outcome, place, reason and fix."""
+    """Show each attention of one graph or of all graphs: its outcome, place, reason and fix."""
     for each in answers(session, graph_id):
         yield attention_item(each, session.environment.cwd)
 

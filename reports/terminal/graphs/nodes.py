@@ -1,4 +1,4 @@
-"""Screens that show a graph node by node: one stage, one line at all stages, ops counted."""
+"""Screens that show the nodes of a graph: at one stage, of one line at all stages, or counted by op."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _MOST_NODES = 80
 _MOST_OUTPUTS = 12
 _HANGING = 6
 _GLUE = "\ue000"
-"""A non-breaking space; a private letter, which `plain` never lets through from a log."""
+"""Stands for a non-breaking space: a private letter, which `plain` removes from all text of a log."""
 
 
 def stage_screen(
@@ -77,7 +77,7 @@ class _Stage:
         self._graph = graph
         self._names = names
         self._named = named
-        """Names of inputs, by node."""
+        """Names of inputs, keyed by node."""
         self._made = made
         """The pass that made each node."""
         self._cwd = cwd
@@ -143,7 +143,7 @@ def _plain_output(text: str, words: str) -> RenderableType:
 
 
 def line_title(at: At | None, cwd: str, origin: Origin | None = None) -> RenderableType:
-    """Write the source line above its nodes, after an empty line; for nodes of a pass, name the pass."""
+    """Write the source line above its nodes, after an empty line; if a pass made the nodes, name the pass."""
     unknown = f"no source line{f': made by {_origin_words(origin, cwd)}' if origin else ''}"
     title = Text(place_text(at, cwd), style="cyan") if at else Text(unknown, style="dim")
     return Group("", Padding(title, (0, 0, 0, 1)))

@@ -22,7 +22,7 @@ _SUBSYSTEMS = {
 
 
 def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[RenderableType]:
-    """Show what each pass changed in one graph, or in all."""
+    """Show what each pass changed in one graph or in all graphs."""
     yield headline(session)
     yield section("What torch's passes changed, in order")
     found = runs(session, graph_id)
@@ -32,7 +32,7 @@ def passes_screen(session: Session, graph_id: str | None = None) -> Iterator[Ren
 
 
 def passes_lines(session: Session, found: Iterable[Run]) -> Iterator[RenderableType]:
-    """Show what each pass changed, and count those that changed nothing."""
+    """Show what each pass changed, and count the passes that changed nothing."""
     for run in found:
         yield item(Group(_head(run), *(_changed(each, session.environment.cwd) for each in run.changed)))
 

@@ -22,12 +22,12 @@ from ctrace.reports.terminal.widgets import MOST, headline, item
 from ctrace.reports.wording.graphs import counts_text, depends_text, place_text, type_text
 
 _TOP = 6
-"""Ops named on a line."""
+"""How many ops a line names."""
 _BIGGEST = 5
-"""Saved tensors listed for a graph."""
+"""How many saved tensors to list for a graph."""
 _OUTPUTS = 4
 _PLACE = 30
-"""Letters of a place in a narrow column."""
+"""How many letters a place may have in a narrow column."""
 _PARAMETERS = ("parameter", "buffer")
 _SHARES = {
     Shares.VIEW_OF_MADE: "a view of a result",
@@ -162,7 +162,7 @@ def _kept(kept: Kept, view: Overview, cwd: str, width: int, *, all_of_it: bool) 
 
 
 def _kept_words(kept: Kept, view: Overview) -> str:
-    """Summarize the saved tensors: those that the forward made, and inputs."""
+    """Summarize the saved tensors: how many the forward made, and how many are inputs."""
     made = [each for each in kept.saved if each.is_made]
     numbers = sum(each.memory is None for each in kept.saved)
     there = len(kept.saved) - len(made) - numbers
@@ -194,7 +194,7 @@ def _named(each: Saved, values: Mapping[str, str]) -> str:
 
 
 def _where(each: Saved, cwd: str) -> str:
-    """Name the source line that made the saved memory, and its other roles."""
+    """Name the source line that made the saved memory, and what else the memory is used for."""
     at = each.root.at or each.node.at
     words = [place_text(at, cwd, _PLACE) if at else "no source line"]
     if each.root is not each.node:

@@ -15,9 +15,9 @@ from ctrace.reports.terminal.widgets import item, section, table
 
 _PYTHON = "LAMBDA_GUARD"
 _SHORTER = 1.2
-"""Speedup from which torch's shortcut gets a line."""
+"""The speedup from which the screen mentions torch's shortcut."""
 _NUMBERS = 34
-"""Columns of the table by part besides the name."""
+"""The width of the columns except the name, in the table of parts."""
 
 
 def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""Screen of `ctrace guards`: what each graph requires, which source line made it so, and what checking costs."""
+"""Screen of `ctrace guards`: what each graph requires, which source line created the guard, and what checks cost."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -29,10 +29,10 @@ from ctrace.reports.terminal.guards.words import kind_words
 from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, section, table
 
 _LISTED = 24
-"""Guards, lines or objects listed without --all."""
+"""How many guards, lines or objects to list without --all."""
 _OBJECTS = 14
 _SHARE = 40
-"""Objects with less than one in this many guards get no line."""
+"""An object that has less than one in this many guards gets no line."""
 
 
 def guards_screen(

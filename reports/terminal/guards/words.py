@@ -1,4 +1,4 @@
-"""What torch's kinds of guards check (torch/csrc/dynamo/guards.cpp, _dynamo/guards.py, 2.13 and 2.15)."""
+"""Say what each of torch's kinds of guards checks (torch/csrc/dynamo/guards.cpp, _dynamo/guards.py, 2.13 and 2.15)."""
 
 _WORDS = {
     "TENSOR_MATCH": "class, dtype, device, grad, sizes, strides of a tensor",

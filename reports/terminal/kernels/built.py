@@ -82,7 +82,7 @@ def _fits(found: Occupancy | None) -> tuple[str | Text, str]:
 
 
 def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str], int]) -> Iterator[RenderableType]:
-    """Warn about spills, low occupancy, and configurations that only autotuning can choose between."""
+    """Warn about spills, low occupancy, and choices between configurations that autotuning makes on the device."""
     if spilling := {each.built.kernel for each in found if each.built.spills and not each.unused}:
         names = fmt.listed((fmt.one_line(name, 60) for name in sorted(spilling)), 3)
         yield Text(f"Registers spilled to memory in {names}", style="red")
@@ -94,7 +94,7 @@ def _warnings(found: tuple[Resources, ...], open_: Mapping[tuple[str, Stage, str
 
 
 def _limits(found: Occupancy) -> str:
-    """Name what limits occupancy; at full occupancy, nothing else matters."""
+    """Name what limits occupancy; name nothing at full occupancy."""
     return str(Limit.THREADS) if Limit.THREADS in found.limits else ", ".join(found.limits)
 
 
@@ -138,7 +138,7 @@ def _key(built: Built) -> tuple[str, Stage, str]:
 
 
 def _sum(same: list[Built], stage: str | None = None) -> str:
-    """Add up the seconds of configurations, at one stage or at all; empty if there are none."""
+    """Add up the compile time of configurations, at one stage or at all stages; empty if no time is known."""
     known = [took for each in same for name, took in each.seconds.items() if stage in (None, name)]
     return fmt.seconds(sum(known)) if known else ""
 
@@ -198,7 +198,7 @@ def _notes(session: Session) -> Iterator[RenderableType]:
 
 
 def ir_screen(session: Session, stage: str, kernel: str | None, graph: str | None = None) -> Iterator[RenderableType]:
-    """Show the code of a stage, of one kernel or of all.
+    """Show the code of a stage, for one kernel or for all.
 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
@@ -220,7 +220,7 @@ def _codes(found: Iterable[Code], note: str) -> Iterator[RenderableType]:
 
 
 class _Heads:
-    """Rows that name the graph part of the rows below them, for a table with several graph parts."""
+    """Adds rows to a table of several graph parts; each names the graph part of the rows below it."""
 
     def __init__(self, columns: tuple[str, ...], things: Iterable[Built | LaunchTiming]) -> None:
         self.parts = tuple(dict.fromkeys(map(_part, things)))

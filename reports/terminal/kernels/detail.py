@@ -39,7 +39,7 @@ from ctrace.reports.wording.kernels import (
 from ctrace.reports.wording.target import least_text
 
 _LEXERS = {"cpp": "cpp"}
-"""Everything else is Python."""
+"""Pygments' lexer for each language; any other language is shown as Python."""
 _MOST = 12
 
 
@@ -175,7 +175,7 @@ def _argument(argument: Argument) -> str:
 def line_screen(
     session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
 ) -> Iterator[RenderableType]:
-    """Show the kernels of some source lines, and the other lines in each; without a kernel, show why."""
+    """Show the kernels that come from some source lines, with the other lines in each; if there are none, show why."""
     yield from emitted_for(session)
     places = {place for _, of_lines in found for each in of_lines for place in each.row.kernel.lines}
     for place in sorted_places(filter(request.has_place, places)):
@@ -205,7 +205,7 @@ def _of_line(session: Session, each: KernelAtLine) -> Iterator[RenderableType]:
 
 
 def source_screen(session: Session, found: Iterable[Part]) -> Iterator[RenderableType]:
-    """Print the code of kernels, each passage below its source line; never cut a line of code."""
+    """Print the code of kernels, each passage below its source line; do not cut lines of code."""
     for part in found:
         for row in part.rows:
             kernel = row.kernel

@@ -1,4 +1,4 @@
-"""Tables of kernels: those of each graph part, and for `explain` those that move the most bytes."""
+"""Tables of kernels: all kernels of each graph part, and for `explain` the kernels that move the most bytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,7 +26,7 @@ from ctrace.reports.wording.kernels import (
 )
 
 WIDE = 120
-"""Screen width from which a table shows all columns."""
+"""The screen width from which a table shows all columns."""
 _ROWS = 12
 _PARTS = 6
 
@@ -72,7 +72,7 @@ def _intensity(work: Work) -> str:
 def kernels_screen(
     session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the kernels of each graph part, those that move the most bytes first."""
+    """Show the kernels of each graph part, the kernels that move the most bytes first."""
     yield headline(session)
     if not found:
         yield Text("\nNo kernel was generated in this run.", style="dim")
@@ -160,7 +160,7 @@ def _mark(kernel: Kernel, *, shows_owner: bool) -> str:
 
 
 def fitted(wanted: Sequence[int], room: int) -> list[int]:
-    """Return a width for each text; if room is short, the first gets twice as much as each other one."""
+    """Return a width for each text; if room is short, the first text gets twice as much as each other text."""
     weights = [2 if not at else 1 for at in range(len(wanted))]
     widths = [0] * len(wanted)
     left = sum(weights)

@@ -123,5 +123,5 @@ def _bandwidth(value: float) -> str:
 
 
 def _operations(rate: float | None) -> str:
-    """Write operations per second, always in units of 10^12 so that rows compare at a glance: `66.9 T`."""
+    """Write operations per second as `66.9 T`, always in units of 10^12, so that rows compare at a glance."""
     return _NONE if rate is None else f"{rate / 1e12:.1f} T"

@@ -1,4 +1,4 @@
-"""Screens of a run with `--target`: the GPU, what autotuning decides on it, and what the program asks about it."""
+"""Screens of a run with `--target`: the GPU, choices that autotuning makes on it, and queries about the device."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ _CANDIDATES = 4
 
 
 def basis_line(session: Session, *, work: bool = True) -> Iterator[RenderableType]:
-    """Say what is generated, computed and not measured, if the code is for a GPU that nothing ran on."""
+    """If nothing ran on the target GPU, say what is generated, what is computed and what is not measured."""
     if target_of(session) is None:
         return
     computed = "; bytes, FLOPs and bounds are computed" if work else ""
@@ -111,7 +111,7 @@ def _kind(kind: Open, *, all_of_it: bool) -> Iterator[RenderableType]:
 
 
 def _candidates(each: Undecided, *, all_of_it: bool) -> Iterator[str]:
-    """List the first candidates on one line, or all on a line each, without the settings that all share."""
+    """List the first candidates on one line, or each candidate on its own line, without the settings that all share."""
     same = _same(each.candidates)
     candidates = [_candidate(one, each.subject, same) for one in each.candidates]
     number = fmt.count(len(candidates), "candidate")

@@ -79,7 +79,7 @@ def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int
 
 
 def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableType]:
-    """Show each verdict, the sentence once if all agree, and what could not be captured."""
+    """Show the verdict for each GPU, its sentence only once if all agree, and which GPUs could not be captured."""
     sessions = list(targets.values())
     same = len({sentence(each) for each in sessions}) == 1
     for number, session in enumerate(sessions):
@@ -99,7 +99,7 @@ def _least(part: ComparedPart, name: str) -> str:
 
 
 def _rows(each: ComparedKernel, width: int, *, all_of_it: bool) -> Iterator[tuple[str | Text, ...]]:
-    """Yield a row that names the kernel, then one for each configuration on each GPU."""
+    """Yield a row that names the kernel, then a row for each configuration on each GPU."""
     yield (fmt.one_line(each.name), _CODES[each.code], *[""] * 5)
     for name, one in each.on.items():
         shown = one.resources if all_of_it else one.resources[:_CONFIGURATIONS]
@@ -158,7 +158,7 @@ def _fused(session: Session) -> str:
 
 
 def _ending(targets: Targets, width: int) -> Iterator[RenderableType]:
-    """Show the totals, what the program asks about the device, and what the figures are based on."""
+    """Show the totals, the program's queries about the device, and what the figures are based on."""
     yield section("Totals")
     yield _sums(targets, width)
     found = dict.fromkeys(each for session in targets.values() for each in questions(session))

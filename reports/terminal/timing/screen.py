@@ -23,7 +23,7 @@ _MESSAGE = 300
 
 
 def timing_screen(timings: Timings, width: int) -> Iterator[RenderableType]:
-    """Show how a model does compiled against eager."""
+    """Show how fast a model is when compiled, compared with eager."""
     measured = timings.configurations[0]
     yield headline(timings.target, measured)
     yield from trouble(measured)

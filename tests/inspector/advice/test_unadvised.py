@@ -74,6 +74,6 @@ def test_when_a_torch_does_not_have_an_id(life: Lifetime, torch: str, absence: s
 
 
 def test_an_id_that_torch_no_longer_raises():
-    assert "up to 2.12" in Lifetime("2.11", raised_until="2.12").retirement()
+    assert "until 2.12" in Lifetime("2.11", raised_until="2.12").retirement()
     assert "do not raise" in Lifetime("2.11", raised_until="none").retirement()
     assert Lifetime("2.11").retirement() == ""

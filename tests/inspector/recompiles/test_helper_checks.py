@@ -5,8 +5,8 @@ import pytest
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import Cause, CauseKind
-from ctrace.inspector.recompiles.cases import Facts, case_of
 from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.recompiles.special_cases import Facts, case_of
 
 
 @pytest.mark.parametrize(

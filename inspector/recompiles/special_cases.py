@@ -1,47 +1,47 @@
-"""Find special cases of causes that need a different fix: the entry `kind/case` of advice/causes.yaml that applies.
+"""Name the special case of a cause: a situation in which a kind of cause needs other advice than usual.
 
-The decision uses the cause, torch's text of the failed guard, and facts about the cache entry. Guard texts are those of
-2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
+The special case of a cause of kind KIND selects the entry `KIND/CASE` in advice/causes.yaml: a size that is a
+parameter's, for instance, selects `size/parameter`. The decision uses the cause, torch's text for the failed guard, and
+facts about the cache entry. Guard texts are those of 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
 """
 
-import re
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.findings import TENSOR_CAUSES, Cause, CauseKind
-from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.recompiles.causes import cause_of, literal_type
 from ctrace.inspector.recompiles.helper_checks import ITERATOR, LAZY_COPY, POSITION, STREAM
 
 _NUMBERS = frozenset(("int", "float", "bool"))
 
 
 class Facts(Struct, frozen=True):
-    """Facts about a cause; an unknown fact counts as false."""
+    """The facts about a cause on which its special case depends; an unknown fact counts as false."""
 
     kind: CauseKind
     subject: str
     was: str | None = None
     now: str | None = None
     guard: str = ""
-    """Torch's text of the guard, such as `L['self'].step == 1`, without the quoted source line."""
+    """Torch's text for the guard, such as `L['self'].step == 1`, without the source line that torch quotes."""
     hint: str = ""
     """Torch's hint on the guard."""
     holder: str = ""
-    """The owner of the attribute or container: `module`, `optimizer` or `object`; if empty, torch's text decides."""
+    """Who owns the attribute or container: `module`, `optimizer` or `object`; if empty, `guard` and `hint` decide."""
     is_first: bool = False
-    """Whether the call is compared with the function's first cache entry."""
+    """Whether the cause compares the call with the function's first cache entry."""
     is_fixed: bool = False
     """Whether the user's code specialized a dynamic size or number."""
     fixed_by: str = ""
-    """What specialized it: `operation`, or `lowered` after tracing; empty for Python code that needs the number."""
+    """What specialized the size: `operation`, or `lowered` after tracing; empty if Python code needs the number."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
     is_weight: bool = False
     """Whether the tensor is a parameter or a buffer."""
     is_open: bool = False
-    """Whether the value is dynamic in the new graph."""
+    """Whether the new graph treats the value as dynamic."""
 
     @classmethod
     def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
@@ -51,20 +51,21 @@ class Facts(Struct, frozen=True):
 
 
 def case_of(facts: Facts) -> str:
-    """Return the special case of a cause; empty if the advice on its kind applies."""
+    """Return the special case of a cause; empty if the general advice on its kind applies."""
     return _CASES.get(facts.kind, _plain)(facts)
 
 
 _MANY_VALUES = frozenset((CauseKind.STRIDE, CauseKind.DISPATCH_KEYS))
-"""Kinds for which one change, such as a transpose or inference mode, shows different values in each tensor."""
+"""Kinds for which one change, such as a transpose or inference mode, leads to other values in each tensor."""
 _OF_MODES = frozenset((CauseKind.GRAD_MODE, CauseKind.AUTOCAST, CauseKind.TRAINING_MODE))
 
 
 def cause_key(guard: UnmetGuard) -> tuple[str | None, ...]:
     """Return a key that all failed guards of one cause share.
 
-    A model cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and inference
-    mode removes several dispatch keys from every tensor. Each of these is one cause. A value counts once per name.
+    A model that is cast to another dtype differs in every parameter, a transposed tensor in all of its strides, and
+    inference mode removes several dispatch keys from every tensor. Each of these is one cause. For other kinds, guards
+    on different names are different causes.
     """
     cause = cause_of(guard)
     facts = Facts.of(cause, guard)
@@ -137,7 +138,7 @@ _STATES = {
     "torch function modes": "function_mode",
     "default device": "function_mode",
 }
-"""Prefixes of the names that GlobalStateGuard and the guards on modes use for settings."""
+"""How the names of settings begin in the texts of GlobalStateGuard and of guards on modes."""
 
 
 def _attribute(facts: Facts) -> str:
@@ -157,8 +158,10 @@ def _argument(facts: Facts) -> str:
 
 
 def _value(facts: Facts) -> str:
-    """Return the type of a specialized value; flags and strings of globals and closures have no special case."""
-    case = _literal(facts.was)
+    """Return the type of a specialized value; flags and strings from globals and closures have no special case."""
+    case = literal_type(facts.was)
+    if case == "NoneType":
+        return ""
     return "" if case in ("bool", "str") and facts.kind in (CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE) else case
 
 
@@ -246,7 +249,7 @@ def _is_weight(facts: Facts) -> bool:
 
 
 def _holder(facts: Facts) -> str:
-    """Return the owner of an attribute. Torch's text shows optimizers, and its hint shows integers of modules."""
+    """Return the owner of an attribute: the guard's text shows an optimizer, torch's hint an integer of a module."""
     if facts.holder:
         return facts.holder
     if ".param_groups[" in facts.guard or _STATE in facts.guard:
@@ -255,7 +258,7 @@ def _holder(facts: Facts) -> str:
 
 
 _STATE = ".state[list(dict.keys("
-"""Part of a guard on an optimizer's state, whose keys are parameters."""
+"""A part of each guard on an optimizer's state, a dict keyed by parameters."""
 _MODULE_HINT = "integer attributes of the nn.Module"
 """Part of torch's hint on a specialized integer of a module (2.11 to 2.13, _dynamo/variables/builder.py)."""
 
@@ -266,21 +269,8 @@ def _keys(text: str | None) -> frozenset[str]:
     return frozenset(filter(None, inside.split(", ")))
 
 
-def _literal(text: str | None) -> str:
-    """Return the type of a Python literal: `int`, `float`, `bool`, `str`; empty for any other text."""
-    return next((name for name, pattern in _LITERALS.items() if pattern.fullmatch(text or "")), "")
-
-
-_LITERALS = {
-    "int": re.compile(r"-?\d+"),
-    "float": re.compile(r"-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)"),
-    "bool": re.compile(r"True|False"),
-    "str": re.compile(r"'.*'|\".*\"", re.DOTALL),
-}
-
-
 def _class_name(text: str | None) -> str:
-    """Return a class name without its module, from `<class 'a.B'>` or `a.B`; for a literal, its type."""
+    """Return a class name without its module, `B` for `<class 'a.B'>` or `a.B`; for a literal, return its type."""
     text = text or ""
     inner = text.removeprefix("<class '").removesuffix("'>")
-    return _literal(text) or inner.rpartition(".")[2]
+    return literal_type(text) or inner.rpartition(".")[2]

@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.advice import entries
 from ctrace.inspector.model.findings import CauseKind
-from ctrace.inspector.recompiles.cases import Facts, case_of
+from ctrace.inspector.recompiles.special_cases import Facts, case_of
 
 HINT = "torch.compile considers integer attributes of the nn.Module to be static. If you are observing recompilation)"
 CPU = "DispatchKeySet(CPU, BackendSelect, ADInplaceOrView, AutogradCPU)"
