@@ -154,7 +154,7 @@ def _refuse(error: CtraceError) -> NoReturn:
 
 
 def _system_error(error: OSError) -> RunError:
-    """Turn a system error into an error of ctrace; without a file name it is about stdout, since others are caught."""
+    """Turn a system error into a ctrace error; without a file name it is about stdout: others are caught earlier."""
     if error.filename is None:
         return _no_report(error)
     return RunError(f"{error.filename}: {reason(error)}", remedy(error))
