@@ -194,7 +194,7 @@ ORDER = (
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
     ("fusion", "target", "guards", "shapes", "cuda_graphs"),
-    ("recompiles",),
+    ("recompiles", "autotuning"),
     ("breaks",),
     ("diagnosis",),
     ("session",),

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.attention.record import attention
+from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.built_kernels.record import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.environment import environment
@@ -110,7 +111,7 @@ def _sources(
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
-    yield from (userkernels, cuda_graphs)
+    yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
     yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)

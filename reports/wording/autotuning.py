@@ -1,0 +1,97 @@
+"""Autotuning in words: who won, by how much, and what became of the other choices."""
+
+from ctrace.inspector.autotuning.view import Margin, Noise, margin, timed, winner
+from ctrace.inspector.model.autotuning import Choice, ChoiceStatus, Spread, Tuned
+from ctrace.reports import format as fmt
+from ctrace.reports.wording.timing import duration
+
+_NOISE = {
+    Noise.BEYOND: "beyond the noise",
+    Noise.WITHIN: "within the noise, so either may be faster",
+    Noise.NOT_KNOWN: "noise not known: torch kept one number for each",
+}
+_STATUS = {
+    ChoiceStatus.TIMED: "",
+    ChoiceStatus.NOT_TIMED: "not timed",
+    ChoiceStatus.FAILED_TO_COMPILE: "does not compile",
+    ChoiceStatus.FAILED_TO_RUN: "failed to run",
+    ChoiceStatus.DOES_NOT_FIT: "does not fit",
+}
+_NAME = 40
+
+
+def title(each: Tuned) -> str:
+    """Write an operation as torch's log does: `mm(64x256, 256x512) float32`."""
+    shapes = ", ".join("x".join(one.shape) for one in each.inputs)
+    dtypes = dict.fromkeys(one.dtype for one in each.inputs if one.dtype)
+    return fmt.one_line(f"{each.op}({shapes}) {', '.join(dtypes)}", 300)
+
+
+def answer(each: Tuned) -> str:
+    """Say which choice won, and by how much."""
+    first, by = winner(each.choices), margin(each.choices, each.unnamed)
+    if first is None:
+        number = fmt.count(len(each.choices), "choice")
+        return f"{number}, not timed" if len(each.choices) > 1 else f"1 choice, {name(first_of(each))}: nothing to time"
+    if by is None:
+        others = f"; torch's log does not name {each.unnamed} of the choices" if each.unnamed else ""
+        return f"{name(first)} takes {duration(first.seconds)}{others}"
+    return f"{name(first)} wins: {margin_text(by)}"
+
+
+def first_of(each: Tuned) -> Choice:
+    """Return the only choice of an operation, or one without a name."""
+    return each.choices[0] if each.choices else Choice("none")
+
+
+def margin_text(by: Margin) -> str:
+    """Write `cpp_1 takes 72% longer (beyond the noise)`."""
+    part = f"{by.part:.0%} longer" if by.part >= 0.0005 else "as long"
+    if by.part >= 10:
+        part = f"{by.part + 1:.0f} times as long"
+    elif 0.0005 <= by.part < 0.095:
+        part = f"{by.part:.1%} longer"
+    return f"{fmt.cut(fmt.one(by.of_next), _NAME)} takes {part} ({_NOISE[by.noise]})"
+
+
+def taken(each: Tuned) -> str:
+    """Say which choice the code uses, where that is not the fastest one; empty otherwise."""
+    first = winner(each.choices)
+    if each.taken is None or first is None or each.taken == first.name:
+        return ""
+    why = "it was faster together with the ops fused into it" if each.is_fused else "torch gives no reason"
+    return f"The code uses {fmt.one(each.taken)}: {why}"
+
+
+def costs(each: Tuned) -> str:
+    """Say what the sweep cost."""
+    if each.is_cached:
+        return "Times from torch's cache, of an earlier sweep"
+    if each.seconds is None or not each.is_swept:
+        return ""
+    parts = [
+        f"{duration(seconds)} {what}"
+        for seconds, what in ((each.compile_seconds, "compiling"), (each.timing_seconds, "timing"))
+        if seconds is not None and seconds >= 0.0005
+    ]
+    inside = f": {' and '.join(parts)}" if len(parts) > 1 else ""
+    return f"The sweep of {fmt.count(len(timed(each.choices)), 'choice')} took {duration(each.seconds)}{inside}"
+
+
+def name(choice: Choice) -> str:
+    """Write a choice's name; torch's log has none for those that failed to compile."""
+    return fmt.cut(fmt.one(choice.name or choice.configuration or "unnamed"), _NAME)
+
+
+def status(choice: Choice) -> str:
+    """Say what became of a choice that has no time."""
+    return _STATUS[choice.status]
+
+
+def spread(found: Spread | None) -> str:
+    """Write the middle half of the runs: `112 to 117 µs`."""
+    if found is None:
+        return ""
+    low, high = duration(found.low), duration(found.high)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"
