@@ -98,6 +98,11 @@ class Tuned(Struct, frozen=True):
     unnamed: int = 0
     """Choices that a log counts without naming them."""
 
+    @property
+    def device(self) -> str | None:
+        """The device of its inputs; None: not known."""
+        return next((each.device for each in self.inputs if each.device), None)
+
 
 class TunedKernel(Struct, frozen=True):
     """A Triton kernel of which torch chose one of several configurations."""

@@ -50,7 +50,7 @@ def operation_data(each: Tuned) -> dict[str, Any]:
         "shapes": ["x".join(one.shape) for one in each.inputs],
         "strides": [list(one.stride) for one in each.inputs],
         "dtypes": [one.dtype for one in each.inputs],
-        "device": next((one.device for one in each.inputs if one.device), None),
+        "device": each.device,
         "lines": list(each.lines),
         "choices": [_choice(one) for one in each.choices],
         "unnamed_choices": each.unnamed,

@@ -127,5 +127,9 @@ def _notes(operations: Iterable[Tuned], rows: Iterable[KernelRow]) -> Iterator[R
     choices = [each for one in operations for each in one.choices]
     choices += [each for row in rows for each in row.configurations]
     if any(each.spread for each in choices):
-        text = "The middle half of a choice's runs leaves out the fastest and the slowest quarter. A margin is beyond"
-        yield Text(f"\n{text} the noise if the middle halves of the two do not overlap.", style="dim")
+        text = (
+            "A margin is beyond the spread if the middle halves of the runs of both choices do not overlap. Torch times"
+        )
+        yield Text(
+            f"\n{text} one choice after the other: a machine that is busy meanwhile can mislead it.", style="dim"
+        )

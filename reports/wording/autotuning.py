@@ -6,9 +6,9 @@ from ctrace.reports import format as fmt
 from ctrace.reports.wording.timing import duration
 
 _NOISE = {
-    Noise.BEYOND: "beyond the noise",
-    Noise.WITHIN: "within the noise, so either may be faster",
-    Noise.NOT_KNOWN: "noise not known: torch kept one number for each",
+    Noise.BEYOND: "beyond the spread of their runs",
+    Noise.WITHIN: "within the spread of their runs: either may be faster",
+    Noise.NOT_KNOWN: "noise not known: one number for each",
 }
 _STATUS = {
     ChoiceStatus.TIMED: "",
@@ -45,7 +45,7 @@ def first_of(each: Tuned) -> Choice:
 
 
 def margin_text(by: Margin) -> str:
-    """Write `cpp_1 takes 72% longer (beyond the noise)`."""
+    """Write `cpp_1 takes 72% longer (beyond the spread of their runs)`."""
     part = f"{by.part:.0%} longer" if by.part >= 0.0005 else "as long"
     if by.part >= 10:
         part = f"{by.part + 1:.0f} times as long"
