@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace autotune model.py --mode max-autotune --build    time the choices here
-  ctrace autotune model.py --mode max-autotune --target h100   list a GPU's
-  ctrace autotune                     of the last run
-  ctrace autotune --op mm --all       every choice of each mm
+  ctrace autotune model.py --mode max-autotune --build
+  ctrace autotune model.py --mode max-autotune --target h100    lists choices
+  ctrace autotune                    of the last run
+  ctrace autotune --op mm --all      every choice of each mm
 """
 
 Graph = Annotated[str | None, typer.Option("--graph", metavar="ID", help="Show only one graph, such as 0/1.")]

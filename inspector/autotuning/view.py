@@ -153,15 +153,15 @@ def sentence(session: Session) -> str:
 def why_nothing_was_timed(session: Session) -> tuple[str, str]:
     """Return why a run has no times of choices, and what to do about it."""
     gpu = target_of(session)
-    if gpu is not None:
-        return f"Nothing ran on {gpu.target}, so nothing was timed.", "run it on that GPU with --build"
-    if session.environment.ctrace and not session.environment.built:
+    if gpu is None and session.environment.ctrace and not session.environment.built:
         return (
             "Choices were not timed: this run generated code and built none of it.",
             "add --build --mode max-autotune; or --target GPU to list the choices for a GPU",
         )
     if session.tuned and not any(each.is_on for each in session.tuned):
         return "max_autotune is off, so torch takes a library's kernel without timing.", "add --mode max-autotune"
+    if gpu is not None and any(len(each.choices) > 1 for each in session.tuned):
+        return f"Nothing ran on {gpu.target}, so nothing was timed.", "run it on that GPU with --build"
     if session.tuned:
         return "Torch had one choice for each operation, so it timed none.", ""
     return (

@@ -29,7 +29,7 @@ from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
 from ctrace.inspector.capture.passes.passes import passes
-from ctrace.inspector.capture.torch_log.caches import no_caches, own_triton_cache
+from ctrace.inspector.capture.torch_log.caches import no_caches, own_autotuning_cache, own_triton_cache
 from ctrace.inspector.capture.torch_log.counters import counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
@@ -114,4 +114,4 @@ def _sources(
     yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
-    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)
+    yield from (own_triton_cache, own_autotuning_cache, built_kernels) if build else (emitting(gpu, cores),)

@@ -26,7 +26,7 @@ from ctrace.reports.wording.timing import duration
 
 _MOST = 5
 _MOST_KERNELS = 8
-_CONFIGURATION = 60
+_SETTINGS = 80
 
 
 def autotuning_screen(
@@ -63,8 +63,8 @@ def _operations(session: Session, operations: Sequence[Tuned], *, all_of_it: boo
             yield hanging(used)
         if len(each.choices) > 1:
             yield from _choices(each.choices, all_of_it=all_of_it)
-        for untried in each.untried:
-            yield hanging(f"Not tried: {untried.what}: {'; '.join(untried.reasons)}", "dim")
+        for untried in words.untried(each):
+            yield hanging(f"Not tried: {untried}", "dim")
         if cost := words.costs(each):
             yield hanging(cost, "dim")
 
@@ -74,15 +74,21 @@ def _choices(choices: Sequence[Choice], *, all_of_it: bool, first: str = "choice
     sound = [each for each in choices if each.status not in FAILED]
     failed = [each for each in choices if each.status in FAILED]
     best = winner(choices)
-    has_spread = any(each.spread for each in sound)
-    shown = table(first, "time", *(("middle half", "runs") if has_spread else ()), "configuration")
-    shown.columns[1].justify = "right"
+    settings = words.configurations(sound)
+    columns = ["time"] if best is not None else []
+    columns += ["middle half", "runs"] if any(each.spread for each in sound) else []
+    shown = table(first, *columns, *(["differs in"] if settings else []))
+    for column in shown.columns[1 : 1 + len(columns)]:
+        column.justify = "right"
     for each in sound if all_of_it else sound[:_MOST]:
-        cells = [words.name(each), duration(each.seconds) if each.seconds is not None else words.status(each)]
-        if has_spread:
-            cells += [words.spread(each.spread), f"{each.spread.runs}" if each.spread else ""]
-        configuration = fmt.cut(fmt.one(each.configuration), _CONFIGURATION)
-        shown.add_row(*map(Text, (*cells, configuration)), style="green" if each is best else "")
+        cells = {
+            "time": words.status(each) if each.seconds is None else duration(each.seconds),
+            "middle half": words.spread(each.spread),
+            "runs": "" if each.spread is None else str(each.spread.runs),
+        }
+        row = [words.name(each), *(cells[column] for column in columns)]
+        row += [fmt.cut(settings.get(each.name, ""), _SETTINGS)] if settings else []
+        shown.add_row(*map(Text, row), style="green" if each is best else "")
     yield Padding(shown, (0, 0, 0, 3))
     yield from _more(len(sound), _MOST, "choice", all_of_it=all_of_it)
     for each in failed if all_of_it else failed[:_MOST]:

@@ -1,5 +1,8 @@
 """Autotuning in words: who won, by how much, and what became of the other choices."""
 
+import re
+from collections.abc import Sequence
+
 from ctrace.inspector.autotuning.view import Margin, Noise, margin, timed, winner
 from ctrace.inspector.model.autotuning import Choice, ChoiceStatus, Spread, Tuned
 from ctrace.reports import format as fmt
@@ -18,6 +21,7 @@ _STATUS = {
     ChoiceStatus.DOES_NOT_FIT: "does not fit",
 }
 _NAME = 40
+_SETTING = re.compile(r", (?=\w+=)")
 
 
 def title(each: Tuned) -> str:
@@ -31,27 +35,28 @@ def answer(each: Tuned) -> str:
     """Say which choice won, and by how much."""
     first, by = winner(each.choices), margin(each.choices, each.unnamed)
     if first is None:
-        number = fmt.count(len(each.choices), "choice")
-        return f"{number}, not timed" if len(each.choices) > 1 else f"1 choice, {name(first_of(each))}: nothing to time"
+        if len(each.choices) == 1:
+            return f"1 choice, {name(each.choices[0])}: nothing to time"
+        used = f"; the generated code uses {fmt.cut(fmt.one(each.taken), _NAME)}" if each.taken else ""
+        return f"{fmt.count(len(each.choices), 'choice')}, not timed{used}"
     if by is None:
-        others = f"; torch's log does not name {each.unnamed} of the choices" if each.unnamed else ""
+        named = len(timed(each.choices))
+        others = f"; torch's log names only {named} of {each.unnamed + named} choices" if each.unnamed else ""
         return f"{name(first)} takes {duration(first.seconds)}{others}"
     return f"{name(first)} wins: {margin_text(by)}"
 
 
-def first_of(each: Tuned) -> Choice:
-    """Return the only choice of an operation, or one without a name."""
-    return each.choices[0] if each.choices else Choice("none")
-
-
 def margin_text(by: Margin) -> str:
     """Write `cpp_1 takes 72% longer (beyond the spread of their runs)`."""
-    part = f"{by.part:.0%} longer" if by.part >= 0.0005 else "as long"
-    if by.part >= 10:
-        part = f"{by.part + 1:.0f} times as long"
-    elif 0.0005 <= by.part < 0.095:
-        part = f"{by.part:.1%} longer"
-    return f"{fmt.cut(fmt.one(by.of_next), _NAME)} takes {part} ({_NOISE[by.noise]})"
+    return f"{fmt.cut(fmt.one(by.of_next), _NAME)} takes {_longer(by.part)} ({_NOISE[by.noise]})"
+
+
+def _longer(part: float) -> str:
+    if part < 0.0005:
+        return "as long"
+    if part >= 1:
+        return f"{part + 1:.0f} times as long" if part >= 9 else f"{part + 1:.1f} times as long"
+    return f"{part:.1%} longer" if part < 0.095 else f"{part:.0%} longer"
 
 
 def taken(each: Tuned) -> str:
@@ -66,7 +71,7 @@ def taken(each: Tuned) -> str:
 def costs(each: Tuned) -> str:
     """Say what the sweep cost."""
     if each.is_cached:
-        return "Times from torch's cache, of an earlier sweep"
+        return "Times from torch's cache, of an earlier sweep of such an operation"
     if each.seconds is None or not each.is_swept:
         return ""
     parts = [
@@ -81,6 +86,21 @@ def costs(each: Tuned) -> str:
 def name(choice: Choice) -> str:
     """Write a choice's name; torch's log has none for those that failed to compile."""
     return fmt.cut(fmt.one(choice.name or choice.configuration or "unnamed"), _NAME)
+
+
+def configurations(choices: Sequence[Choice]) -> dict[str, str]:
+    """Return what distinguishes each configuration, by name: the settings that not all of them share."""
+    settings = {each.name: _SETTING.split(each.configuration) for each in choices if each.configuration}
+    shared = set.intersection(*map(set, settings.values())) if len(settings) > 1 else set()
+    return {name: fmt.one(", ".join(each for each in found if each not in shared)) for name, found in settings.items()}
+
+
+def untried(each: Tuned) -> list[str]:
+    """Say which templates torch did not try and why; those with the same reasons together."""
+    by_reason: dict[tuple[str, ...], list[str]] = {}
+    for one in each.untried:
+        by_reason.setdefault(one.reasons, []).append(one.what)
+    return [f"{', '.join(what)}: {'; '.join(reasons)}" for reasons, what in by_reason.items()]
 
 
 def status(choice: Choice) -> str:

@@ -170,26 +170,25 @@ class _Hooks:
 
         @wraps(original)
         def select(*args: Any, **kwargs: Any) -> Any:
-            operation = None
+            choices: list[Any] = []
             with self._recorder.watching("the choices of an operation"):
                 arguments = given.bind(*args, **kwargs).arguments
-                operation = self._record_choices(arguments["name"], arguments["choices"], arguments["input_nodes"])
-            if "return_choice" not in given.parameters:
-                node, choice = original(*args, **kwargs)
-                self._take(choice)  # None: the scheduler takes one later
-                return node, choice
-            wants_choice = bool(kwargs.get("return_choice", False))  # 2.11
-            found = original(*args, **{**kwargs, "return_choice": True})
-            if not isinstance(found, tuple):  # there is one choice, or the scheduler takes one later
-                if operation is not None and len(arguments["choices"]) == 1:
-                    self._take(arguments["choices"][0])
-                return found
-            self._take(found[1])
-            return found if wants_choice else found[0]
+                choices = arguments["choices"]
+                self._record_choices(arguments["name"], choices, arguments["input_nodes"])
+            if "return_choice" in given.parameters and not kwargs.get("return_choice"):  # 2.11
+                found = original(*args, **{**kwargs, "return_choice": True})
+                node, choice = found if isinstance(found, tuple) else (found, None)
+            else:
+                node = original(*args, **kwargs)
+                choice = node[-1] if isinstance(node, tuple) else None
+            if choice is None and len(choices) == 1:
+                choice = choices[0]
+            self._take(choice)  # None: the scheduler takes one later
+            return node
 
         return select
 
-    def _record_choices(self, name: str, choices: list[Any], nodes: list[Any]) -> _Operation:
+    def _record_choices(self, name: str, choices: list[Any], nodes: list[Any]) -> None:
         from torch._inductor import config
         from torch._inductor.virtualized import V
 
@@ -208,10 +207,8 @@ class _Hooks:
                 "untried": self.untried.of(node),
                 "lines": list(user_lines([stack], library_prefixes())) if stack else [],
                 "is_on": bool(config.max_autotune or config.max_autotune_gemm),
-                "in_processes": bool(config.autotune_in_subproc),
             },
         )
-        return operation
 
     def _measured(self, original: Any) -> Any:
         @wraps(original)
@@ -233,7 +230,7 @@ class _Hooks:
             began, times = time.perf_counter(), None
             try:
                 times = original(*args, **kwargs)
-                sweep.is_queued = times is None
+                sweep.is_queued = not isinstance(times, dict)
                 return times
             finally:
                 self._now.sweep = outer

@@ -27,7 +27,8 @@ class Samples:
     @contextmanager
     def reading(self) -> Iterator[list[float]]:
         """Yield the milliseconds of the runs that are measured in this block; empty: torch keeps one number."""
-        outer, runs = getattr(self._now, "runs", None), []
+        outer = getattr(self._now, "runs", None)
+        runs: list[float] = []
         self._now.runs = runs
         try:
             yield runs

@@ -90,20 +90,21 @@ def _is_for(device: str, backend: str) -> bool:
 
 def _reasons(family: str, backend: str, layout: Any, arguments: dict[str, Any], *, is_conv: bool) -> Iterator[str]:
     from torch._inductor import config, utils
+    from torch._inductor.runtime.hints import DeviceProperties
 
     if not (config.max_autotune or config.max_autotune_gemm):
         yield "max_autotune is off"
     enabled = utils._use_conv_autotune_backend if is_conv else utils._use_autotune_backend
     if not enabled(backend):
         option = "max_autotune_conv_backends" if is_conv else "max_autotune_gemm_backends"
-        yield f"{backend} is not in {option}, which is {getattr(config, option)}"
+        yield f"not in {option} ({getattr(config, option)})"
     dtype = str(layout.dtype).removeprefix("torch.")
     if backend == "CPP":
         yield from _of_cpp(dtype, arguments)
         return
     if not utils.is_big_gpu(layout.device):
-        processors = utils.DeviceProperties.create(layout.device).multi_processor_count
-        yield f"is_big_gpu: the GPU has {processors} multiprocessors, too few for torch"
+        processors = DeviceProperties.create(layout.device).multi_processor_count
+        yield f"is_big_gpu is false: {processors} multiprocessors are too few for torch"
     if family == "Triton templates" and dtype not in (*_FLOATS, *_more(arguments)):
         yield f"they have no dtype {dtype}"
     if family.endswith("TMA") and not config.triton.enable_persistent_tma_matmul:
