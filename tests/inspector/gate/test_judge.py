@@ -81,6 +81,18 @@ def test_a_count_that_the_lock_has_must_be_measured() -> None:
     assert kinds(checked_of(seen_of(state_with(), limits(eager_ops=0)), lock)) == ["not-measured"]
 
 
+@pytest.mark.parametrize(
+    ("count", "needed"), [("cuda_graph_skips", "reduce-overhead"), ("cuda_graph_rerecordings", "--from-trace")]
+)
+def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(count: str, needed: str) -> None:
+    beyond = checked_of(seen_of(state_with(**{count: 2}), limits(**{count: 1})), Lock())
+    assert kinds(beyond) == ["limit"]
+    assert kinds(checked_of(seen_of(state_with(**{count: 1}), limits(**{count: 1})), Lock())) == []
+    (found,) = checked_of(seen_of(state_with(), limits(**{count: 1})), Lock()).findings
+    assert str(found.kind) == "not-measured"
+    assert needed in found.todo
+
+
 def test_a_new_site_stands_for_the_graphs_and_ops_that_it_costs_and_for_nothing_else() -> None:
     lock = lock_of(state_with(graphs=1, eager_ops=0))
     lock.sections["2.13"][JobKey("model.py")].counts[Count.KERNELS] = 3  # type: ignore[index]

@@ -3,11 +3,12 @@
 import json
 from typing import Any
 
+from ctrace.inspector.model.session import Session
 from ctrace.reports.json.autotuning import render_autotuning_json
 from tests.support import autotuned
 
 
-def _data(session: autotuned.Session, **more: str) -> dict[str, Any]:
+def _data(session: Session, **more: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(str(render_autotuning_json(session, **more)))
     return found
 

@@ -3,6 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.model.autotuning import Untried
+from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.autotuning import autotuning_screen
 from tests.support import autotuned
 from tests.support.golden import WIDTHS, assert_golden, drawn
@@ -11,7 +13,7 @@ from tests.support.poison import UNSEEN
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "session"), [("run", autotuned.TUNED), ("target", autotuned.TARGET)])
-def test_screen(name: str, session: autotuned.Session, width: int) -> None:
+def test_screen(name: str, session: Session, width: int) -> None:
     assert_golden(f"autotune-{name}-{width}.txt", drawn(autotuning_screen(session), width))
 
 
@@ -37,7 +39,7 @@ def test_one_kind_of_operation() -> None:
         (autotuned.TARGET, "Nothing ran on h100"),
     ],
 )
-def test_a_run_without_times_says_why(session: autotuned.Session, expected: str) -> None:
+def test_a_run_without_times_says_why(session: Session, expected: str) -> None:
     assert expected in drawn(autotuning_screen(session), 140)
 
 
@@ -48,7 +50,7 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
         taken=UNSEEN,
         choices=tuple(replace(each, name=f"{each.name}{UNSEEN}", error=UNSEEN) for each in autotuned.MM.choices),
         lines=(f"/a{UNSEEN}:1",),
-        untried=(autotuned.Untried(UNSEEN, (UNSEEN,)),),
+        untried=(Untried(UNSEEN, (UNSEEN,)),),
     )
     kernel = replace(autotuned.KNOWN, kernel=UNSEEN, taken=UNSEEN)
     shown = drawn(autotuning_screen(replace(autotuned.TUNED, tuned=(hostile,), tuned_kernels=(kernel,))), 80)
