@@ -212,7 +212,9 @@ class _Compared:
             yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
 
     def _not_measured(self) -> Iterator[Finding]:
-        missing = {NAMES[count]: count for count in self._limits.most if self._state.counts.get(count) is None}
+        missing: dict[str, Count | None] = {
+            NAMES[count]: count for count in self._limits.most if self._state.counts.get(count) is None
+        }
         missing |= {"coverage": None} if self._limits.coverage is not None and self._state.coverage is None else {}
         for what, count in missing.items():
             todo = f"limit it only where ctrace measures it: {_NEEDS.get(count, _NEEDED)}"

@@ -7,7 +7,7 @@ loses nothing that it measured.
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, field, to_builtins
 
@@ -149,6 +149,12 @@ class Failed(Struct, frozen=True):
     todo: str = ""
 
 
+class AutotuningPrinted(Struct, frozen=True):
+    """What torch printed of the choices that it timed."""
+
+    text: str
+
+
 class Done(Struct, frozen=True):
     """The process measured all that it was asked for."""
 
@@ -156,11 +162,11 @@ class Done(Struct, frozen=True):
     """Unused; a JSON object needs a field to be extended later."""
 
 
-Event = Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | Done
-_KINDS: Mapping[str, type[Any]] = {
-    each.__name__: each
-    for each in (Setup, WarmedUp, RoundDone, Peaks, SharesMeasured, Differed, Compiled, Noted, Failed, Done)
-}
+Event = (
+    Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | AutotuningPrinted
+    | Done
+)  # fmt: skip
+_KINDS: Mapping[str, type[Any]] = {each.__name__: each for each in get_args(Event)}
 
 
 def line_of(event: Event) -> bytes:

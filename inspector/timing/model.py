@@ -50,6 +50,8 @@ class Measured(Struct, frozen=True):
     """The same in a second process, which finds the caches filled."""
     stopped: str = ""
     """Why not all was measured: `interrupted`, `timed out after 60 s`, how the process ended."""
+    printed: tuple[str, ...] = ()
+    """What torch printed while it autotuned."""
     load: float | None = None
     """How many processes of this machine wanted a core in the minute before; None: not known."""
 

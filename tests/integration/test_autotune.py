@@ -57,3 +57,12 @@ def test_choices_for_a_target_are_listed_and_not_timed(ctrace: Command) -> None:
     assert len(operation["choices"]) > 9
     assert {each["status"] for each in operation["choices"]} == {"not_timed"}
     assert operation["winner"] is None
+
+
+@pytest.mark.slow
+def test_what_torch_prints_of_autotuning_is_kept_from_the_terminal_of_a_measurement(ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL)
+    result = ctrace("time", "model.py", "--mode", "max-autotune-no-cudagraphs", "--rounds", "1", "-v")
+    assert result.code == 0, result.err
+    assert "AUTOTUNE" not in result.err
+    assert len(_CHOICE.findall(result.out)) == 2
