@@ -33,6 +33,8 @@ class _Seen(Struct):
 def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
     """Return each operation that torch had choices for, in the order of lowering.
 
+    A run that builds nothing switches max_autotune off, so it does not show what torch would not try.
+
     A log that torch alone wrote names the best choices only; it is read where there is nothing better.
     """
     operations: dict[int, _Seen] = {}
@@ -45,7 +47,9 @@ def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
             case ChoiceTaken(number=number) if number in operations:
                 operations[number].taken = event  # a fusion may take one and be undone
     if operations:
-        return tuple(map(_tuned, operations.values()))
+        was_switched_off = raw.gpu is None and not raw.environment.get("built", False)
+        found = map(_tuned, operations.values())
+        return tuple(replace(each, is_on=None, untried=()) if was_switched_off else each for each in found)
     return tuple(_reported(event.tuned for event in raw.autotuning if isinstance(event, SweepReported)))
 
 

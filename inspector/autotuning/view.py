@@ -158,7 +158,7 @@ def why_nothing_was_timed(session: Session) -> tuple[str, str]:
             "Choices were not timed: this run generated code and built none of it.",
             "add --build --mode max-autotune; or --target GPU to list the choices for a GPU",
         )
-    if session.tuned and not any(each.is_on for each in session.tuned):
+    if session.tuned and all(each.is_on is False for each in session.tuned):
         return "max_autotune is off, so torch takes a library's kernel without timing.", "add --mode max-autotune"
     if gpu is not None and any(len(each.choices) > 1 for each in session.tuned):
         return f"Nothing ran on {gpu.target}, so nothing was timed.", "run it on that GPU with --build"

@@ -25,6 +25,7 @@ _WANTED = {
     "graph passes": "artifact:ctrace_pass",
     "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
+    "choices of kernels": "artifact:ctrace_autotune",
     "kernels and their lines": "artifact:ctrace_kernel",
     "buffers of kernels": "artifact:ctrace_generated",
     "emitted code": "inductor_output_code",

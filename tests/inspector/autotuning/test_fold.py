@@ -31,8 +31,8 @@ def times(*timings: dict[str, object], **more: object) -> dict[str, object]:
     return {"what": "times", "number": 0, "choices": list(timings), "cached": False, "seconds": 2.0} | more
 
 
-def raw_of(*payloads: dict[str, object]) -> Raw:
-    raw = Raw()
+def raw_of(*payloads: dict[str, object], built: bool = True) -> Raw:
+    raw = Raw(environment={"built": built})
     for payload in payloads:
         raw.autotuning.append(autotuned("0/0", Fields({"stage": "inference", **payload}, "it")))
     return raw
@@ -42,6 +42,13 @@ def test_choices_without_times_are_not_timed() -> None:
     (found,) = tuned_of(raw_of(CHOICES))
     assert {each.status for each in found.choices} == {ChoiceStatus.NOT_TIMED}
     assert (found.is_swept, found.taken, found.seconds) == (False, None, None)
+
+
+def test_a_run_that_builds_nothing_does_not_say_what_torch_would_not_try() -> None:
+    (found,) = tuned_of(raw_of(CHOICES, built=False))
+    assert (found.untried, found.is_on) == ((), None)
+    (found,) = tuned_of(raw_of(CHOICES))
+    assert (len(found.untried), found.is_on) == (1, True)
 
 
 def test_the_fastest_choice_comes_first_and_failures_last() -> None:

@@ -82,13 +82,26 @@ def test_a_count_that_the_lock_has_must_be_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "needed"), [("cuda_graph_skips", "reduce-overhead"), ("cuda_graph_rerecordings", "--from-trace")]
+    ("two", "one", "limit", "needed"),
+    [
+        (
+            state_with(cuda_graph_skips=2),
+            state_with(cuda_graph_skips=1),
+            limits(cuda_graph_skips=1),
+            "reduce-overhead",
+        ),
+        (
+            state_with(cuda_graph_rerecordings=2),
+            state_with(cuda_graph_rerecordings=1),
+            limits(cuda_graph_rerecordings=1),
+            "--from-trace",
+        ),
+    ],
 )
-def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(count: str, needed: str) -> None:
-    beyond = checked_of(seen_of(state_with(**{count: 2}), limits(**{count: 1})), Lock())
-    assert kinds(beyond) == ["limit"]
-    assert kinds(checked_of(seen_of(state_with(**{count: 1}), limits(**{count: 1})), Lock())) == []
-    (found,) = checked_of(seen_of(state_with(), limits(**{count: 1})), Lock()).findings
+def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(two: State, one: State, limit: Limits, needed: str) -> None:
+    assert kinds(checked_of(seen_of(two, limit), Lock())) == ["limit"]
+    assert kinds(checked_of(seen_of(one, limit), Lock())) == []
+    (found,) = checked_of(seen_of(state_with(), limit), Lock()).findings
     assert str(found.kind) == "not-measured"
     assert needed in found.todo
 
