@@ -93,7 +93,7 @@ def _finding(name: str, number: int) -> dict[str, Any]:
 
 
 def _exercise() -> None:
-    """Compile code that breaks, recompiles, fuses and runs backward, an attention, and a function without ops."""
+    """Compile code that breaks, recompiles, fuses and runs backward, an attention, a product, and code without ops."""
     import torch
 
     @torch.compile
@@ -107,6 +107,12 @@ def _exercise() -> None:
         return (x @ x.transpose(-2, -1) / 2.0).softmax(-1) @ x
 
     attends(torch.rand(1, 2, 3, 4))
+
+    @torch.compile
+    def multiplies(x: Any) -> Any:
+        return x @ x
+
+    multiplies(torch.rand(16, 16))
 
     @torch.compile
     def probe(x: Any) -> Any:

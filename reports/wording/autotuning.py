@@ -35,6 +35,8 @@ def answer(each: Tuned) -> str:
     """Say which choice won, and by how much."""
     first, by = winner(each.choices), margin(each.choices, each.unnamed)
     if first is None:
+        if each.is_on is None and each.choices:
+            return f"the generated code uses {name(each.choices[0])}; other choices are not known"
         if len(each.choices) == 1:
             return f"1 choice, {name(each.choices[0])}: nothing to time"
         used = f"; the generated code uses {fmt.cut(fmt.one(each.taken), _NAME)}" if each.taken else ""

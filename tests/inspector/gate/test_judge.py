@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import JobKey, Lock, SiteKind
+from ctrace.inspector.gate.model import JobKey, Lock, SiteKind, State
 from ctrace.inspector.gate.policy.model import Allow, Count, Limits
 from ctrace.inspector.gate.verdict import Finding, FindingKind, gravest
 from ctrace.inspector.model.findings import Cost, Owner

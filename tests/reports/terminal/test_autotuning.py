@@ -43,6 +43,13 @@ def test_a_run_without_times_says_why(session: Session, expected: str) -> None:
     assert expected in drawn(autotuning_screen(session), 140)
 
 
+def test_where_torch_was_kept_from_autotuning_other_choices_are_not_known() -> None:
+    unknown = replace(autotuned.ALONE, is_on=None, untried=())
+    shown = drawn(autotuning_screen(replace(autotuned.UNBUILT, tuned=(unknown,))), 80)
+    assert "the generated code uses convolution; other choices are not known" in shown
+    assert "nothing to time" not in shown
+
+
 def test_foreign_text_cannot_control_the_terminal() -> None:
     hostile = replace(
         autotuned.MM,
