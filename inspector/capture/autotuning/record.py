@@ -195,7 +195,7 @@ class _Hooks:
         operation = _Operation(Part.under_way(), next(self._numbers))
         for choice in choices:
             self._operations[choice] = operation
-        node: Any = V.graph.current_node  # typed as if it were never None
+        node = getattr(V.graph, "current_node", None)
         stack = None if node is None else node.meta.get("stack_trace")
         self._record(
             operation,

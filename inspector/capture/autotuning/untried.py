@@ -72,7 +72,7 @@ class Untried:
         from torch._inductor.virtualized import V
 
         layout = arguments.get("layout") or arguments.get("output_layout")
-        node: Any = V.graph.current_node
+        node = getattr(V.graph, "current_node", None)
         if layout is None or node is None or not _is_for(layout.device.type, backend):
             return
         reasons = list(_reasons(family, backend, layout, arguments, is_conv=is_conv)) or [_NO_REASON]
