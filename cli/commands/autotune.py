@@ -43,20 +43,20 @@ def autotune(
     """
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_view
-    from ctrace.inspector.autotuning.view import check_op
+    from ctrace.inspector.autotuning.view import check_selection
 
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
         from ctrace.reports.json.autotuning import render_autotuning_json
 
-        check_op(session, op)
+        check_selection(session, graph, op)
         return render_autotuning_json(session, graph, op)
 
     def screen(session: "Session", _width: int) -> "Iterable[RenderableType]":
         from ctrace.reports.terminal.autotuning import autotuning_screen
 
-        check_op(session, op)
+        check_selection(session, graph, op)
         return autotuning_screen(session, graph, op, all_of_it=all_of_it)
 
     show_view(request, output, json=json, data=data, screen=screen)

@@ -39,13 +39,16 @@ def tuned(session: Session, graph: str | None = None, op: str | None = None) -> 
     return tuple(each for each in session.tuned if graph in (None, each.graph) and op in (None, each.op))
 
 
-def check_op(session: Session, op: str | None) -> None:
-    """Refuse a kind of operation that the run does not have.
+def check_selection(session: Session, graph: str | None, op: str | None) -> None:
+    """Refuse a graph and a kind of operation that the run does not have.
 
     Raises:
         SelectionError: it has none.
     """
     known = [each.op for each in session.tuned]
+    graphs = [each.id for each in session.compilations] + [each.graph for each in session.tuned]
+    if graph is not None and graph not in graphs:
+        raise SelectionError("graph", f"{graph}: this run has no such graph", did_you_mean(graph, graphs))
     if op is not None and op not in known:
         raise SelectionError("op", f"{op}: no such operation has choices in this run", did_you_mean(op, known))
 
