@@ -122,7 +122,7 @@ def reported(graph: str | None, data: Fields) -> SweepReported | None:
     `..._template_precompiling` (2.11 to 2.15, _inductor/select_algorithm.py).
     """
     name = data.text("name")
-    if graph is None or data.maybe_text("ph") != "E" or not data.has("args"):
+    if graph is None or not name.endswith((_SWEEP, _COMPILING)) or data.is_null("args"):
         return None
     facts = data.object("args")
     if name.endswith(_SWEEP) and facts.maybe_text("autotune_choices_stats"):
