@@ -194,7 +194,7 @@ ORDER = (
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
     ("fusion", "target", "guards", "shapes", "cuda_graphs"),
-    ("recompiles",),
+    ("recompiles", "autotuning"),
     ("breaks",),
     ("diagnosis",),
     ("session",),
@@ -205,6 +205,7 @@ ORDER = (
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
 CAPTURE_ORDER = (
     ("core",),
+    ("autotuning",),
     ("torch_log", "kernels", "passes", "built_kernels"),
     ("attention", "fusion", "guards"),
     ("dynamo", "virtual"),

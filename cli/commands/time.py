@@ -42,6 +42,7 @@ Threads = Annotated[
 Fresh = Annotated[
     bool, typer.Option("--fresh-inputs", help="Make new inputs for each call, instead of passing the same ones.")
 ]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Also show what torch prints while it autotunes.")]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -58,6 +59,7 @@ def time(
     rounds: Rounds = None,
     threads: Threads = None,
     fresh: Fresh = False,
+    verbose: Verbose = False,
     json: opt.Json = False,
     output: opt.Output = None,
     inputs: opt.Inputs = None,
@@ -82,5 +84,5 @@ def time(
     model = Options(tuple(inputs or ()), tuple(vary or ()), train=train, dynamic=dynamic, fullgraph=fullgraph)
     plan = Plan(resolved(target, model), model, chosen, rounds, threads, fresh, warm=several, timeout=timeout)
     found = timings(plan, str(target), is_table=several)
-    show(found, output, json=json)
+    show(found, output, json=json, verbose=verbose)
     raise typer.Exit(exit_code(found))

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.attention.record import attention
+from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.built_kernels.record import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.environment import environment
@@ -28,7 +29,7 @@ from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
 from ctrace.inspector.capture.passes.passes import passes
-from ctrace.inspector.capture.torch_log.caches import no_caches, own_triton_cache
+from ctrace.inspector.capture.torch_log.caches import no_caches, own_autotuning_cache, own_triton_cache
 from ctrace.inspector.capture.torch_log.counters import counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
@@ -110,7 +111,7 @@ def _sources(
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
-    yield from (userkernels, cuda_graphs)
+    yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
-    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)
+    yield from (own_triton_cache, own_autotuning_cache, built_kernels) if build else (emitting(gpu, cores),)

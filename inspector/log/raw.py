@@ -24,6 +24,13 @@ from ctrace.inspector.log.events.shapes import (
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.model.autotuning import (
+    AutotuningEvent,
+    ChoicesListed,
+    ChoicesTimed,
+    ChoiceTaken,
+    KernelTuned,
+)
 from ctrace.inspector.model.built import Gpu, KernelRefusal
 from ctrace.inspector.model.cuda_graphs import (
     CudaGraphCalled,
@@ -87,6 +94,7 @@ class Raw(Struct):
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
+    autotuning: list[AutotuningEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """Events about compiled and launched kernels."""
     refused: list[KernelRefusal] = field(default_factory=list)
@@ -239,6 +247,8 @@ class Raw(Struct):
                 self.user_kernels.append(event)
             case CudaGraphChecked() | CudaGraphSkipped() | CudaGraphRecorded() | CudaGraphCalled():
                 self.cuda_graphs.append(event)
+            case ChoicesListed() | ChoicesTimed() | ChoiceTaken() | KernelTuned():
+                self.autotuning.append(event)
             case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
                 self.builds.append(event)
             case KernelRefused():
@@ -302,6 +312,8 @@ class Raw(Struct):
 
     def _mark(self, event: ev.SpanMarked) -> None:
         """Open a span, or close the innermost one of that name with all within it, as torch does."""
+        if event.sweep is not None:
+            self.autotuning.append(event.sweep)
         spans = self.spans.setdefault(event.thread, [])
         if event.begins:
             spans.append(event)

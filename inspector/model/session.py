@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from ctrace.inspector.model.autotuning import Tuned, TunedKernel
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
@@ -201,6 +202,10 @@ class Session(Struct, frozen=True):
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
     """One for each graph part, if CUDA graphs are enabled."""
+    tuned: tuple[Tuned, ...] = ()
+    """Operations that torch has several ways to compute, or one library call (`max_autotune`)."""
+    tuned_kernels: tuple[TunedKernel, ...] = ()
+    """Triton kernels for which torch chose one of several configurations (`--build` on a GPU)."""
     built: tuple[Built, ...] = ()
     """Compiled Triton kernels (`--build` on a GPU, or `--target`), one for each configuration."""
     refused: tuple[KernelRefusal, ...] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ctrace.inspector.autotuning.fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.breaks.costs import with_costs
 from ctrace.inspector.breaks.coverage import functions_of, total, with_coverage
 from ctrace.inspector.breaks.fold import breaks_of, reports_of
@@ -105,6 +106,8 @@ def assemble(
         code=generated.code,
         user_kernels=user_kernels_of(raw),
         cuda_graphs=cuda_graphs_of(raw),
+        tuned=tuned_of(raw),
+        tuned_kernels=tuned_kernels_of(raw),
         built=built_of(raw.builds),
         refused=tuple(dict.fromkeys(raw.refused)),
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),

@@ -81,6 +81,10 @@ class TritonBuilds:
             part.record(self._recorder, "built_chosen", {"kernel": name_of(kernel), "hash": _hash(chosen)})
         self._keep(_hash(chosen))
 
+    def parts_of(self, kernel: Any) -> tuple[Part, ...]:
+        """Return the graph parts that call a kernel."""
+        return tuple(self._parts.get(kernel, ()))
+
     def _record(self, kernel: Any, part: Part, results: Iterable[Any], *, only: bool) -> None:
         for result in results:
             payload = self._describe(kernel, result)

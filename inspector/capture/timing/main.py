@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.exception_text import message, traceback_text
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.accuracy import differed
+from ctrace.inspector.capture.timing.autotuning import autotuning_recorded
 from ctrace.inspector.capture.timing.compilations import Compilations
 from ctrace.inspector.capture.timing.compiling import check_backend, check_configuration, compiled, outcome
 from ctrace.inspector.capture.timing.cuda_graphs import Skips
@@ -87,6 +88,7 @@ class _Timing:
         """Time all scenarios; one that fails is recorded, and the next one is timed."""
         with ExitStack() as active:
             active.enter_context(self._compilations.counting())
+            active.enter_context(autotuning_recorded(self._record))
             active.enter_context(self._skips.recording())  # slows down no timed call: torch decides while compiling
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 
 from ctrace.inspector.files.typed_json import typed
+from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import bytecode as decode_bytecode
 from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
@@ -195,9 +196,10 @@ def _span(entry: Entry) -> ev.Event:
         data = _payload(entry)
         begins = _PHASES.get(data.text("ph"))
         name = data.text("name")
+        sweep = None if begins else decode_autotuning.reported(entry.compile_id, data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return ev.Ignored()
-    return ev.Ignored() if begins is None else ev.SpanMarked(entry.thread, name, begins, entry.compile_id)
+    return ev.Ignored() if begins is None else ev.SpanMarked(entry.thread, name, begins, entry.compile_id, sweep)
 
 
 def _failed(entry: Entry) -> ev.ProgramFailed:
@@ -266,6 +268,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         _id(entry), _payload(entry)
     ),
+    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(_id(entry), _payload(entry)),
     "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(_id(entry), _payload(entry)),
     "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
     "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
@@ -291,6 +294,7 @@ _OF_A_GRAPH = frozenset(
     (
         "artifact:ctrace_pass", "artifact:ctrace_attention", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
         "artifact:ctrace_generated", "artifact:ctrace_user_kernel", "artifact:ctrace_user_kernel_code",
+        "artifact:ctrace_autotune",
     )
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
 from ctrace.inspector.log.events.shapes import ShapeEvent
 from ctrace.inspector.log.events.target import TargetEvent
+from ctrace.inspector.model.autotuning import AutotuningEvent, SweepReported
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.model.findings import Danger, Frame
@@ -162,6 +163,8 @@ class SpanMarked(Struct, frozen=True):
     name: str
     begins: bool
     compilation: str | None = None
+    sweep: SweepReported | None = None
+    """What torch says of the choices that it timed, or could not build, in this phase."""
 
 
 class StackFrame(Struct, frozen=True):
@@ -317,7 +320,7 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
-    | KernelEvent | CudaGraphEvent
+    | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
