@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from ctrace.inspector.log.events.built import BuiltEvent
+from ctrace.inspector.log.events.compile_time import CompileTimeEvent
 from ctrace.inspector.log.events.guards import GuardEvent
 from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
@@ -162,6 +163,8 @@ class SpanMarked(Struct, frozen=True):
     name: str
     begins: bool
     compilation: str | None = None
+    at: float | None = None
+    """When, in microseconds; None: the log does not say."""
 
 
 class StackFrame(Struct, frozen=True):
@@ -285,6 +288,8 @@ class Counted(Struct, frozen=True):
     recompile_limit: int | None
     switched_off: str | None = None
     """What keeps torch.compile from doing anything at the end of the run."""
+    caches: dict[str, int] | None = None
+    """Outcomes of questions to caches; None: not recorded."""
 
 
 class ProgramFailed(Struct, frozen=True):
@@ -318,6 +323,6 @@ Event = (
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent
-    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
+    | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | VirtualEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
