@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.log.events.compile_time import CacheStored
 from ctrace.inspector.log.events.core import SpanMarked
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, CompileTime, Lane, Outcome, Span
@@ -27,6 +28,10 @@ COUNTERS = {
     ("precompile", Outcome.MISS): "dynamo_cache_miss",
 }
 """Torch's counter of each outcome (`torch._dynamo.utils.counters`: `inductor`, `aot_autograd`, `dynamo_cache`)."""
+
+
+_UNSTORED = "unstored"
+_NEVER = "torch did not try to; it stores a forward and its backward together, once both are compiled"
 
 
 class _Open(Struct):
@@ -84,8 +89,14 @@ def compile_time_of(raw: Raw) -> CompileTime:
         lookups=tuple(_lookups(raw)),
         earlier=tuple(raw.earlier),
         use=raw.caches or _use(raw),
-        counted=raw.counted.caches if raw.counted is not None else None,
+        counted=_counted(raw),
     )
+
+
+def _counted(raw: Raw) -> dict[str, int] | None:
+    """Return torch's counters; it counts a bypass more where it cannot store what it has missed."""
+    counts = raw.counted.caches if raw.counted is not None else None
+    return None if counts is None else {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
 def _use(raw: Raw) -> CacheUse:
@@ -139,8 +150,10 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
             found = replace(found, stage=_stage(lookup, spans, loaded))
         if lookup.key is not None and (keyed := raw.keyed.get((lookup.cache, lookup.key))) is not None:
             found = replace(found, components=keyed.components)
-        after = stored.get((lookup.cache, lookup.key or "")) if lookup.outcome is Outcome.MISS else None
-        yield found if after is None else replace(found, is_stored=after.is_stored, not_stored=after.why)
+        if lookup.outcome is Outcome.MISS and raw.caches is not None:
+            after = stored.get((lookup.cache, lookup.key or ""), CacheStored(lookup.cache, "", False, _NEVER))
+            found = replace(found, is_stored=after.is_stored, not_stored=after.why)
+        yield found
 
 
 def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None]) -> str | None:
@@ -168,6 +181,6 @@ def miscounted_lookups(found: CompileTime) -> Iterator[str]:
             continue
         counted, number = found.counted.get(counter, 0), seen[outcome]
         if outcome == ("aot_autograd", Outcome.BYPASS):  # counted again where the result cannot be stored
-            number += found.counted.get("autograd_cache_unsaved", 0)
+            number += found.counted.get(_UNSTORED, 0)
         if counted != number:
             yield f"cache look-ups: torch's counter {counter} says {counted}, the entries of the trace {number}"

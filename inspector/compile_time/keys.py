@@ -1,6 +1,7 @@
 """Compare cache keys by their components."""
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -8,6 +9,7 @@ from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyDiff
 
 _CONTEXT = 30
 _SHOWN = 90
+_BEYOND = ("another value, with the same text in torch's log", "another value")
 
 
 class KnownKey(Struct, frozen=True):
@@ -57,20 +59,21 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
     for name in dict.fromkeys((*new, *old)):
         was, now = old.get(name), new.get(name)
         if _digest(was) != _digest(now):
-            texts = _apart(None if was is None else was.text, None if now is None else now.text)
-            found.append(KeyDifference(name, *texts))
+            texts = None if was is None else was.text, None if now is None else now.text
+            found.append(KeyDifference(name, *(_BEYOND if texts[0] == texts[1] else _apart(*texts))))
     return tuple(found)
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
-    """Cut two texts to where they begin to differ."""
+    """Cut two texts to the first line in which they differ, and that to where it begins to differ."""
     if was is None or now is None:
         return _cut(was, 0), _cut(now, 0)
-    same = next(
-        (at for at, (one, two) in enumerate(zip(was, now, strict=False)) if one != two), min(len(was), len(now))
-    )
-    begin = max(same - _CONTEXT, 0) if max(len(was), len(now)) > _SHOWN else 0
-    return _cut(was, begin), _cut(now, begin)
+    lines = zip_longest(was.splitlines(), now.splitlines(), fillvalue="")
+    old, new = next(((one.strip(), two.strip()) for one, two in lines if one != two), (was, now))
+    pairs = enumerate(zip(old, new, strict=False))
+    same = next((at for at, (one, two) in pairs if one != two), min(len(old), len(new)))
+    begin = max(same - _CONTEXT, 0) if max(len(old), len(new)) > _SHOWN else 0
+    return _cut(old, begin), _cut(new, begin)
 
 
 def _cut(text: str | None, begin: int) -> str | None:

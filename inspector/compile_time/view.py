@@ -187,6 +187,27 @@ def _steps(spans: Iterable[Span], around: str) -> tuple[Step, ...]:
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 
+class ListedStep(Struct, frozen=True):
+    """A step of the tree, as a row of a list."""
+
+    step: Step
+    depth: int
+    """How many steps are around it."""
+    own: float
+    """Its seconds without those of the steps in it."""
+
+
+def listed(found: CompileTime) -> tuple[ListedStep, ...]:
+    """Return the tree of steps as a list, each after the step around it."""
+    return tuple(_listed(tree(found), 0))
+
+
+def _listed(steps: Iterable[Step], depth: int) -> Iterator[ListedStep]:
+    for step in steps:
+        yield ListedStep(step, depth, step.seconds - sum(each.seconds for each in step.children))
+        yield from _listed(step.children, depth + 1)
+
+
 def parallel(found: CompileTime) -> tuple[Step, ...]:
     """Return what worker threads and processes did meanwhile; it does not add to the compile time."""
     return _steps((span for lane in found.lanes if lane.is_parallel for span in lane.spans), OTHER)
@@ -239,9 +260,9 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
     if earlier is None:
         if found.use.kind in ("private", "user"):
             return "no earlier run of this model has recorded a key for this cache"
-        return "no entry has this key; the run was not compared with an earlier one"
+        return "no entry has this key; there is no earlier run to compare with"
     if earlier.earlier == lookup.key:
-        return f"run {earlier.run} had the same key, but the cache holds no entry for it"
+        return f"the same key as in run {earlier.run}, but the cache has no entry for it"
     if not earlier.differs:
         return f"another key than in run {earlier.run}; torch recorded no components to compare"
     names = [each.component for each in earlier.differs]

@@ -40,6 +40,8 @@ class TimingRequest(Struct, frozen=True):
     """Whether every call gets new inputs, made between the timed blocks."""
     only_compile: bool = False
     """Whether to measure the first calls only, for the compile time."""
+    brief: bool = False
+    """Whether to compare the first part of the first scenario only, without profiling it."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 from ctrace.inspector.compile_time import view
-from ctrace.inspector.model.compile_time import CompileTime
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
@@ -39,7 +38,17 @@ def compile_data(session: Session) -> dict[str, Any]:
             }
             for each in view.graphs(session)
         ],
-        "steps": _steps(found),
+        "steps": [
+            {
+                "name": each.step.name,
+                "phase": each.step.phase,
+                "depth": each.depth,
+                "seconds": each.step.seconds,
+                "own_seconds": each.own,
+                "times": each.step.times,
+            }
+            for each in view.listed(found)
+        ],
         "parallel": [
             {"name": each.name, "phase": each.phase, "seconds": each.seconds, "times": each.times}
             for each in view.parallel(found)
@@ -51,27 +60,6 @@ def compile_data(session: Session) -> dict[str, Any]:
         },
         "caches": [answer_data(each) for each in view.answers(found)],
     }
-
-
-def _steps(found: CompileTime) -> list[dict[str, Any]]:
-    """Return the tree of steps as a list, each after the step around it, which has a smaller depth."""
-    rows: list[tuple[int, view.Step]] = []
-    left = [(0, each) for each in reversed(view.tree(found))]
-    while left:
-        depth, step = left.pop()
-        rows.append((depth, step))
-        left += [(depth + 1, each) for each in reversed(step.children)]
-    return [
-        {
-            "name": step.name,
-            "phase": step.phase,
-            "depth": depth,
-            "seconds": step.seconds,
-            "own_seconds": step.seconds - sum(each.seconds for each in step.children),
-            "times": step.times,
-        }
-        for depth, step in rows
-    ]
 
 
 def answer_data(each: view.Answer) -> dict[str, Any]:

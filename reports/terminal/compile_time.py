@@ -1,4 +1,4 @@
-"""Screen of `ctrace time --compile`: where compile time goes, by phase, by graph and as a tree, and what caches said."""
+"""Screen of `ctrace time --compile`: where compile time goes, by phase, by graph and as a tree; what caches had."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def compile_time_screen(session: Session, width: int, *, all_of_it: bool = False
     whole = view.seconds(session.compile_time)
     name = fmt.one(session.target.path or session.target.name or "this run")
     yield Text.assemble(("COMPILE TIME", "bold"), "  ", (name, "bold"), "\n", headline(session))
-    for line in circumstances(session):
+    for line in circumstances(session) if whole is not None else ():
         yield Text(fmt.one_line(line, 300), style="dim")
     if whole is None:
         yield fix("compile something: ctrace time --compile model.py")

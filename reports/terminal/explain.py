@@ -20,6 +20,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
+from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
 _REASONS = 2
@@ -145,6 +146,8 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
             yield "Generated", made if verbose else f"{made}: see {_see(session)}"
     if graphs := cuda_graphs(session):
         yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
+    if session.speed is not None:
+        yield "Speed", fmt.one_line(speed(session.speed), 300)
     yield "Time", _time(session)
 
 

@@ -15,7 +15,9 @@ from ctrace.inspector.model.speed import Speed
 _LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
 """A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""
 _LONGEST = 400
-"""Letters of a component that are kept: enough to show a difference, and a graph may have millions."""
+"""Letters of a component that are kept."""
+_LONGEST_GRAPH = 8000
+"""The same of the graph's code, which may have millions."""
 _TORCHS = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph", "fx_graph_bundled_cache": "fx_graph"}
 LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Outcome)
 """Records of torch's, one for each question to a cache."""
@@ -42,7 +44,11 @@ def asked(entry: Entry) -> ev.Event:
 
 def _parts(lines: list[Any]) -> tuple[KeyPart, ...]:
     found = (_LINE.match(line) for line in lines if isinstance(line, str))
-    return tuple(KeyPart(each["name"], each["digest"], each["text"][:_LONGEST]) for each in found if each is not None)
+    return tuple(KeyPart(each["name"], each["digest"], _cut(each)) for each in found if each is not None)
+
+
+def _cut(part: re.Match[str]) -> str:
+    return part["text"][: _LONGEST_GRAPH if part["name"] == "gm" else _LONGEST]
 
 
 def precompile_bypassed(entry: Entry) -> ev.Event:
@@ -73,7 +79,8 @@ def ours(entry: Entry) -> ev.Event:
 def stored(entry: Entry) -> ev.Event:
     """Decode our record of whether torch stored what it compiled."""
     data = Fields(json.loads(entry.payload), "the payload")
-    return ct.CacheStored(data.text("cache"), data.text("key"), data.flag("stored"), data.maybe_text("why") or "")
+    why, is_bypass = data.maybe_text("why") or "", data.maybe_flag("bypassed")
+    return ct.CacheStored(data.text("cache"), data.text("key"), data.flag("stored"), why, is_bypass)
 
 
 def keyed(entry: Entry) -> ev.Event:

@@ -19,6 +19,8 @@ class CacheStored(Struct, frozen=True):
     key: str
     is_stored: bool
     why: str = ""
+    is_bypass: bool = False
+    """Whether torch counts it as a bypass, in addition to the miss before."""
 
 
 class CacheKeyed(Struct, frozen=True):
