@@ -223,6 +223,12 @@ CACHES = {
 """The caches in the order in which torch asks them."""
 
 
+_HITS = {
+    "triton": "the compiled kernel was there before the run",
+    "autotune": "an earlier run has found the best configuration",
+}
+
+
 class Answer(Struct, frozen=True):
     """A question to a cache, and why it answered so."""
 
@@ -246,7 +252,7 @@ def answers(found: CompileTime, graph: str | None = None) -> tuple[Answer, ...]:
 def _answer(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> Answer:
     match lookup.outcome:
         case Outcome.HIT:
-            return Answer(lookup, "an entry has this key")
+            return Answer(lookup, _HITS.get(lookup.cache, "an entry has this key"))
         case Outcome.BYPASS:
             return Answer(lookup, lookup.reason or "torch gave no reason")
     return Answer(lookup, _why_missed(found, lookup, earlier), earlier)
@@ -255,6 +261,10 @@ def _answer(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None)
 def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> str:
     if lookup.reason:
         return lookup.reason
+    if lookup.cache == "triton":
+        return "no earlier compilation of this kernel: its source, configuration, GPU or compiler is new here"
+    if lookup.cache == "autotune":
+        return "no earlier run has timed the configurations of this kernel"
     if lookup.detail == "guard_miss":
         return "an entry has this key, but its guards on sizes do not hold"
     if earlier is None:

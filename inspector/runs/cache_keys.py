@@ -30,6 +30,8 @@ USER = "user"
 _FOLDER = ".caches"
 _KEYS = "keys.json"
 _SCHEMA = 1
+_COMPARED = ("aot_autograd", "fx_graph")
+"""Caches whose keys have components."""
 _MOST_KEYS = 64
 """Keys that are remembered for each target and kind of caches, the newest."""
 
@@ -104,7 +106,7 @@ def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: s
 
 
 def _compared(missed: Sequence[CacheLookup], known: Sequence[KnownKey]) -> list[EarlierKey]:
-    found = {(each.cache, each.key): nearest(each, known) for each in missed}
+    found = {(each.cache, each.key): nearest(each, known) for each in missed if each.cache in _COMPARED}
     return [each for each in found.values() if each is not None]
 
 
@@ -167,7 +169,7 @@ class _Table:
     def remember(self, of: str, run: str, lookups: Sequence[CacheLookup]) -> None:
         """Add the keys of a run; forget the same keys of older runs, and the oldest of too many."""
         for each in lookups:
-            if each.key is None:
+            if each.key is None or each.cache not in _COMPARED:
                 continue
             numbers = tuple(self._parts.setdefault(part, len(self._parts)) for part in each.components)
             new = _Row(of, run, each.cache, each.graph, each.stage, each.key, numbers)

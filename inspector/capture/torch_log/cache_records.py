@@ -14,6 +14,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.torch_log.triton_cache_records import TritonCacheRecords
 
 _SWITCHES = {
     "fx_graph": ("torch._inductor.config", "fx_graph_cache"),
@@ -32,6 +33,10 @@ def cache_records(kind: str) -> Source:
         with ExitStack() as patches:
             when("torch._functorch._aot_autograd.autograd_cache", lambda module: _aot(recorder, module, patches))
             when("torch._inductor.codecache", lambda module: _fx(recorder, module, patches))
+            when(
+                "torch._inductor.runtime.triton_heuristics",
+                lambda module: TritonCacheRecords(recorder).install(module, patches),
+            )
             try:
                 yield
             finally:
