@@ -18,7 +18,7 @@ from ctrace.inspector.shapes.view import violations
 from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
-from ctrace.reports.terminal.widgets import GAP, MOST, headline, item, more, section
+from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
 from ctrace.reports.wording.speed import sentence as speed
 
@@ -67,6 +67,7 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
     yield _environment(session)
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
+    yield from compile_only_note(session)
     yield from what_to_do(found) if found.advice else _healthy(session)
     yield from causes(found, session)
     yield from _beside_causes(session)
