@@ -26,7 +26,7 @@ from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.model.built import Gpu, KernelRefusal
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
 from ctrace.inspector.model.cuda_graphs import (
     CudaGraphCalled,
     CudaGraphChecked,
@@ -38,7 +38,6 @@ from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
-from ctrace.inspector.model.speed import Speed
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten

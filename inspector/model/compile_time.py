@@ -1,4 +1,4 @@
-"""Where compile time goes, which caches torch asked, and what they answered."""
+"""Where compile time goes, what caches answered, and whether compiled is faster than eager."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -113,3 +113,24 @@ class CompileTime(Struct, frozen=True):
     use: CacheUse = CacheUse()
     counted: Mapping[str, int] | None = field(default=None)
     """Torch's own counters of cache outcomes, such as `fxgraph_cache_hit`; None: not recorded."""
+
+
+class Speed(Struct, frozen=True):
+    """Eager against compiled, as `ctrace time` measures it, with fewer rounds; times in seconds for one call."""
+
+    verdict: str = "not_measured"
+    """`faster`, `slower`, `no_difference`, `undecided` or `not_measured`."""
+    scenario: str = ""
+    part: str = ""
+    """`forward`, or `step` with --train."""
+    eager: float | None = None
+    compiled: float | None = None
+    ratio: float | None = None
+    """How many times faster compiled is; below 1, it is slower."""
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 0
+    why: str = ""
+    """Why nothing was measured."""
+    cost: float = 0.0
+    """What measuring took, after the run."""

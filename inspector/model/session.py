@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
-from ctrace.inspector.model.compile_time import CompileTime
+from ctrace.inspector.model.compile_time import CompileTime, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
@@ -27,7 +27,6 @@ from ctrace.inspector.model.outcome import Target as Target
 from ctrace.inspector.model.passes import Attention, Pass
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.shapes import Shaped
-from ctrace.inspector.model.speed import Speed
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernel

@@ -109,13 +109,13 @@ def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
 
 
 def _private_folder(store: Store, kind: str) -> str:
-    from ctrace.inspector.runs.cache_keys import PRIVATE, private_folder
+    from ctrace.inspector.runs.torch_caches.folder import PRIVATE, private_folder
 
     return str(private_folder(store)) if kind == PRIVATE else ""
 
 
 def _with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
-    from ctrace.inspector.runs.cache_keys import with_earlier_keys
+    from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
 
     return with_earlier_keys(session, run, store, kind)
 

@@ -77,7 +77,7 @@ def launch(
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
     environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
     if request.options.caches is not None:
-        from ctrace.inspector.runs.cache_keys import cache_environment
+        from ctrace.inspector.runs.torch_caches.folder import cache_environment
 
         for name, value in cache_environment(request.options.caches, request.caches).items():
             environment.pop(name, None) if value is None else environment.update({name: value})

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model.speed import Speed
+from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.runs.target import ModelTarget, Resolved

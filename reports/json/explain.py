@@ -7,9 +7,9 @@ from ctrace.inspector.breaks.view import RankedBreak, ranked
 from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.kernels.view import Row, rows
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Coverage, Failure, Function, Scenario, Session
-from ctrace.inspector.model.speed import Speed
 from ctrace.inspector.model.target import Basis
 from ctrace.inspector.scenarios.view import recompiles_in
 from ctrace.inspector.session.summary import LEFT_OUT

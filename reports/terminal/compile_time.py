@@ -85,7 +85,7 @@ def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield section(f"Caches: {use(found.use)}")
     counted = view.outcomes(found)
     for name, numbers in counted.items():
-        text = ", ".join(f"{numbers[each]} {_plural(each, numbers[each])}" for each in Outcome if each in numbers)
+        text = ", ".join(fmt.count(numbers[each], str(each)) for each in Outcome if each in numbers)
         yield item(Text(f"{view.CACHES[name]}: {text}"))
     if not counted and found.use.kind != "off":
         yield item(Text("Torch asked no cache."))
@@ -96,12 +96,6 @@ def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
     for answer in shown:
         yield from _answer(answer, most=len(answer.differs) if all_of_it else _DIFFERENCES)
     yield from more(len(asked), "look-up", "--all", most=len(shown))
-
-
-def _plural(outcome: Outcome, number: int) -> str:
-    return {Outcome.HIT: "hit", Outcome.MISS: "miss", Outcome.BYPASS: "bypass"}[outcome] + (
-        "" if number == 1 else "s" if outcome is Outcome.HIT else "es"
-    )
 
 
 def _off(found: CacheUse) -> Iterator[RenderableType]:

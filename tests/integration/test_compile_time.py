@@ -40,10 +40,12 @@ import torch._inductor.config as inductor
 inductor.post_grad_custom_post_pass = lambda graph: None
 """
 UNPICKLABLE = """\
-import torch._inductor.codecache as codecache
-def cannot(_graph): raise TypeError("cannot pickle this")
-import torch._inductor.output_code as output_code
-output_code.CompiledFxGraph.__reduce__ = cannot
+from torch._inductor.output_code import CompiledFxGraph
+prepare = CompiledFxGraph.prepare_for_serialization
+def spoil(graph):
+    prepare(graph)
+    graph.unpicklable = lambda: None
+CompiledFxGraph.prepare_for_serialization = spoil
 """
 OUTCOMES = {
     ("fx_graph", "hit"): "fxgraph_cache_hit",

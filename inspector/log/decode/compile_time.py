@@ -9,8 +9,7 @@ from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Outcome
-from ctrace.inspector.model.speed import Speed
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Outcome, Speed
 
 _LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
 """A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""

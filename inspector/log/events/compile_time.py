@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart
-from ctrace.inspector.model.speed import Speed
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Speed
 
 
 class CacheAsked(Struct, frozen=True):

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.speed import Speed
+from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.timing.brief import speed_of
 from ctrace.reports.wording.speed import sentence
 from tests.support import timings

@@ -1,8 +1,4 @@
-"""The private folder of torch's caches that is kept between runs, and the keys that earlier runs looked up.
-
-The folder's name holds a proof that this user's ctrace made it: torch unpickles what lies in its caches, and a clone
-may bring any folder along.
-"""
+"""Remember the keys that runs looked up in torch's caches, and compare missed keys with them."""
 
 import json
 from collections.abc import Sequence
@@ -13,64 +9,23 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.compile_time.keys import KnownKey, nearest
-from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyPart, Outcome
 from ctrace.inspector.model.session import Problem
-from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.torch_caches.folder import FOLDER
 from ctrace.inspector.runs.trying import record
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
-PRIVATE = "private"
-USER = "user"
-_FOLDER = ".caches"
 _KEYS = "keys.json"
 _SCHEMA = 1
 _COMPARED = ("aot_autograd", "fx_graph")
 """Caches whose keys have components."""
 _MOST_KEYS = 64
 """Keys that are remembered for each target and kind of caches, the newest."""
-
-
-def private_folder(store: Store) -> Path:
-    """Return the folder of the private caches, and create it.
-
-    Raises:
-        RunError: it cannot be created, or nothing can prove whose it is.
-    """
-    root = store.root.absolute()
-    todo = "use your own caches: --user-caches"
-    try:
-        proof = provenance.proof_of(f"caches of {root.resolve()}")
-        if not proof:
-            raise RunError(f"no private caches in {root}: ctrace has no key to recognize its own folder", todo)
-        folder = root / _FOLDER / proof[:24]
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ignore = root / ".gitignore"
-        if not ignore.exists():
-            write_text(ignore, "*\n")
-    except OSError as error:
-        raise RunError(f"{root} cannot hold private caches: {error.strerror or error}", todo) from None
-    return folder
-
-
-def cache_environment(kind: str | None, folder: str) -> dict[str, str | None]:
-    """Return the environment variables that point torch's caches to the private folder and switch them on."""
-    if kind != PRIVATE:
-        return {}
-    return {
-        "TORCHINDUCTOR_CACHE_DIR": folder,
-        "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
-        "TORCHINDUCTOR_AUTOGRAD_CACHE": "1",
-        "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
-        "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
-        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": None,
-    }
 
 
 def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
@@ -81,7 +36,7 @@ def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: s
     """
     name = run.name if run is not None else "an unsaved run"
     of = f"{kind} {session.target.path} {session.target.name} {' '.join(session.target.args)}"
-    path = store.root / _FOLDER / _KEYS
+    path = store.root / FOLDER / _KEYS
     problems = session.problems
     try:
         table = _Table.read(path)
