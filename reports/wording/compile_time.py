@@ -36,7 +36,7 @@ def circumstances(session: Session) -> Iterator[str]:
     if not environment.ctrace:
         yield "From a log of torch's own, without ctrace's hooks."
     elif session.compile_time.use.kind in ("private", "user"):
-        yield "Caches on, kernels built, without the hooks that slow down compiling."
+        yield "Measured with caches on, and without the hooks that slow down compiling."
     else:
         built = "Kernels were built" if environment.built else "Kernels were generated, not built"
         yield f"{built}; caches were off, and ctrace's hooks, which take time, were on."

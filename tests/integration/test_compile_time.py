@@ -146,6 +146,18 @@ def test_a_run_that_compiles_nothing(ctrace: Command) -> None:
     assert not (ctrace.folder / "trace.json").exists()
 
 
+def test_a_run_that_crashes_shows_what_it_compiled(ctrace: Command) -> None:
+    ctrace.write(
+        "program.py",
+        "import os, torch\ntorch.compile(lambda x: x.sin(), backend='aot_eager')(torch.rand(3))\nos.abort()\n",
+    )
+    result = ctrace("time", "--compile", "program.py", "--json")
+    assert result.code == 3
+    assert result.report["verdict"] == "incomplete"
+    assert result.report["compile"]["seconds"] > 0
+    assert result.report["compile"]["cache_use"]["kind"] == "private"
+
+
 def test_a_newer_log_is_refused_and_no_run_at_all_too(ctrace: Command) -> None:
     assert ctrace("time", "--compile").code == 2
     ctrace.write("program.py", "import torch\n")

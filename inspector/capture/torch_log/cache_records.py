@@ -30,6 +30,8 @@ def cache_records(kind: str) -> Source:
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
+        # Once more at the end, with torch's settings; a run that crashes has no end.
+        recorder.record("caches", {"kind": kind, "folder": os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")})
         with ExitStack() as patches:
             when("torch._functorch._aot_autograd.autograd_cache", lambda module: _aot(recorder, module, patches))
             when("torch._inductor.codecache", lambda module: _fx(recorder, module, patches))
