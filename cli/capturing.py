@@ -111,8 +111,10 @@ def session_of(request: Request, *, check_advice: bool = False, compare_speed: b
         return found, False
     options = Options(**request.options)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
-    asked = {"check_advice": check_advice, "compare_speed": compare_speed and options.build}
-    return captured(resolved, options, request.timeout, store, request.name, **asked), True
+    compare_speed = compare_speed and options.build
+    timeout, name = request.timeout, request.name
+    session = captured(resolved, options, timeout, store, name, check_advice=check_advice, compare_speed=compare_speed)
+    return session, True
 
 
 def refuse_name(request: Request, store: "Store") -> None:

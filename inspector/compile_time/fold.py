@@ -30,6 +30,7 @@ COUNTERS = {
 """Torch's counter of each outcome (`torch._dynamo.utils.counters`: `inductor`, `aot_autograd`, `dynamo_cache`)."""
 
 
+_MOST_PACKAGES = 1000
 _UNSTORED = "unstored"
 _NEVER = "torch did not try to; it stores a forward and its backward together, once both are compiled"
 
@@ -154,6 +155,15 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
             after = stored.get((lookup.cache, lookup.key or ""), CacheStored(lookup.cache, "", False, _NEVER))
             found = replace(found, is_stored=after.is_stored, not_stored=after.why)
         yield found
+    yield from _precompiled(raw)
+
+
+def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
+    """Return the hits and misses of precompiled packages: torch counts them, and writes no entry (2.11 to 2.13)."""
+    counts = (raw.counted.caches if raw.counted is not None else None) or {}
+    for outcome in (Outcome.HIT, Outcome.MISS):
+        for _ in range(min(counts.get(COUNTERS["precompile", outcome], 0), _MOST_PACKAGES)):
+            yield CacheLookup("precompile", outcome)
 
 
 def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None]) -> str | None:

@@ -263,6 +263,8 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
         return lookup.reason
     if lookup.cache == "triton":
         return "no earlier compilation of this kernel: its source, configuration, GPU or compiler is new here"
+    if lookup.cache == "precompile":
+        return "no package was saved for this function"
     if lookup.cache == "autotune":
         return "no earlier run has timed the configurations of this kernel"
     if lookup.detail == "guard_miss":

@@ -58,10 +58,11 @@ OUTCOMES = {
 NO_GRAD = ("--vary", "grad=off")
 
 
-def compiled(ctrace: Command, *words: str, before: str = "", body: str = BODY, **environment: str) -> dict[str, Any]:
+def compiled(ctrace: Command, *words: str, before: str = "", body: str = BODY, own: str = "") -> dict[str, Any]:
     """Compile a version of the model; return the report, held against torch's counters."""
     ctrace.write("model.py", MODEL.format(before=before, body=body))
-    result = ctrace("time", "--compile", "model.py", *words, "--json", **environment)
+    words = ("time", "--compile", "model.py", *words, "--json")
+    result = ctrace(*words, TORCHINDUCTOR_CACHE_DIR=own) if own else ctrace(*words)
     assert result.code == 0, result.err
     found: dict[str, Any] = result.report["compile"]
     counted = json.loads((ctrace.folder / "counters.json").read_text())
@@ -153,7 +154,6 @@ def test_a_run_that_crashes_shows_what_it_compiled(ctrace: Command) -> None:
     )
     result = ctrace("time", "--compile", "program.py", "--json")
     assert result.code == 3
-    assert result.report["verdict"] == "incomplete"
     assert result.report["compile"]["seconds"] > 0
     assert result.report["compile"]["cache_use"]["kind"] == "private"
 
@@ -216,10 +216,10 @@ def test_unpicklable(ctrace: Command) -> None:
 @pytest.mark.slow
 def test_users_own_caches(ctrace: Command) -> None:
     own = str(ctrace.folder / "own")
-    first = compiled(ctrace, *NO_GRAD, "--user-caches", TORCHINDUCTOR_CACHE_DIR=own)
+    first = compiled(ctrace, *NO_GRAD, "--user-caches", own=own)
     assert first["cache_use"] == {"kind": "user", "folder": own, "switched_off": ["precompile"]}
     assert Path(own, "fxgraph").is_dir()
-    second = compiled(ctrace, *NO_GRAD, "--user-caches", TORCHINDUCTOR_CACHE_DIR=own)
+    second = compiled(ctrace, *NO_GRAD, "--user-caches", own=own)
     assert ("fx_graph", "hit") in outcomes(second)
 
 

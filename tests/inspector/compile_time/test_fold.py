@@ -150,6 +150,17 @@ def test_a_bypass_at_storing_is_counted_by_torch_once_more() -> None:
     assert list(miscounted_lookups(log.session().compile_time)) == []
 
 
+def test_packages_are_known_from_counters_only() -> None:
+    counts = {"dynamo_cache_hit": 1, "dynamo_cache_miss": 2}
+    found = Log().ours("counters", {"caches": counts, "recompile_limit": 8}).session().compile_time
+    assert view.outcomes(found) == {"precompile": {"hit": 1, "miss": 2}}
+    assert {each.why for each in view.answers(found)} == {
+        "an entry has this key",
+        "no package was saved for this function",
+    }
+    assert list(miscounted_lookups(found)) == []
+
+
 def test_a_record_of_another_form_is_a_problem() -> None:
     session = Log().ours("cache_earlier", {"cache": 3}).session()
     assert any("ctrace_cache_earlier entry is not as expected" in each.what for each in session.problems)

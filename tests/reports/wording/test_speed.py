@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.timing.brief import speed_of
+from ctrace.inspector.timing.events import Failed
 from ctrace.reports.wording.speed import sentence
 from tests.support import timings
 from tests.support.timings import measured, setup, timed
@@ -49,7 +50,7 @@ def test_too_much_noise_is_no_speed_up() -> None:
 
 
 def test_why_nothing_was_measured() -> None:
-    failed = timings.measured(setup(), timings.Failed("eager", "ValueError", "no such luck\nmore", "base"))
+    failed = timings.measured(setup(), Failed("eager", "ValueError", "no such luck\nmore", "base"))
     assert speed_of(failed).why == "eager failed: ValueError: no such luck"
     assert speed_of(measured(setup(), stopped="timed out after 60 s")).why == (
         "the measurement was stopped: timed out after 60 s"
