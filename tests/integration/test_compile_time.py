@@ -223,6 +223,29 @@ def test_users_own_caches(ctrace: Command) -> None:
     assert ("fx_graph", "hit") in outcomes(second)
 
 
+def test_explain_without_inductor_compares_too(ctrace: Command) -> None:
+    """The quick one; the facts of the run are those of a run without the comparison."""
+    ctrace.write("model.py", MODEL.format(before="", body=BODY))
+    built = ctrace("explain", "model.py", "--build", "--backend", "aot_eager", "--json")
+    assert built.code == 0, built.err
+    assert built.report["speed"]["speedup"]["rounds"] == 9
+    assert "Speed" in ctrace("explain").out
+    plain = ctrace("graphs", "model.py", "--build", "--backend", "aot_eager")
+    assert plain.code == 0, plain.err
+    without = ctrace("explain", "--json").report
+    assert without["speed"] is None
+    changing = {"speed", "time", "compilations"}  # seconds
+    assert {name: each for name, each in built.report.items() if name not in changing} == {
+        name: each for name, each in without.items() if name not in changing
+    }
+
+
+def test_a_program_is_not_compared(ctrace: Command) -> None:
+    ctrace.write("program.py", "import torch\ntorch.compile(lambda x: x.sin(), backend='aot_eager')(torch.rand(3))\n")
+    result = ctrace("explain", "program.py", "--build")
+    assert "not measured, because a program calls torch.compile itself" in " ".join(result.out.split())
+
+
 @pytest.mark.slow
 def test_explain_build_compares_with_eager(ctrace: Command) -> None:
     ctrace.write("model.py", MODEL.format(before="", body=BODY))
