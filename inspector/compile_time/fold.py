@@ -31,6 +31,8 @@ COUNTERS = {
 
 
 _MOST_PACKAGES = 1000
+_DEEPEST = 200
+"""Steps within each other that are kept; torch has about 20. The time of deeper ones is that of the step around them."""
 _UNSTORED = "unstored"
 _NEVER = "torch did not try to; it stores a forward and its backward together, once both are compiled"
 
@@ -59,7 +61,8 @@ class _Thread(Struct):
         at = self.last = max(at, self.last)  # a clock that was set back
         if mark.begins:
             span = _Open(mark.name, at, mark.compilation)
-            (self.stack[-1].children if self.stack else self.roots).append(span)
+            if len(self.stack) < _DEEPEST:  # a damaged log may begin steps without an end
+                (self.stack[-1].children if self.stack else self.roots).append(span)
             self.stack.append(span)
             return
         index = next((each for each in reversed(range(len(self.stack))) if self.stack[each].name == mark.name), None)

@@ -5,7 +5,10 @@ import pytest
 from ctrace.inspector.compile_time import view
 from ctrace.inspector.compile_time.fold import miscounted_lookups
 from ctrace.inspector.model.compile_time import CompileTime, Outcome, Span
+from ctrace.reports.perfetto import render_perfetto
+from ctrace.reports.terminal.compile_time import compile_time_screen
 from tests.support.compiling import AT, Log, compiled, second
+from tests.support.golden import drawn
 
 
 def flat(found: CompileTime) -> list[tuple[str, str, float, float]]:
@@ -90,6 +93,17 @@ def test_a_clock_that_was_set_back_makes_no_negative_time() -> None:
 
 def test_an_end_without_a_beginning_is_passed_over() -> None:
     assert flat(Log().mark("E", "gc", 1).span("dynamo", 2, 3).session().compile_time) == [("1", "dynamo", 0.001, 0.002)]
+
+
+def test_steps_without_an_end_do_not_nest_without_one() -> None:
+    log = Log()
+    for number in range(3000):
+        log.mark("B", "dynamo", number)
+    session = log.session()
+    assert view.seconds(session.compile_time) == pytest.approx(2.999)
+    assert sum(each.seconds for each in view.pieces(session.compile_time)) == pytest.approx(2.999)
+    assert render_perfetto(session)
+    assert drawn(compile_time_screen(session, 80), 80)
 
 
 @pytest.mark.parametrize("payload", ['{"name": "x"', "[]", '{"ph": "B", "name": "dynamo", "ts": "late"}', ""])
