@@ -32,7 +32,7 @@ COUNTERS = {
 
 _MOST_PACKAGES = 1000
 _DEEPEST = 200
-"""Steps within each other that are kept; torch has about 20. The time of deeper ones is that of the step around them."""
+"""Steps within each other that are kept; torch has about 20. Time of deeper ones is that of the step around them."""
 _UNSTORED = "unstored"
 _NEVER = "torch did not try to; it stores a forward and its backward together, once both are compiled"
 

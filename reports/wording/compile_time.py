@@ -1,5 +1,6 @@
 """Words for compile time and for caches."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.compile_time import view
@@ -26,8 +27,8 @@ def headline(session: Session) -> str:
 def _hits(found: CompileTime) -> str:
     if not found.lookups:
         return ""
-    hits = sum(each.outcome is Outcome.HIT for each in found.lookups)
-    return f" Caches had {hits} of {fmt.count(len(found.lookups), 'entry', 'entries')} that torch looked up."
+    numbers = Counter(each.outcome for each in found.lookups)
+    return f" Caches: {', '.join(fmt.count(numbers[each], str(each)) for each in Outcome if numbers[each])}."
 
 
 def circumstances(session: Session) -> Iterator[str]:
