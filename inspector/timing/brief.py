@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.compile_time import Speed
+from ctrace.inspector.model.session import Problem
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.runs.target import ModelTarget, Resolved
@@ -36,8 +37,13 @@ def with_speed(
         began = time.monotonic()
         say("comparing with eager")
         found = replace(_speed(session, resolved, options), cost=time.monotonic() - began)
-        record(run, "speed", to_builtins(found))
-        return replace(session, speed=found)
+        problems = session.problems
+        try:
+            record(run, "speed", to_builtins(found))
+        except OSError as error:
+            what = f"the comparison with eager was not saved: {error.strerror or error}"
+            problems = (*problems, Problem(what))
+        return replace(session, speed=found, problems=problems)
 
     return then
 

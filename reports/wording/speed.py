@@ -15,7 +15,7 @@ def sentence(found: Speed) -> str:
     if found.verdict == "faster":
         span = f"{times(found.low)} to {times(found.high)} over {rounds}"
         return f"compiled is {times(found.ratio)} faster than eager ({both}; {span})"
-    if found.verdict == "slower" and found.low > 0:
+    if found.verdict == "slower" and min(found.low, found.ratio, found.high) > 0:
         span = f"{times(1 / found.high)} to {times(1 / found.low)} over {rounds}"
         return f"compiled is {times(1 / found.ratio)} slower than eager ({both}; {span})"
     span = f"{times(found.low)} to {times(found.high)} over {rounds}"

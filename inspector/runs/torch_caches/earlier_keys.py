@@ -48,14 +48,14 @@ def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: s
     known = table.keys(of)
     missed = [each for each in session.compile_time.lookups if each.outcome is Outcome.MISS]
     found = list(_compared(missed, known))
-    for each in found:
-        record(run, "cache_earlier", to_builtins(each))
     table.remember(of, name, session.compile_time.lookups)
     try:
+        for each in found:
+            record(run, "cache_earlier", to_builtins(each))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         table.write(path)
     except OSError as error:
-        problems = (*problems, Problem(f"keys were not remembered for the next run: {error.strerror or error}"))
+        problems = (*problems, Problem(f"cache keys were not saved for the next run: {error.strerror or error}"))
     compile_time = replace(session.compile_time, earlier=(*session.compile_time.earlier, *found))
     return replace(session, compile_time=compile_time, problems=problems)
 
