@@ -193,7 +193,7 @@ ORDER = (
     ("source",),
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
-    ("fusion", "target", "guards", "shapes", "cuda_graphs"),
+    ("fusion", "target", "guards", "shapes", "cuda_graphs", "compile_time"),
     ("recompiles", "autotuning"),
     ("breaks",),
     ("diagnosis",),

@@ -29,8 +29,9 @@ from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
 from ctrace.inspector.capture.passes.passes import passes
+from ctrace.inspector.capture.torch_log.cache_records import cache_records
 from ctrace.inspector.capture.torch_log.caches import no_caches, own_autotuning_cache, own_triton_cache
-from ctrace.inspector.capture.torch_log.counters import counters
+from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
 from ctrace.inspector.capture.virtual.stand_ins import traced_as_there
@@ -53,6 +54,7 @@ def capturing(
     gpu: TargetGpu | None = None,
     cores: int | None = None,
     files: bool = False,
+    caches: str | None = None,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
@@ -67,6 +69,7 @@ def capturing(
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
         cores: the most cores that forks may use to emit code.
         files: record which files the program depends on.
+        caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -74,7 +77,8 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build, "fast": fast})
-            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores):
+            sources = _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores)
+            for source in sources if caches is None else _few_sources(owned, caches):
                 active.enter_context(source(recorder, when))
             if files:
                 active.enter_context(files_read(owned)(recorder, when))
@@ -97,6 +101,11 @@ def _guarded(when: When, recorder: Recorder) -> When:
         when(name, act)
 
     return guarded
+
+
+def _few_sources(owned: Iterable[str], caches: str) -> Iterator[Source]:
+    """Return the sources that do not slow down compiling: what torch itself logs and counts."""
+    yield from (environment(owned), structured, listings, cache_records(caches), cache_counters)
 
 
 def _sources(

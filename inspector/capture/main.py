@@ -63,6 +63,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             gpu=request.gpu,
             cores=request.cores,
             files=request.records_files,
+            caches=options.caches,
         ) as recorder,
         exits(recorder),
     ):

@@ -118,6 +118,10 @@ class _Runs:
 
     def _once(self, name: str, index: int, way: Way, *, last: bool) -> tuple[OpCounts | None, OpCounts | None]:
         call = way.make()
+        if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
+            self._recorder.record("call", {"scenario": name, "index": index})
+            called(self._compiled, call, way, train=self._options.train)
+            return None, None
         counting = self._ops.everywhere() if index == 0 else None
         before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})

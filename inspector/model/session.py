@@ -14,6 +14,7 @@ from ctrace.inspector.model.autotuning import Tuned, TunedKernel
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.compile_time import CompileTime, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
@@ -219,6 +220,10 @@ class Session(Struct, frozen=True):
     device_questions: tuple[DeviceQuestion, ...] = ()
     """Places where the program queried the device (`--target`)."""
     time: Time = Time()
+    compile_time: CompileTime = CompileTime()
+    """Steps of compiling, and what caches answered."""
+    speed: Speed | None = None
+    """Compiled against eager, measured after the run (`explain --build`); None: it was not asked for."""
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""

@@ -77,6 +77,7 @@ class _Timing:
         self._loaded = loaded
         self._options = request.capture.options
         self._parts = ("step", "forward", "backward") if self._options.train else ("forward",)
+        self._parts = self._parts[:1] if request.brief else self._parts
         self._compilations = Compilations()
         self._skips = Skips()
         self._is_set_up = False
@@ -93,6 +94,8 @@ class _Timing:
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):
                     _within("run", self._record, name, partial(self._scenario, name, way))
+                if self._request.brief:
+                    break
             self._record(outcome(self._request.configuration, self._compilations, self._skips, self._device))
 
     def _try_eager(self, name: str, way: Way) -> bool:
@@ -140,6 +143,8 @@ class _Timing:
                 if self._request.only_compile:
                     return
                 run_rounds(bench, self._request.rounds)
+            if self._request.brief:
+                return
             for bench in benches:
                 self._record(Peaks(name, bench.part, peak_of(bench, 0), peak_of(bench, 1)))
             for side in (0, 1):

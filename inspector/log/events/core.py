@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from ctrace.inspector.log.events.built import BuiltEvent
+from ctrace.inspector.log.events.compile_time import CompileTimeEvent
 from ctrace.inspector.log.events.guards import GuardEvent
 from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
@@ -165,6 +166,8 @@ class SpanMarked(Struct, frozen=True):
     compilation: str | None = None
     sweep: SweepReported | None = None
     """What torch says of the choices that it timed, or could not build, in this phase."""
+    at: float | None = None
+    """When this was logged, in microseconds; None if the log does not say."""
 
 
 class StackFrame(Struct, frozen=True):
@@ -288,6 +291,8 @@ class Counted(Struct, frozen=True):
     recompile_limit: int | None
     switched_off: str | None = None
     """What disables torch.compile at the end of the run."""
+    caches: dict[str, int] | None = None
+    """The number of cache look-ups by outcome; None if they were not recorded."""
 
 
 class ProgramFailed(Struct, frozen=True):
@@ -321,6 +326,6 @@ Event = (
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent | AutotuningEvent
-    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
+    | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip
