@@ -1,7 +1,7 @@
 """Answer the program's calls of torch.cuda as the target GPU would, and record them.
 
-Dynamo recognizes these functions by identity, and its guards check it. So keep the functions and replace their code.
-Torch's own calls get torch's answers.
+Dynamo recognizes these functions by identity, and its guards check that identity. So keep the functions and replace
+their code. Torch's own calls get torch's answers.
 """
 
 import sys
@@ -77,7 +77,7 @@ class Facts:
 
 
 def gpu_named(properties: Any) -> str:
-    """Return a device's name for the record of an answer."""
+    """Return the words for a device's properties in the record of an answer."""
     return f"those of {properties.name}"
 
 
