@@ -56,7 +56,7 @@ def _found() -> dict[str, Any]:
 
 
 def _of_driver(facts: list[str]) -> dict[str, int]:
-    """Ask the driver for the facts that this torch lacks; empty if there is no driver."""
+    """Return the facts that this torch lacks, from the driver; return none if there is no driver."""
     known = [fact for fact in facts if fact in _OF_DRIVER]
     try:
         cuda = ctypes.CDLL("libcuda.so.1")

@@ -15,7 +15,7 @@ _MOST, _LEAST = 50, 5
 _BUDGET = 0.05
 """Seconds of launches for one kernel; long kernels are launched fewer times."""
 _ON_CPU = 3
-"""Launches on a CPU, where flushing the caches costs more than most kernels and would slow down the run."""
+"""Number of launches on a CPU: flushing the caches takes longer than most kernels, so more would slow down the run."""
 _CPU_CACHE = 64 << 20
 """Bytes: more than the caches of common processors."""
 _HEAD_START = 2_000_000

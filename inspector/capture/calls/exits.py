@@ -50,7 +50,7 @@ def exits(recorder: Recorder) -> Iterator[None]:
 
 
 def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
-    """List the functions that can end this process, each with a test of which calls do."""
+    """Yield the functions that can end this process, each with a predicate: whether a call ends it."""
     for name in ("_exit", "execv", "execve", "abort"):
         yield os, name, lambda *_args, **_kwargs: True
     yield os, "kill", lambda pid, number: pid in (process, 0, -os.getpgrp()) and _is_deadly(number)

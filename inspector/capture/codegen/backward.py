@@ -43,7 +43,7 @@ class Backwards:
     def collected(
         cls, recorder: Recorder, emitting: Callable[[], AbstractContextManager[Any]]
     ) -> Iterator["Backwards"]:
-        """Start collecting; backwards are compiled inside `emitting()`."""
+        """Collect backward compilers until the end of the block; each backward is compiled inside `emitting()`."""
         from torch._functorch import config
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 

@@ -199,7 +199,7 @@ class _Emitter:
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        """Return a function that runs a graph: unchanged, or on the GPU's path, for which the CPU may lack kernels."""
+        """Return a function that runs a graph; for a target GPU, ops that have no CPU kernel return zeros."""
         if self._gpu is None:
             return cast(Callable[..., Any], eager.forward)
         return StandIns(self._recorder, self._gpu.facts.name).in_graph(eager, graph_name())

@@ -1,8 +1,9 @@
 """Generate the code of a lowered graph, if possible in parallel with the program.
 
-The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that
-lowering fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork
-is wrong or unsafe: with dynamic shapes (code generation may add guards), an initialized GPU, or no free core.
+The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that lowering
+fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork would be
+wrong (with dynamic shapes, code generation may add guards), unsafe (with an initialized GPU), or of no use (without a
+free core).
 """
 
 import sys
@@ -83,7 +84,7 @@ class Codegen:
         self._later += jobs
 
     def _forked(self, work: Callable[[], None]) -> bool:
-        """Run `work` in a fork that holds the core just taken; False if the system cannot fork (ulimit -u)."""
+        """Run `work` in a fork that holds the core just taken; return False if the system cannot fork (ulimit -u)."""
         try:
             self._forks.append(fork(work))
         except OSError:

@@ -138,7 +138,7 @@ class Eager:
         return copy
 
     def _missing(self) -> str:
-        """Return what is unknown without a copy; earlier calls may have measured it."""
+        """Return which measurements are missing without a copy; earlier calls may have measured the coverage."""
         if self._has_copied:
             return "coverage of later calls was not measured, and their results were not compared with eager"
         return "coverage was not measured, and results were not compared with eager"

@@ -36,7 +36,7 @@ from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
-"""How many times the smallest value of a dtype a result may lose."""
+"""Absolute error that is always allowed, as a multiple of the dtype's smallest value."""
 _FEW = 1000
 _ENOUGH = 4
 """Number of calls from which to estimate how often rounding changes a value."""
@@ -52,13 +52,13 @@ class Judgement(Enum):
 
 
 class Judged(Struct, frozen=True):
-    """A judgement with the errors by compiled code's worst measure; None: the values are not numbers."""
+    """A judgement with the errors by compiled code's worst measure; they are None if the values are not numbers."""
 
     judgement: Judgement
     eager_error: float | None = None
     compiled_error: float | None = None
     why: str = ""
-    """Why it is undecided."""
+    """Why the judgement is undecided."""
 
     @property
     def ratio(self) -> float:
@@ -162,7 +162,7 @@ class _Numbers(Struct, frozen=True):
     """The magnitude above which values may be rounded to infinity."""
     scale: float
     tiny: float
-    """How much of the largest gradient rounding loses."""
+    """A gradient below this is no larger than one rounding of the largest gradient."""
 
     def judged(self) -> Judged:
         strange = self._strange()

@@ -48,7 +48,7 @@ _KNOWN = {
 
 
 def precision_of(dtype: Any) -> Precision | None:
-    """Return the bounds of a torch dtype; None for integers, booleans and quantized dtypes."""
+    """Return the bounds of a torch dtype, or None for integers, booleans and quantized dtypes."""
     return _KNOWN.get(str(dtype).removeprefix("torch."))
 
 

@@ -24,7 +24,7 @@ class Recorder(Struct):
 
     @contextmanager
     def keeping(self, kinds: Collection[str]) -> Iterator[None]:
-        """Restrict this thread's records in the block, torch's and ctrace's, to these kinds."""
+        """Restrict the records that this thread writes in the block to these kinds, for torch and ctrace."""
         before = self.log.kept
         self.log.kept = kinds
         try:
@@ -53,7 +53,7 @@ class Recorder(Struct):
 
 
 def compile_context() -> dict[str, Any]:
-    """Return the current compilation as log entries name it; empty: there is none."""
+    """Return the current compilation as log entries name it; return an empty dict if there is none."""
     guards = sys.modules.get("torch._guards")
     if guards is None:
         return {}

@@ -23,7 +23,7 @@ _Site = tuple[tuple[CodeType, int], ...]
 
 
 class OpCounts(Struct):
-    """Ops of one call by origin: the stack frames outside torch, outermost first, with lines."""
+    """Ops of one call, keyed by origin: the stack frames outside torch, outermost first, with lines."""
 
     sites: Counter[_Site] = field(default_factory=Counter)
 

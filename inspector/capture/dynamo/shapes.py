@@ -55,7 +55,7 @@ def _described(output_graph: Any) -> dict[str, Any]:
     from torch._dynamo import config
 
     shape_env = output_graph.shape_env
-    # Torch stores each context by tensor; the tensor has the marks, and the sizes that have no hint.
+    # Torch's contexts are keyed by tensor; the tensor has the marks, and the sizes of dimensions without a hint.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
     tensors: list[dict[str, Any]] = []
     static: list[dict[str, Any]] = []
@@ -175,7 +175,7 @@ def _at(context: Any, name: str, at: int, word: Any) -> str | None:
 
 
 def _constraint(constraint: Any) -> str:
-    """Return who wants a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
+    """Return who made a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
     if hasattr(constraint, "vr"):
         return "range"
     return "automatic" if constraint.warn_only else "marked"

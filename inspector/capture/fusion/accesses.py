@@ -1,4 +1,4 @@
-"""Compute what the scheduler's nodes read and write of each buffer: the distinct elements that they touch.
+"""Compute which distinct elements of each buffer the scheduler's nodes read and write.
 
 `BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics. It
 counts the whole iteration space for each dependency, up to the buffer's size: in full for a bias broadcast over rows,
@@ -147,7 +147,7 @@ def _tensors(inputs: Any) -> Iterator[Any]:
 
 
 def _outputs(operation: Any) -> list[Any]:
-    """Return the buffers that a call makes; of a call with several results, each of them but not the tuple."""
+    """Return the buffers that a call makes; for a call with several results, return each of them but not the tuple."""
     from torch._inductor import ir
 
     if not isinstance(operation.get_output_spec(), ir.MultiOutputLayout):
@@ -157,7 +157,7 @@ def _outputs(operation: Any) -> list[Any]:
 
 
 def _laid_out(tensor: Any) -> Pattern | None:
-    """Return the elements of a tensor; None: it has none, such as a number or a side-effect token."""
+    """Return the elements of a tensor, or None for a value without any, such as a number or a side-effect token."""
     layout = tensor.maybe_get_layout()
     if layout is None or not hasattr(layout, "size"):
         return None

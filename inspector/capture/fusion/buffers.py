@@ -19,7 +19,7 @@ class Buffers:
         self._graph = V.graph
 
     def real(self, name: str) -> str:
-        """Return the name of a buffer's storage: its own, the one that it mutates, or the one that it is part of."""
+        """Return the name of a buffer's storage: its own name, or that of the buffer that it mutates or is part of."""
         name = self._real.get(name, name)
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         return holder.get_name() if holder is not None else name

@@ -20,7 +20,7 @@ _IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
 def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], list[Unmet]]:
     """Divide failed guards into causes and consequences.
 
-    `resumed`: the function resumes after a graph break, so its inputs are results of the part before.
+    `resumed` means that the function resumes after a graph break, so its inputs are results of the part before.
     """
     rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
     if resumed:

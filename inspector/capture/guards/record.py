@@ -28,8 +28,8 @@ from ctrace.inspector.capture.guards.unmet import Scope
 def arguments(f_locals: dict[str, Any]) -> list[str]:
     """Return the parameter names behind `args` in a frame of torch's `inner(*args, **kwargs)` around a callable.
 
-    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which passes them to its `fn`. Empty: another
-    frame, or the names are unknown.
+    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which passes them to its `fn`. Return no
+    names for another frame, or if they are unknown.
     """
     import torch
 
@@ -45,7 +45,7 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:
-    """Make the source that records each guard's stack, also kept in `stacks`, and with `cost` the time of guards."""
+    """Make the source that records each guard's stack, stores it in `stacks`, and with `cost` times the guards."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -89,7 +89,7 @@ class _Objects:
         self._next = count()
 
     def named(self, f_locals: dict[str, Any]) -> str | None:
-        """Return the name of the module whose method a frame runs, such as `Block 2`; None: no module's method."""
+        """Return the name of the module whose method a frame runs, such as `Block 2`, or None for another function."""
         import torch
 
         first = next(iter(f_locals.values()), None)

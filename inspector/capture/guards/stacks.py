@@ -18,7 +18,7 @@ Stack = tuple[tuple[str, int, str], ...]
 
 
 class GuardStacks(Struct):
-    """The stack behind each guard's wording, for all compilations of a run."""
+    """The stack behind each guard, keyed by the guard's text, for all compilations of a run."""
 
     _of: dict[str, Stack] = field(default_factory=dict)
     _known: dict[Stack, Stack] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class GuardStacks(Struct):
         self._of.update(dict.fromkeys(map(_without_hint, parts), self._known.setdefault(stack, stack)))
 
     def of(self, part: str) -> Stack | None:
-        """Return the stack of a guard; None: torch added the guard itself."""
+        """Return the stack of a guard, or None if torch itself added the guard."""
         return self._of.get(_without_hint(part))
 
     def name_objects(self, parts: Iterable[str], value_of: Callable[[str], Any]) -> None:
@@ -51,7 +51,7 @@ class GuardStacks(Struct):
         return self._lengths.get(manager, {})
 
     def object_of(self, part: str) -> str | None:
-        """Return the name of the object that a guard checks; None: it checks none, or an unknown one."""
+        """Return the name of the object that a guard checks, or None if it checks none or an unknown one."""
         match = _OBJECT.match(part)
         return self._objects.get(match["id"]) if match else None
 

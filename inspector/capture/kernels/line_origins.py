@@ -149,7 +149,7 @@ class Statements:
         return writeline
 
     def _apart(self, original: Any) -> Any:
-        """Assign lines written in the meantime to no node: an index serves several nodes."""
+        """Assign the lines of an index computation to no node, because several nodes use the index."""
 
         def codegen(*args: Any, **kwargs: Any) -> Any:
             node, self._node = self._node, None

@@ -68,7 +68,7 @@ def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
         shape, stride, offset = layout.shape, layout.stride(), 0
     elif hasattr(layout, "size") and hasattr(layout, "dtype"):
         shape, stride, offset = layout.size, layout.stride, layout.offset
-    else:  # several tensors in one, or none
+    else:  # a node with several tensors, or with none
         return None
     known = [sizes.all(shape), sizes.all(stride), sizes.one(offset)]
     if any(each is None for each in known):

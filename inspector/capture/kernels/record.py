@@ -125,7 +125,7 @@ def _language(nodes: list[Any], is_extern: bool) -> str:
 
 
 def origins_of(node: Any, *, exact: bool) -> list[Any]:
-    """Return the FX nodes of an `ir.Operation`; `exact`: only the node that it computes, if torch knows it."""
+    """Return the FX nodes of an `ir.Operation`; with `exact`, only the node that it computes, if torch knows it."""
     # An external call computes exactly one node; a fused one has many origins.
     origin = getattr(node, "origin_node", None) if exact else None
     return [origin] if origin is not None else list(node.origins)

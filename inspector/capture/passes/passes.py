@@ -50,7 +50,7 @@ class _Open(Struct):
     name: str
     subsystem: str | None
     since: _Seen | None
-    """None: the pass works on a graph that torch made for itself, such as a retraced pattern."""
+    """None if the pass works on a graph of torch, such as a retraced pattern, and not on a user's."""
     counted_since: Counter[str]
     before: int
     created: dict[str, str] = field(default_factory=dict)

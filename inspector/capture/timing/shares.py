@@ -112,7 +112,7 @@ def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
 
 
 def _is_annotation(event: Any, name: str) -> bool:
-    """Whether a GPU event only repeats a range of the program, so that it is not work on the GPU."""
+    """Whether a GPU event only repeats a range of the program, and is not work on the GPU."""
     is_marked = getattr(event, "is_user_annotation", None)
     return (is_marked is not None and is_marked()) or _kind(name) in (_GUARDS, _RUNTIME, _WRAPPER)
 
