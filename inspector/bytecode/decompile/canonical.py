@@ -46,7 +46,7 @@ def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashab
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:
-    """Return the form of a block's steps; `known` numbers the values created before it."""
+    """Return the form of a block's steps; `known` has the numbers of the values created before it."""
     return _Form(dict(known or {})).block(block)
 
 

@@ -56,7 +56,7 @@ class Operands:
         self.suggested: dict[Value, str] = {}
 
     def take(self, values: tuple[Value, ...], born: Born = (), truth: bool = False) -> list[ast.expr]:
-        """Write operands, after moving the pending expressions that must be evaluated earlier to variables.
+        """Assign the pending expressions that must be evaluated first to variables, then write the operands.
 
         With `truth`, only the truth of the values matters.
         """

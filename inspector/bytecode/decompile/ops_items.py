@@ -70,7 +70,7 @@ def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _store_known(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
-    """Store into a list whose items are known. Return whether that was possible."""
+    """Store into a list if its items are known; return whether they are."""
     if not machine.own(state, owner, "list") or (items := known_items(machine, state, owner)) is None:
         return False
     assert isinstance(owner, Fresh)

@@ -22,7 +22,7 @@ class Writer(Operands):
     """Write the statements of one block; each nested block has its own writer."""
 
     def inner(self) -> "Writer":
-        """Return a writer for a nested block, which knows the variables so far."""
+        """Return a writer for a nested block; it starts with the variables of this block."""
         made = copy.copy(self)
         made.lines, made.pending = [], []
         made.holds, made.named, made.contents = dict(self.holds), dict(self.named), dict(self.contents)

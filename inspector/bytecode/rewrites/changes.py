@@ -24,7 +24,7 @@ _TABLES = frozenset(("_parameters", "_buffers", "_modules", "__dict__"))
 
 
 def change_by(step: Step) -> str:
-    """Return what a store or delete writes; empty if it writes nothing of the user."""
+    """Return what a store or delete writes; empty if it writes nothing of the user's."""
     lists, taken = step.lists, [value.form for value in step.taken]
     name = step.instruction.text
     match step.instruction.opname:

@@ -94,7 +94,7 @@ class Claims:
             self.roles.setdefault(index, role)
 
     def tree(self, value: Value, role: Role) -> None:
-        """Assign a role to all producers of a value, up to those with another role."""
+        """Assign a role to all producers of a value; stop at producers with another role."""
         ahead, seen = [value], set[int]()
         while ahead:
             each = ahead.pop()

@@ -1,11 +1,11 @@
-"""Find the resume function after a break, for which torch's global names only the offset where the function stopped.
+"""Find the resume function after a break; the name of torch's global has only the offset of the break.
 
 Torch builds a resume function from the old instructions with a prologue before them (2.11 and 2.13,
 _dynamo/resume_execution.py), so it continues at the same distance from the end as the function that broke.
 
-Before torch traces a code, it expands some instructions into two or three simpler ones. Resume functions consist of
-these expanded instructions, and the offsets in their names count them, without EXTENDED_ARG.
-Source: `_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_transformation.py).
+Before torch traces a code object, it expands some instructions into two or three simpler ones. Resume functions consist
+of these expanded instructions, and the offsets in their names count them, without EXTENDED_ARG. Source:
+`_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_transformation.py).
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from ctrace.inspector.model.bytecode import Code
 from ctrace.inspector.source.names import user_name
 
 _DIGITS = 18
-"""The most digits of an index; longer numbers are not indexes."""
+"""Maximum digits of an index; longer numbers are not indexes."""
 
 
 class Name(Struct, frozen=True):
@@ -106,7 +106,7 @@ class Value(Struct, frozen=True, eq=False):
 
 
 Lists = Mapping[int, tuple[Value, ...]]
-"""Items of the lists that the code created, by list number."""
+"""Items of the lists that the code created, keyed by list number."""
 _PREFIX = "builtins."
 _GRAPH = "__compiled_fn_"
 """Torch's name for the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""

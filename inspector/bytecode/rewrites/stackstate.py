@@ -36,7 +36,7 @@ def text_of(value: Value) -> str:
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
     """Return the arguments of `f(*a, **b)` and the keyword names.
 
-    `a` and `b` are unpacked if this code built them; each other one stays one `spread` value, produced by the call at
+    `a` and `b` are unpacked if this code built them; otherwise, each stays one `spread` value, produced by the call at
     `index`.
     """
     positional, *maps = arguments

@@ -71,7 +71,7 @@ class Step(Struct, frozen=True):
 
 
 def walked(code: Code) -> dict[int, Step]:
-    """Walk every path through the code, visiting each instruction once. Return the steps by index."""
+    """Walk every path through the code, visiting each instruction once. Return the steps, keyed by index."""
     steps: dict[int, Step] = {}
     ahead: list[tuple[int, State]] = [(0, State())]
     while ahead:
