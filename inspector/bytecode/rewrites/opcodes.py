@@ -103,7 +103,7 @@ def goes_on(instruction: Instruction) -> bool:
 
 
 def index_at(code: Code, offset: int) -> int:
-    """Return the index of the instruction at or after an offset: a jump may target an EXTENDED_ARG, which is left out."""
+    """Return the index of the instruction at or after an offset: a jump may target an EXTENDED_ARG, which logs omit."""
     return bisect_left(code.instructions, offset, key=lambda each: each.offset)
 
 

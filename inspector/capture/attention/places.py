@@ -44,7 +44,7 @@ class Place(Struct, frozen=True):
     softmax: tuple[Any, ...]
     """The nodes of the softmax, the exponential first; only `_softmax` if it is not decomposed."""
     maximum: str | None
-    """The op that computes the subtracted maximum; None: no maximum is subtracted."""
+    """The op that computes the subtracted maximum, or None if no maximum is subtracted."""
     late: bool = False
     """Whether the division by the sum comes after the matmul with the values."""
 

@@ -33,7 +33,7 @@ from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, 
 
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
-"""A softmax between plain matrix products may be a router, or the loss of a classifier."""
+"""Batched matmuls: a softmax between plain ones may be that of a router, or of a classifier's loss."""
 
 
 class _Candidate(Struct):

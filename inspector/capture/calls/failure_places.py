@@ -37,7 +37,7 @@ def place_of_failure(error: BaseException) -> Place | None:
 
 
 def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None:
-    """Return the innermost line of an installed package, ignoring what torch calls."""
+    """Return the innermost line of an installed package, unless only torch calls it."""
     outside: list[Place] = []
     for file, line in walked:
         if owner_of(file, owners) is Owner.TORCH and outside:

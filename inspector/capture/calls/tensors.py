@@ -117,7 +117,7 @@ def _transposed(tensor: Any) -> Any:
 
 
 def _noncontiguous(tensor: Any) -> Any:
-    """Take every second element of a tensor twice as wide."""
+    """Copy the tensor into every second element of a larger one."""
     return tensor.unsqueeze(-1).repeat_interleave(2, -1)[..., 0] if tensor.dim() else None
 
 

@@ -53,7 +53,7 @@ _REPORTED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coo
 
 
 class Tuning(Struct, frozen=True):
-    """The switches to turn off while a graph is compiled, and what replaces timing."""
+    """The switches to turn off while a graph is compiled, and a context to use instead of timing."""
 
     off: dict[str, bool]
     instead: Callable[[], AbstractContextManager[None]]
@@ -70,7 +70,7 @@ class Tuning(Struct, frozen=True):
 
 
 def unmeasured(recorder: Recorder) -> Tuning:
-    """Tune nothing."""
+    """Return a Tuning that turns timed choices off and replaces them by nothing."""
     what = (
         "autotuning was not measured: choices can only be timed on built kernels (--build); "
         "--target lists the candidates for a GPU"
@@ -187,7 +187,7 @@ class _Emitter:
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self.is_active():  # compile_fx calls itself to apply settings
             return self._original(model, example_inputs, *args, **kwargs)
-        eager = _copied(model)  # compile_fx takes over its argument and changes it
+        eager = _copied(model)  # compile_fx changes its argument
         self._own.active = True
         try:
             with _paused_collector(), self._inside(), self._backwards.of_one_graph() as pending:

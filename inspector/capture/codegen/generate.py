@@ -117,7 +117,7 @@ class Codegen:
 
 
 def _is_static(graph: Any) -> bool:
-    """Whether no value of the graph has a symbolic size, from an input or data-dependent."""
+    """Whether all sizes in the graph are fixed: none is symbolic, from an input or data-dependent."""
     return not any(_is_symbolic(node.meta.get("val")) for node in graph.module.graph.nodes)
 
 
@@ -137,7 +137,7 @@ def _gpu_in_use() -> bool:
 
 
 def _single_threaded() -> None:
-    """Prevent parallel regions, because OpenMP hangs in a forked child; the emitted code must not change."""
+    """Prevent OpenMP's parallel regions, which hang in a forked child, without changing the emitted code."""
     import torch
     from torch._inductor import config
 

@@ -120,7 +120,7 @@ class Dangers:
         self._verdicts[before.scenario] = max(known, verdict, key=_weight)
 
     def compared(self, scenario: str) -> dict[str, Any]:
-        """Return how many calls of a scenario were compared, by which rule, and why others were not."""
+        """Return how many calls of a scenario were compared, by which rule, and why the others were not."""
         verdict = self._verdicts.get(scenario)
         return {
             "compared": self._compared[scenario],

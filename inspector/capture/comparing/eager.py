@@ -61,15 +61,15 @@ class Eager:
     ) -> EagerRun | None:
         """Call a copy with copies of the arguments, and restore the world.
 
-        Return None if the model cannot be copied, or if only the copy or the stand-in for a GPU raises.
+        Return None if the model cannot be copied, or if it raises only as a copy or only on the CPU in place of a GPU.
 
         Args:
             counting: counts the ops of the call.
-            arithmetic: the arithmetic to compute with; None: the model's own.
+            arithmetic: the arithmetic to compute with, or None for the model's own.
 
-            Raises:
-                TargetError: no output requires a gradient.
-                EagerError: the model raises, or cannot be computed with that arithmetic.
+        Raises:
+            TargetError: no output requires a gradient.
+            EagerError: the model raises, or cannot be computed with that arithmetic.
         """
         model = self._copy()
         if model is None:

@@ -37,7 +37,7 @@ class Recorder(Struct):
         self.log.artifact(name, payload, compile_context() if at is None else at)
 
     def problem(self, what: str) -> None:
-        """Record that something could not be measured, once for each wording."""
+        """Record that something could not be measured, once for each text."""
         if what not in self._failed:
             self._failed.add(what)
             self.record("problem", {"what": what})

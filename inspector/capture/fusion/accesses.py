@@ -70,7 +70,7 @@ def _stays_inside(name: str, members: Sequence[Any]) -> bool:
 
 
 def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Follow the loads and stores of a loop; other dependencies only order nodes, except those of a search."""
+    """Yield the accesses of a loop: its loads, stores and searches. Its other dependencies only order nodes."""
     from torch._inductor.dependencies import MemoryDep, StarDep
 
     searched = _searched(node)

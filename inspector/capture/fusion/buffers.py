@@ -7,7 +7,7 @@ from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
 
 
 class Buffers:
-    """Looks up each buffer once by the scheduler's name."""
+    """Looks up buffers by the scheduler's names, each only once."""
 
     def __init__(self, scheduler: Any) -> None:
         from torch._inductor.virtualized import V

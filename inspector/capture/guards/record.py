@@ -118,7 +118,7 @@ def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> di
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
-    """Yield leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
+    """Yield leaf guards as `construct_manager_string` prints them (guards.py:663): a guard on several values once."""
     for guard in node.get_leaf_guards():
         if is_relational(guard):
             if guard in seen:

@@ -47,7 +47,7 @@ class GuardStacks(Struct):
         self._lengths[manager] = lengths
 
     def lengths_of(self, manager: Any) -> dict[str, int]:
-        """Return the lengths of the dicts that a guard manager was made for, by source."""
+        """Return the lengths of the dicts that a guard manager was made for, keyed by source."""
         return self._lengths.get(manager, {})
 
     def object_of(self, part: str) -> str | None:

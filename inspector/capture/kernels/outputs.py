@@ -52,7 +52,7 @@ def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
 
 
 def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
-    """Return each buffer's layout, and each constant, by its name in the code."""
+    """Return each buffer's layout, and each constant, keyed by its name in the code."""
     yield from graph.constants.items()
     for name, buffer in (*graph.graph_inputs.items(), *graph.name_to_buffer.items()):
         layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None

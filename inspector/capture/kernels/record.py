@@ -97,7 +97,7 @@ def _scheduled(schedule: Any) -> list[Any]:
 
 
 def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
-    """Replace the stacks of lines by numbers: first the kernel's stacks, then the others, which are also returned."""
+    """Replace each line's stacks by their numbers; return the lines, and the stacks that are not in `stacks`."""
     numbers = {stack: number for number, stack in enumerate(stacks)}
     rows = []
     for lines in written:

@@ -102,7 +102,7 @@ def _chain(kernel: Any) -> Iterator[Any]:
 
 
 def side_table() -> Any:
-    """Return torch's table of what a graph cannot contain: kernels and constant arguments, by number."""
+    """Return torch's table of what a graph cannot contain: kernels and constant arguments, keyed by number."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table

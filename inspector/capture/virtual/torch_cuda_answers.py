@@ -77,7 +77,7 @@ class Facts:
 
 
 def gpu_named(properties: Any) -> str:
-    """Return the words for a device's properties in the record of an answer."""
+    """Return the text for a device's properties in the record of an answer."""
     return f"those of {properties.name}"
 
 

@@ -15,7 +15,7 @@ class UnknownTorchError(Exception):
 
 
 class Table:
-    """A vtable in ctrace's memory, and an object with it."""
+    """A vtable in ctrace's memory, and an object that points to it."""
 
     def __init__(self, words: Sequence[int | None], slots: Sequence[str]) -> None:
         self._words = (ctypes.c_void_p * len(words))(*words)
@@ -49,7 +49,7 @@ class Table:
 
     @property
     def object(self) -> int:
-        """The address of an object that has only this table."""
+        """The address of an object that consists only of a pointer to this table."""
         return ctypes.addressof(self._object)
 
     def replace(self, name: str, function: Any) -> None:
