@@ -1,7 +1,7 @@
 """Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that each one becomes.
 
 Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if torch
-has a fused kernel for it, else matmuls and a softmax (`_scaled_dot_product_attention_math`).
+has a fused kernel for it, and otherwise matmuls and a softmax (`_scaled_dot_product_attention_math`).
 """
 
 from collections.abc import Container, Iterator

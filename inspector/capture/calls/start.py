@@ -1,4 +1,4 @@
-"""How this process came to capture: as a new process, or as a fork of one that had already imported torch.
+"""How the capturing process started: as a new process, or as a fork of one that had already imported torch.
 
 If a fork finds that a new process would behave differently, it ends and asks for a new process.
 """

@@ -51,7 +51,7 @@ def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
 
 
 def resized(call: Call, dimension: int, size: int) -> Call:
-    """Resize a dimension of every tensor that has the first tensor's size there; values are repeated or cut.
+    """Resize a dimension in every tensor where its size equals that of the first tensor; repeat or cut values.
 
     Raises:
         TargetError: no tensor has such a dimension.

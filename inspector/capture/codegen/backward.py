@@ -3,7 +3,8 @@
 AOTAutograd lowers the forward immediately and the backward on the first backward call: since 2.13 in an
 `_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
 `AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). ctrace runs the graph eagerly, so that call never
-happens; a hook on the graph's outputs makes it instead. If torch has neither, every backward is lowered immediately.
+happens; a hook on the graph's outputs makes it instead. If torch has neither of these, every backward is lowered
+immediately.
 """
 
 import copy

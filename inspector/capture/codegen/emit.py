@@ -117,7 +117,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
             emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
-            # Last, so that an unbuilt graph never runs as if it were built.
+            # Patch this last, so that an unbuilt graph never runs as if it were built.
             _build_nothing(patches, codegen, recorder, emitter.is_active)
 
         if gpu is not None:
@@ -260,7 +260,7 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder, is_
 
 
 def _nothing(_functions: Any) -> None:
-    """Replace the method of a built module that wraps its parts."""
+    """Replace the method with which a built module wraps its parts."""
 
 
 def _not_built(*_args: Any) -> Any:

@@ -45,7 +45,7 @@ class Codegen:
         self._forks = []
 
     def wait(self) -> None:
-        """Wait for all forks, and compile the kernels that found no free core."""
+        """Wait for all forks, and compile the kernels for which no core was free."""
         if self._metal is not None:
             self._metal.compile(self._later)
         self._later = []

@@ -118,7 +118,7 @@ class Noisy(Watched):
         return result
 
     def _round(self, tensor: Any, terms: float = 1.0, factors: float = 0.0) -> None:
-        """Round in place; sums of many `terms` and products of rounded `factors` lose more."""
+        """Round a tensor in place; round more for sums of many `terms` and for products of rounded `factors`."""
         import torch
 
         precision = precision_of(tensor.dtype)
@@ -168,7 +168,7 @@ def is_plain(tensor: Any) -> bool:
 
 
 def _is_writable(tensor: Any) -> bool:
-    """Whether values can change in place: no two share memory, and an inference tensor is in inference mode."""
+    """Whether a tensor can change in place: its values share no memory; an inference tensor needs inference mode."""
     import torch
 
     expanded = any(not stride and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
@@ -209,7 +209,7 @@ _MOVES = frozenset((
 
 
 def _computes(func: Any) -> bool:
-    """Whether an operation computes new values, which it rounds."""
+    """Whether an operation computes new values, and so rounds them."""
     schema = getattr(func, "_schema", None)
     if schema is None or operation(func) in _MOVES:
         return False

@@ -115,7 +115,7 @@ class Dangers:
         self._reasons.setdefault(before.scenario, why)
 
     def _agreed(self, before: Before, verdict: Verdict) -> None:
-        """Keep the verdict of the scenario's call that was hardest to decide."""
+        """Keep, for each scenario, the verdict on the call that was hardest to decide."""
         known = self._verdicts.get(before.scenario, AGREED)
         self._verdicts[before.scenario] = max(known, verdict, key=_weight)
 
@@ -259,7 +259,7 @@ class _Search:
 
 
 def _repeats(one: Results, other: Results) -> bool:
-    """Whether two eager calls agree, apart from the order in which a GPU adds."""
+    """Whether two eager calls agree, except for differences caused by the order in which a GPU adds."""
     apart = disagreeing(one, other)
     return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
 

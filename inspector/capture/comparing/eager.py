@@ -98,7 +98,7 @@ class Eager:
             self._put_back(world)
 
     def _blame(self, error: Exception, way: Way) -> None:
-        """Find out whether the original model raises, too; if only the copy or the stand-in raises, record a problem.
+        """Raise if the original model raises, too; otherwise, record why the results were not compared.
 
         Raises:
             EagerError: the original model raises, too.

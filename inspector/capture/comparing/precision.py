@@ -68,7 +68,7 @@ def matmul_roundoff(device: str) -> float:
 
 
 def _settings(device: str) -> Iterator[str]:
-    """Read every switch; torch refuses to read an old one after a new one was set, and vice versa."""
+    """Yield the value of every switch; torch refuses to read an old one after a new one was set, and vice versa."""
     import torch
 
     reads: list[Callable[[], Any]] = [torch.get_float32_matmul_precision]

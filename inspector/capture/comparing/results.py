@@ -11,7 +11,7 @@ from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coa
 
 _DEEP = 4
 _SMALL = 1e-3
-"""Without a reference, smaller values count as this large."""
+"""Without a reference, treat smaller values as if they were this large."""
 _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
 """Fields of `Results` in the order of comparison, each with its name in sentences."""
 

@@ -119,7 +119,7 @@ class Court:
         return max((rms(wide(each)) for each in self._group(leaf, results)), default=0.0)
 
     def _group(self, leaf: Leaf, results: Results) -> list[Any]:
-        """List all gradients if the leaf is a gradient: they give the scale of one that is zero except for rounding."""
+        """List all gradients if the leaf is a gradient, because a gradient near zero is judged by the scale of all."""
         if leaf.group != "gradients":
             return []
         return [each for each in results.gradients if each is not None and each.numel()]

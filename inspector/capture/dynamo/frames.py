@@ -99,7 +99,7 @@ def _is_assert(known: dict[str, Any]) -> bool:
 
 
 def _rule_before(known: dict[str, Any]) -> str:
-    """Return the rule of `CatchErrorsWrapper`, checked in its order (2.13, convert_frame.py:2554)."""
+    """Return the first rule of `CatchErrorsWrapper` that applies, in its order (2.13, convert_frame.py:2554)."""
     from torch._dynamo import config
 
     if known["has_started_execution"]:

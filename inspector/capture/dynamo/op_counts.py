@@ -1,4 +1,4 @@
-"""Count the aten ops that a call dispatches, by calling function, and those that are in no graph.
+"""Count the aten ops that a call dispatches, grouped by calling function, and those that are in no graph.
 
 A dispatch mode counts both sides: in eager all ops, in a compiled call the ops outside of graphs. The difference is
 the ops that graphs captured. Ops inside graphs are not counted, because a graph may split one eager op into several.

@@ -43,8 +43,8 @@ def accesses(
 ) -> list[tuple[str, int, int, int, int]]:
     """Return a node's memory traffic by buffer, from its members' accesses.
 
-    A row is the buffer, bytes read, bytes written, and the numbers of the part read and the part written. A buffer made
-    inside the node is not read, nor written if no other node uses it: it stays in registers.
+    A row has the buffer, the bytes read, the bytes written, and the numbers that identify the part read and the part
+    written. A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
     """
     touched = list(touched)
     made = {touch.version for touch in touched if touch.write}
@@ -103,7 +103,7 @@ def _searched(node: Any) -> set[str]:
 
 
 def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Return the arguments and results of a call by their layouts; it also reads what it changes in place.
+    """Yield the accesses of a call, by the layouts of arguments and results; it also reads what it changes in place.
 
     A user-written kernel counts as writing but not reading what it changes: most only write their results.
     """

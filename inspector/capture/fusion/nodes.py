@@ -21,7 +21,7 @@ class _Facts(Struct, frozen=True):
 
 
 class GraphPart:
-    """Describes nodes; call `see` with the nodes before fusion first."""
+    """Describes nodes; first call `see` with the nodes before fusion."""
 
     def __init__(self, scheduler: Any, recorder: Recorder) -> None:
         self._buffers = Buffers(scheduler)

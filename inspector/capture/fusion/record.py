@@ -58,7 +58,7 @@ def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def fusion(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record, for each graph part, the nodes before and after, every round and the outcome for every pair."""
+    """Record, for each graph part, the nodes before and after fusion, every round and the outcome for every pair."""
     with ExitStack() as patches:
 
         def install(scheduler: ModuleType) -> None:

@@ -2,8 +2,8 @@
 
 The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552) with one line per leaf guard,
 which names only the innermost frame, with a shortened file name. This hook records all stacks in the same order.
-Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
-(guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
+Sources: `get_verbose_code_parts` (guards.py:829), which writes the text of every leaf guard, and
+`guard_manager_testing_hook_fn` (guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
 """
 
 import inspect
@@ -57,7 +57,7 @@ def guards(stacks: GuardStacks, *, cost: bool) -> Source:
 
 
 def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
-    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - torch's, and mypy need not know it
+    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - an attribute of torch that mypy does not know
 
     def worded(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
         parts = original(code_parts, guard, *args, **kwargs)
@@ -82,7 +82,7 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
 
 class _Objects:
-    """Numbers the modules whose methods are compiled, because they share the code's cache."""
+    """Assigns numbers to the modules whose methods are compiled, because these modules share the code's cache."""
 
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -101,7 +101,7 @@ class _Objects:
 
 
 def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
-    """Number the stacks of all leaf guards in the order of torch's text; -1 for a guard without a stack."""
+    """Return the stacks, the stack number of each leaf guard in the order of torch's text (-1 for none), and arguments."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
     for guard in manager.root.get_epilogue_lambda_guards():

@@ -35,7 +35,7 @@ class GuardStacks(Struct):
         return self._of.get(_without_hint(part))
 
     def name_objects(self, parts: Iterable[str], value_of: Callable[[str], Any]) -> None:
-        """Store the names of the objects that guards check; `value_of` looks up a source before it changes."""
+        """Store the names of the objects that guards check, while `value_of` can still look up their sources."""
         for part in parts:
             if match := _OBJECT.match(part):
                 value = value_of(match["source"])

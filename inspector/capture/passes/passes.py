@@ -28,7 +28,7 @@ _ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntr
 _COUNTER = "pattern_matcher_count"
 
 _Seen = dict[str, tuple[Any, Any]]
-"""Target and argument tuple of each node, by name and in graph order.
+"""Target and argument tuple of each node, keyed by name and in graph order.
 
 Compare them by identity: comparing symbolic sizes for equality would add a guard.
 """
