@@ -44,12 +44,12 @@ class _FusionLog:
     def debug(self, message: Any, *args: Any, **kwargs: Any) -> None:
         if self._now.rounds is not None:
             with self._recorder.watching("a message of the scheduler"):
-                _hear(self._now.rounds, message, args)
+                _record_message(self._now.rounds, message, args)
         if self._logger.isEnabledFor(logging.DEBUG):
             self._logger.debug(message, *args, **kwargs)
 
 
-def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
+def _record_message(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
     if not isinstance(message, str):  # a WhyNoFuse
         rounds.add_reason(message.name1, message.name2, message.reason % message.args)
     elif message.startswith("fusing %s with %s") and len(args) == 2:

@@ -101,7 +101,7 @@ class _Objects:
 
 
 def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
-    """Return the stacks, the stack number of each leaf guard in the order of torch's text (-1 for none), and arguments."""
+    """Return the stacks, each leaf guard's stack number in the order of torch's text (-1 for none), and arguments."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
     for guard in manager.root.get_epilogue_lambda_guards():

@@ -45,10 +45,10 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
 
         def running(module: ModuleType) -> None:
             skip = "log_cudagraph_skip_and_bump_counter"
-            patches.enter_context(patched(module, skip, _noting_skip(recorder, now, getattr(module, skip))))
+            patches.enter_context(patched(module, skip, _record_skips(recorder, now, getattr(module, skip))))
             manager = module.CUDAGraphTreeManager
             patches.enter_context(
-                patched(manager, "record_function", _noting_recording(recorder, now, manager.record_function))
+                patched(manager, "record_function", _record_recordings(recorder, now, manager.record_function))
             )
 
         when("torch._inductor.output_code", decisions)
@@ -164,17 +164,17 @@ def _attributed(recorder: Recorder, now: threading.local, original: Callable[...
     return cudagraphify
 
 
-def _noting_skip(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    def noting(message: str) -> Any:
+def _record_skips(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    def record_skip(message: str) -> Any:
         part = getattr(now, "part", None)
         if part is not None:
             part.record(recorder, _RECORD, {"what": "skipped", "reason": str(message)})
         return original(message)
 
-    return noting
+    return record_skip
 
 
-def _noting_recording(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+def _record_recordings(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
     def record_function(manager: Any, new_inputs: Any, function_id: Any) -> Any:
         part = getattr(now, "part", None)
         if part is not None:

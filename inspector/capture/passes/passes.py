@@ -168,7 +168,7 @@ def passes(recorder: Recorder, when: When) -> Iterator[None]:
             for name in _ENTRIES:
                 with recorder.watching("patterns"):
                     entry = getattr(module, name)
-                    patches.enter_context(patched(entry, "apply", _noting(recorder, entry.apply, following.applied)))
+                    patches.enter_context(patched(entry, "apply", _with_hook(recorder, entry.apply, following.applied)))
 
         when("torch.fx.passes.graph_transform_observer", install_observer)
         when("torch._inductor.pattern_matcher", install_patterns)
@@ -187,7 +187,7 @@ def _also(recorder: Recorder, original: Any, hook: Callable[[Any], None], *, fir
     return method
 
 
-def _noting(recorder: Recorder, original: Any, note: Callable[[Any, Any], None]) -> Any:
+def _with_hook(recorder: Recorder, original: Any, note: Callable[[Any, Any], None]) -> Any:
     def apply(self: Any, match: Any, graph: Any, node: Any) -> Any:
         with recorder.watching("a pattern"):
             note(self, match)

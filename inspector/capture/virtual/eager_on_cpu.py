@@ -47,7 +47,7 @@ class Pretence:
             tensor.device.__get__: the_gpu(),
         }
         eagerly = torch.compiler.set_stance("force_eager")
-        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.used():
+        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.active():
             yield
 
     @contextmanager

@@ -47,9 +47,9 @@ class StandIns:
         self._questions = DeviceQuestions.of(recorder)
 
     @contextmanager
-    def used(self, graph: Any = None, name: str = "") -> Iterator[None]:
+    def active(self, graph: Any = None, name: str = "") -> Iterator[None]:
         """Use zeros in the block, which runs eager code, or `graph` with the name `name`."""
-        mode = _mode(lambda func, error: self._say(func, error, graph, name))
+        mode = _mode(lambda func, error: self._record(func, error, graph, name))
         with mode:
             yield
 
@@ -57,12 +57,12 @@ class StandIns:
         """Return a graph's forward, with zeros as the results of ops without a CPU kernel."""
 
         def forward(*args: Any) -> Any:
-            with self.used(graph, name):
+            with self.active(graph, name):
                 return graph.forward(*args)
 
         return forward
 
-    def _say(self, func: Any, error: Exception, graph: Any, name: str) -> None:
+    def _record(self, func: Any, error: Exception, graph: Any, name: str) -> None:
         if _Made.recorder is not self._recorder:
             _Made.recorder, _Made.ops = self._recorder, {}
         _Made.ops[str(func)] = None

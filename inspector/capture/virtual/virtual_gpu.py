@@ -105,7 +105,7 @@ class VirtualGpu:
             yield
 
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self._hooks.shown())
+        patches.enter_context(self._hooks.presented())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             with self._recorder.watching(f"the target's answer for {getattr(owner, '__name__', owner)}.{name}"):

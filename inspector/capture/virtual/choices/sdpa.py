@@ -27,7 +27,7 @@ def attention_as_on(capability: tuple[int, int]) -> Iterator[None]:
     op = torch.ops.aten.scaled_dot_product_attention.default
     with (
         _kernel(op, torch.DispatchKey.CompositeImplicitAutograd, _Attention(capability)),
-        patched(attentionchoice, "chosen_kernel", lambda call: _answered(call, capability)),
+        patched(attentionchoice, "chosen_kernel", lambda call: _kernel_on_target(call, capability)),
     ):
         yield
 
@@ -47,7 +47,7 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
         op._dispatch_cache.clear()
 
 
-def _answered(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
+def _kernel_on_target(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
     """Return the kernel for the target, for ctrace's explanation of why there is no fused kernel."""
     tensors = (call.query, call.key, call.value, call.attn_mask)
     return chosen(Call(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))

@@ -37,7 +37,7 @@ class Hooks:
         return self._refused
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def presented(self) -> Iterator[None]:
         """Present the GPU to torch's C++ side until the end of the block, if this torch can be patched."""
         with ExitStack() as stack:
             self.refused()
