@@ -74,7 +74,7 @@ class _Form:
         born = self._born(step.born)
         operands = tuple(self._value(each) for each in step.operands)
         handled = self._handled(step.handled)
-        # The next number goes to the exception in the failure block, and to the result in the steps after a success.
+        # The next number is that of the exception in the failure block, and of the result in the steps after a success.
         failure = self._inner(step.failure)
         self._numbers[step.number] = len(self._numbers)
         return step.op, step.detail, born, operands, handled, step.results, failure, self._inner(step.body)

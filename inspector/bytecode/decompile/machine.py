@@ -157,7 +157,7 @@ class Machine:
     def branch(
         self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
     ) -> Next:
-        """Follow both branches of a test, each with its own state; `ways` are their offsets."""
+        """Follow both branches of a test, each with its own state; `ways` has the offsets of the branches."""
         if isinstance(test, Not):
             return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))
         if test in state.facts:
@@ -173,7 +173,7 @@ class Machine:
         return END
 
     def raised(self, state: State, here: Instruction, exception: Value) -> Next:
-        """Reraise an exception to the handler that protects the instruction, or out of the function."""
+        """Pass an exception on to the handler that protects the instruction, or out of the function."""
         handler = self._handler(here.offset)
         if handler is None:
             return self.leave(state, here, "raise", exception)

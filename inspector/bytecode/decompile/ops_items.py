@@ -22,7 +22,7 @@ def _slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def known_items(machine: Machine, state: State, owner: Value) -> tuple[Value, ...] | None:
-    """Return the items of a tuple, or of a list that has not escaped; None if not all are known."""
+    """Return the items of a tuple, or of a list that has not escaped, or None if not all are known."""
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items

@@ -29,7 +29,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def text_of(value: Value) -> str:
-    """Return the repr of a constant; empty for any other value."""
+    """Return the repr of a constant, or "" for any other value."""
     return value.form.text if isinstance(value.form, Constant) else ""
 
 
