@@ -75,7 +75,7 @@ class Writer(Operands):
             raise StopError(f"The step {step.op} at offset {step.offset} is not supported yet.")
 
     def _keep(self, step: Event, written: ast.expr) -> None:
-        """Keep a step's result pending for its only use, assign it to a variable, or, if unused, write it as a statement."""
+        """Keep a step's result pending for its only use, assign it to a variable, or write it as a statement."""
         value = Made(step.number)
         self.suggested[value] = suggestion(step)
         if step.op == "test":

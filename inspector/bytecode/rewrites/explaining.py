@@ -196,7 +196,7 @@ def _returns(scene: Scene) -> None:
 
 
 def _torch_variables(scene: Scene) -> None:
-    """Claim stores to torch's variables, with the role of the stored value, and their deletion."""
+    """Claim stores to torch's variables, with the role of the stored value, and deletions of these variables."""
     cleanup = Role(PieceKind.CLEANUP, "deletes torch's variables")
     for step in scene.free():
         name, variable = step.instruction.opname, step.instruction.text

@@ -158,7 +158,7 @@ def _is_alike(old: Part, new: Part) -> bool:
 
 
 def resume_point(code: Code) -> int | None:
-    """Return the instruction that a resume function's prologue jumps to; None for other functions."""
+    """Return the instruction that a resume function's prologue jumps to, or None for another function."""
     if resumed(code.name)[1] is None:
         return None
     for instruction in code.instructions:

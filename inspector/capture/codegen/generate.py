@@ -76,7 +76,7 @@ class Codegen:
         graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx reads the nodes afterwards (compile_fx.py:1660)
 
     def _compile_beside(self, jobs: list[Job]) -> None:
-        """Compile kernels in a fork if a core is free, else at the end: nothing waits for them."""
+        """Compile kernels in a fork if a core is free, else at the end, because nothing waits for the kernels."""
         if jobs and self._metal is not None and self._cores.take():
             metal = self._metal
             if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):

@@ -48,7 +48,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str, Any] | None:
-    """Return the code and the rule; None for torch's own code and for Dynamo's helpers, which decide nothing."""
+    """Return the code and the rule, or None for torch's own code and for Dynamo's helpers, which decide nothing."""
     top = _with_frame(decider)
     if top is None:
         return None

@@ -152,12 +152,12 @@ def _first_symbol(source: str, shape_env: Any) -> str | None:
 
 
 def _hint(size: Any) -> int | None:
-    """Return a size as a number; None for a data-dependent one."""
+    """Return a size as a number, or None for a data-dependent one."""
     return size if type(size) is int else _whole(getattr(size.node, "hint", None))
 
 
 def _whole(value: Any) -> int | None:
-    """Return a sympy number as an int; None for an infinity or a fraction."""
+    """Return a sympy number as an int, or None for an infinity or a fraction."""
     text = str(value)
     return int(text) if text.removeprefix("-").isdecimal() else None
 

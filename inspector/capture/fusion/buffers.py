@@ -25,7 +25,7 @@ class Buffers:
         return holder.get_name() if holder is not None else name
 
     def whole(self, name: str) -> Pattern:
-        """Return all elements of a buffer; none if it is not a tensor."""
+        """Return all elements of a buffer, or none if it is not a tensor."""
         name = self.real(name)
         if name not in self._whole:
             layout = self._layout(name)

@@ -47,7 +47,7 @@ def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
 
 
 def total(parts: list[Computed | int | None]) -> int | None:
-    """Add up the members of a node; None if one is unknown."""
+    """Return the sum over the members of a node, or None if one is unknown."""
     values: Computed = {}
     known = 0
     for part in parts:

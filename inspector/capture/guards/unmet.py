@@ -60,7 +60,7 @@ class Scope(Struct):
         return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
 
     def value(self, expression: str) -> Any:
-        """Evaluate one of torch's own expressions in this process, as torch does; MISSING if it has no value."""
+        """Evaluate one of torch's own expressions in this process, as torch does; return MISSING if it has no value."""
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:

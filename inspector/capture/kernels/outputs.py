@@ -61,7 +61,7 @@ def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
-    """Return dtype, shape, stride, offset and device; None if there are none, or sizes are unknown."""
+    """Return dtype, shape, stride, offset and device, or None if there are none or if sizes are unknown."""
     import torch
 
     if isinstance(layout, torch.Tensor):

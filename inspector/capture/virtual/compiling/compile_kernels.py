@@ -58,7 +58,7 @@ class Job(Struct, frozen=True):
 
 
 class Metal:
-    """Compiles kernels and records the outcomes."""
+    """Compiles kernels, or takes them from the cache, and records the outcomes."""
 
     def __init__(self, recorder: Recorder, gpu: VirtualGpu, cores: Cores) -> None:
         self._recorder = recorder
