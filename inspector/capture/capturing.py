@@ -59,7 +59,7 @@ def capturing(
     """Record everything that torch.compile does in this block into `log`.
 
     Args:
-        log: the file; None: write everything to `spare`.
+        log: the file, or None to write everything to `spare`.
         spare: pipe for the records that the disk does not accept.
         build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
         fast: record that the caller does not lower graphs.
@@ -67,7 +67,7 @@ def capturing(
         ops: excludes the graphs' ops from its count, for a caller that calls the model.
         owned: paths of code that counts as the user's.
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
-        cores: the most cores that forks may use to emit code.
+        cores: the maximum number of cores that forks may use to emit code.
         files: record which files the program depends on.
         caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
     """
@@ -91,7 +91,7 @@ def capturing(
 
 
 def _guarded(when: When, recorder: Recorder) -> When:
-    """Keep a hook that fails on a changed torch from breaking the import that it waits for."""
+    """Keep a hook from breaking the import that it waits for, if the hook fails on a changed torch."""
 
     def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
         def act(module: ModuleType) -> None:

@@ -60,7 +60,7 @@ def _target() -> dict[str, Any]:
     hooks = Hooks((9, 0))
     refused = hooks.refused()
     if not refused:
-        with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+        with hooks.presented(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
             tensor = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
             torch.autograd.grad((tensor @ tensor).sum(), [tensor])
     return {

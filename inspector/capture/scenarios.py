@@ -133,7 +133,7 @@ class _Runs:
         return before.counts, left
 
     def _timed(self, way: Way) -> float | None:
-        """Time calls that compile nothing; None: the last call recompiled, so further calls may, too."""
+        """Time more calls until one compiles; return the shortest time, or None if the last call before compiled."""
         times: list[float] = []
         while self._frames_before_last == _frames() and len(times) < _TIMED:
             call = way.make()

@@ -25,7 +25,7 @@ from ctrace.inspector.capture.core.source import When
 
 @contextmanager
 def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record what is compiled and how long it runs."""
+    """Record the kernels that are compiled, and the times of their launches."""
     hooks = _Hooks(recorder)
     with ExitStack() as patches:
         for name, install in hooks.installers.items():

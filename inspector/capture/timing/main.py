@@ -166,7 +166,7 @@ class _Timing:
 
 
 def _version(tensor: Any) -> int | None:
-    """Return how often a tensor was written to; inference tensors do not count."""
+    """Return how often a tensor was written to, or None for an inference tensor, which does not count writes."""
     return None if tensor.is_inference() else int(tensor._version)
 
 

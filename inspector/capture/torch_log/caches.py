@@ -43,7 +43,7 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
     Triton and Inductor read the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py). Inductor
     keeps kernels that this process has loaded in memory, and they look for their binary in the folder that was used
     then ("Cubin file saved by TritonBundler not found", 2.11, runtime/triton_heuristics.py). So drop such kernels at
-    the start of a capture, and those that it loads at its end, together with the folder.
+    the start of a capture. At its end, drop the kernels that it has loaded, together with the folder.
     """
     with ExitStack() as replaced:
 
