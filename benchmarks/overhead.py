@@ -1,5 +1,6 @@
-"""Compare the CPU time of `ctrace explain --build` with plain torch.compile, with C++ objects already built.
+"""Compare the CPU time of a capture with `--build` with plain torch.compile, with C++ objects already built.
 
+The capture is that of `ctrace graphs --build`: `explain` does more after it, such as comparing the model with eager.
 Torch's graph caches are off on both sides, as in a capture; otherwise the plain run would skip compiling.
 usage: overhead.py [PAIRS]
 """
@@ -9,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _measure import SAMPLES, Cost, explain, pairs, plain, report, run
+from _measure import SAMPLES, Cost, pairs, plain, report, run
 
 MOST = 1.05
 MODEL = SAMPLES / "transformer_stack.py"
@@ -27,7 +28,8 @@ def main() -> int:
     }
 
     def watched(folder: Path) -> Cost:
-        return run(explain(MODEL, "--build", *OPTIONS), {**environment, "CTRACE_DIR": str(folder)})
+        command = [sys.executable, "-m", "ctrace", "graphs", str(MODEL), "--build", *OPTIONS]
+        return run(command, {**environment, "CTRACE_DIR": str(folder)})
 
     def compiled(_folder: Path) -> Cost:
         return run(plain(MODEL, *OPTIONS), environment)

@@ -83,10 +83,11 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return joined
 
 
-def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Session, bool]":
+def session_of(request: Request, *, check_advice: bool = False, compare_speed: bool = False) -> "tuple[Session, bool]":
     """Read the selected saved run, or capture the target; return whether the run is new.
 
-    With `check_advice`, try the advice for a new run where possible.
+    With `check_advice`, try the advice for a new run where possible. With `compare_speed`, compare a new run with
+    eager if it builds its kernels.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -110,7 +111,10 @@ def session_of(request: Request, *, check_advice: bool = False) -> "tuple[Sessio
         return found, False
     options = Options(**request.options)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(options.inputs))
-    return captured(resolved, options, request.timeout, store, request.name, check_advice=check_advice), True
+    compare_speed = compare_speed and options.build
+    timeout, name = request.timeout, request.name
+    session = captured(resolved, options, timeout, store, name, check_advice=check_advice, compare_speed=compare_speed)
+    return session, True
 
 
 def refuse_name(request: Request, store: "Store") -> None:
@@ -179,6 +183,7 @@ def captured(
     child: "ChildProcess | None" = None,
     *,
     check_advice: bool = False,
+    compare_speed: bool = False,
 ) -> "Session":
     """Check the options, then capture the target; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
@@ -192,6 +197,11 @@ def captured(
     child = child or ChildProcess(has_terminal=True)
     with progress(is_program=isinstance(resolved, ProgramTarget)) as shown:
         talk = shown.child_output
+        then = None
+        if compare_speed:
+            from ctrace.inspector.timing.brief import with_speed
+
+            then = with_speed(resolved, options, shown.say)
         try:
             session = capture(
                 resolved,
@@ -205,6 +215,7 @@ def captured(
                 child=child,
                 check_advice=check_advice,
                 say=shown.say,
+                then=then,
             )
         finally:
             say_unsaved(store)

@@ -104,9 +104,10 @@ def show_view(
     session, is_new = session_of(request)
 
     def with_verdict(width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.widgets import led_by_verdict
+        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict
 
-        return led_by_verdict(session, screen(session, width))
+        yield from compile_only_note(session)
+        yield from led_by_verdict(session, screen(session, width))
 
     show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:

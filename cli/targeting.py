@@ -71,7 +71,7 @@ def _rerun(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]
     options = merged(saved.options, Options(**request.options))
     refuse_foreign(run, saved, f"--target {name}")
     say(f"ctrace: running {what_of(saved)} again for {name}, with the options of the last run, {run.name}")
-    return resolved_of(saved), replace(options, target=name, build=False)
+    return resolved_of(saved), replace(options, target=name, build=False, caches=None)
 
 
 def _new_run(request: Request, name: str) -> "tuple[Resolved, Options]":

@@ -72,7 +72,7 @@ def _step(event: "Event | None") -> str:
     return ""
 
 
-def show(timings: "Timings", output: Path | None, *, json: bool) -> None:
+def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool = False) -> None:
     """Print the table or the screen, or JSON.
 
     Raises:
@@ -86,10 +86,12 @@ def show(timings: "Timings", output: Path | None, *, json: bool) -> None:
         return render_table_json(timings) if timings.is_table else render_timing_json(timings)
 
     def screen(width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.timing.autotuning import autotuning_lines
         from ctrace.reports.terminal.timing.screen import timing_screen
         from ctrace.reports.terminal.timing.table import table_screen
 
-        return table_screen(timings, width) if timings.is_table else timing_screen(timings, width)
+        found = table_screen(timings, width) if timings.is_table else timing_screen(timings, width)
+        return (*found, *autotuning_lines(timings, verbose=verbose))
 
     show_either(output, json=json, data=data, screen=screen)
 

@@ -193,8 +193,8 @@ ORDER = (
     ("source",),
     ("graphs", "bytecode", "scenarios"),
     ("kernels",),
-    ("fusion", "target", "guards", "shapes", "cuda_graphs"),
-    ("recompiles",),
+    ("fusion", "target", "guards", "shapes", "cuda_graphs", "compile_time"),
+    ("recompiles", "autotuning"),
     ("breaks",),
     ("diagnosis",),
     ("session",),
@@ -205,6 +205,7 @@ ORDER = (
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
 CAPTURE_ORDER = (
     ("core",),
+    ("autotuning",),
     ("torch_log", "kernels", "passes", "built_kernels"),
     ("attention", "fusion", "guards"),
     ("dynamo", "virtual"),

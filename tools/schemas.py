@@ -73,8 +73,10 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "time": (
         Form("ctrace.reports.json.timing:render_timing_json"),
         Form("ctrace.reports.json.timing:render_table_json", "--modes A,B or --backends A,B"),
+        Form("ctrace.reports.json.compile_time:render_compile_json", "--compile"),
     ),
     "cudagraphs": (Form("ctrace.reports.json.cuda_graphs:render_cuda_graphs_json"),),
+    "autotune": (Form("ctrace.reports.json.autotuning:render_autotuning_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (

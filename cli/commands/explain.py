@@ -52,7 +52,7 @@ def explain(
     if _side_by_side(request, output, json=json, markdown=markdown):
         return
     check_output(output)
-    session, is_new = session_of(request, check_advice=not fast)
+    session, is_new = session_of(request, check_advice=not fast, compare_speed=True)
     _refuse_fast_without_run(fast=fast, is_new=is_new)
     show(session, form, output, verbose=verbose)
     if is_new:

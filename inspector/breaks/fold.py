@@ -91,6 +91,8 @@ def logger_method(called: str) -> str:
 
 def _case(parsed: ParsedBreak, owner: Owner) -> str:
     """Return the special case of the advice, which depends on torch's text and on the owner of the code."""
+    if parsed.is_unbacked and not _BRANCHES.isdisjoint(parsed.gb):
+        return "unbacked"
     return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
 
 

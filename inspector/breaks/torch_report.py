@@ -15,6 +15,8 @@ from ctrace.inspector.source.stacks import frames_in
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 _HEADER = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)")
 _DISABLED = frozenset(("GB0098", "GB0099"))
+_UNBACKED = re.compile(r"GuardOnDataDependentSymNode: Could not guard on data-dependent expression ")
+"""How torch names a condition on a symbol without a value (2.11 to 2.15, fx/experimental/symbolic_shapes.py)."""
 _LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
 
 
@@ -42,6 +44,8 @@ class ParsedBreak(Struct, frozen=True):
     outcome: Outcome = Outcome.CUT
     in_loop: bool = False
     """Whether Dynamo gave up on the function because the break is in a loop."""
+    is_unbacked: bool = False
+    """Whether Dynamo could not decide a condition on a size or number that has no value while it compiles."""
 
     @property
     def is_disabled(self) -> bool:
@@ -62,7 +66,9 @@ def parse_break(text: str) -> ParsedBreak:
     frames = frames_in(user) or _header_frame(head)
     gb = tuple(dict.fromkeys(f"GB{number}" for number in _GB.findall(reason)))
     in_loop = _LOOP.search(consequence) is not None
-    return ParsedBreak(gb, title, explanation, hints, context, frames, _outcome(head), in_loop)
+    return ParsedBreak(
+        gb, title, explanation, hints, context, frames, _outcome(head), in_loop, _UNBACKED.search(dynamo) is not None
+    )
 
 
 def _outcome(head: str) -> Outcome:

@@ -64,7 +64,7 @@ def _is_own(row: Row) -> bool:
 
 
 def _is_traced(each: Explained, row: Row) -> bool:
-    """Whether a line of the diff is user work that Dynamo traced; loads do not count, since torch repeats them."""
+    """Whether a line of the diff is user work that Dynamo traced; loads are not, because torch repeats them."""
     works = not instruction(each, row).opname.startswith(_LOADS)
     return works and row.piece is not None and row.piece.kind is PieceKind.TRACED
 

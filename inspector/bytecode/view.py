@@ -17,7 +17,7 @@ from ctrace.inspector.model.session import Compilation, Session
 
 
 class Compiled(Struct, frozen=True):
-    """One compilation of a function, with its number of instructions before and after."""
+    """One compilation of a function, with its number of instructions before and after the rewrite."""
 
     compilation: Compilation
     before: int

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.attention.record import attention
+from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.built_kernels.record import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
 from ctrace.inspector.capture.core.environment import environment
@@ -28,8 +29,9 @@ from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
 from ctrace.inspector.capture.passes.passes import passes
-from ctrace.inspector.capture.torch_log.caches import no_caches, own_triton_cache
-from ctrace.inspector.capture.torch_log.counters import counters
+from ctrace.inspector.capture.torch_log.cache_records import cache_records
+from ctrace.inspector.capture.torch_log.caches import no_caches, own_autotuning_cache, own_triton_cache
+from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
 from ctrace.inspector.capture.virtual.stand_ins import traced_as_there
@@ -52,11 +54,12 @@ def capturing(
     gpu: TargetGpu | None = None,
     cores: int | None = None,
     files: bool = False,
+    caches: str | None = None,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
     Args:
-        log: the file; None: write everything to `spare`.
+        log: the file, or None to write everything to `spare`.
         spare: pipe for the records that the disk does not accept.
         build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
         fast: record that the caller does not lower graphs.
@@ -64,8 +67,9 @@ def capturing(
         ops: excludes the graphs' ops from its count, for a caller that calls the model.
         owned: paths of code that counts as the user's.
         gpu: emit code for this GPU, which need not exist, instead of for the program's device.
-        cores: the most cores that forks may use to emit code.
+        cores: the maximum number of cores that forks may use to emit code.
         files: record which files the program depends on.
+        caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -73,7 +77,8 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build, "fast": fast})
-            for source in _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores):
+            sources = _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores)
+            for source in sources if caches is None else _few_sources(owned, caches):
                 active.enter_context(source(recorder, when))
             if files:
                 active.enter_context(files_read(owned)(recorder, when))
@@ -86,7 +91,7 @@ def capturing(
 
 
 def _guarded(when: When, recorder: Recorder) -> When:
-    """Keep a hook that fails on a changed torch from breaking the import that it waits for."""
+    """Keep a hook from breaking the import that it waits for, if the hook fails on a changed torch."""
 
     def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
         def act(module: ModuleType) -> None:
@@ -96,6 +101,11 @@ def _guarded(when: When, recorder: Recorder) -> When:
         when(name, act)
 
     return guarded
+
+
+def _few_sources(owned: Iterable[str], caches: str) -> Iterator[Source]:
+    """Return the sources that do not slow down compiling: what torch itself logs and counts."""
+    yield from (environment(owned), structured, listings, cache_records(caches), cache_counters)
 
 
 def _sources(
@@ -110,7 +120,7 @@ def _sources(
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
-    yield from (userkernels, cuda_graphs)
+    yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
-    yield from (own_triton_cache, built_kernels) if build else (emitting(gpu, cores),)
+    yield from (own_triton_cache, own_autotuning_cache, built_kernels) if build else (emitting(gpu, cores),)

@@ -162,7 +162,7 @@ def _imported() -> set[str]:
 
 
 def _unfit() -> str:
-    """Return why a fork of this process would differ from a new process; empty if it would not.
+    """Return why a fork of this process would differ from a new process, or "" if it would not.
 
     Libraries that handle forks end their threads before one (OpenBLAS does), so count threads after a fork.
     """

@@ -63,6 +63,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             gpu=request.gpu,
             cores=request.cores,
             files=request.records_files,
+            caches=options.caches,
         ) as recorder,
         exits(recorder),
     ):
@@ -118,7 +119,7 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
     reporting = _Reporting(recorder, "run", request.path)
     with reporting, settings_of(trial):
         run_scenarios(Loaded(loaded.model, scenarios), request.options, recorder, ops, eagerly, failed=reporting.note)
-    if reporting.noted:
+    if reporting.call_failed:
         raise _Reported(1)
 
 
@@ -154,15 +155,15 @@ class _Reporting:
         self._phase = phase
         self._model = model
         self._process = getpid()
-        self.noted = False
+        self.call_failed = False
         """Whether a call raised an exception and the run continued."""
 
     def note(self, error: Exception) -> None:
         """Report the exception of one of several calls; only the first one counts as the run's failure."""
-        if not self.noted:
+        if not self.call_failed:
             cause = error.__cause__ or error if isinstance(error, EagerError) else error
             self._note("eager" if isinstance(error, EagerError) else self._phase, cause)
-        self.noted = True
+        self.call_failed = True
 
     def __enter__(self) -> None:
         """Start watching."""
@@ -203,7 +204,7 @@ class _Reporting:
         raise _Reported(code) from None
 
     def _fail(self, phase: str, error: BaseException) -> None:
-        if not self.noted or phase == "interrupt":
+        if not self.call_failed or phase == "interrupt":
             self._note(phase, error)
         raise _Reported(1) from None
 

@@ -25,6 +25,7 @@ _RECORDS = {
     "graph passes": "artifact:ctrace_pass",
     "attention patterns": "artifact:ctrace_attention",
     "fusion rounds": "artifact:ctrace_fusion",
+    "choices of kernels": "artifact:ctrace_autotune",
     "kernels and their lines": "artifact:ctrace_kernel",
     "buffers of kernels": "artifact:ctrace_generated",
     "emitted code": "inductor_output_code",
@@ -59,7 +60,7 @@ def _target() -> dict[str, Any]:
     hooks = Hooks((9, 0))
     refused = hooks.refused()
     if not refused:
-        with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+        with hooks.presented(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
             tensor = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
             torch.autograd.grad((tensor @ tensor).sum(), [tensor])
     return {
@@ -92,7 +93,7 @@ def _finding(name: str, number: int) -> dict[str, Any]:
 
 
 def _exercise() -> None:
-    """Compile code that breaks, recompiles, fuses and runs backward, an attention, and a function without ops."""
+    """Compile code that breaks, recompiles, fuses and runs backward, an attention, a product, and code without ops."""
     import torch
 
     @torch.compile
@@ -106,6 +107,12 @@ def _exercise() -> None:
         return (x @ x.transpose(-2, -1) / 2.0).softmax(-1) @ x
 
     attends(torch.rand(1, 2, 3, 4))
+
+    @torch.compile
+    def multiplies(x: Any) -> Any:
+        return x @ x
+
+    multiplies(torch.rand(16, 16))
 
     @torch.compile
     def probe(x: Any) -> Any:

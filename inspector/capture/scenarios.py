@@ -118,6 +118,10 @@ class _Runs:
 
     def _once(self, name: str, index: int, way: Way, *, last: bool) -> tuple[OpCounts | None, OpCounts | None]:
         call = way.make()
+        if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
+            self._recorder.record("call", {"scenario": name, "index": index})
+            called(self._compiled, call, way, train=self._options.train)
+            return None, None
         counting = self._ops.everywhere() if index == 0 else None
         before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})
@@ -129,7 +133,7 @@ class _Runs:
         return before.counts, left
 
     def _timed(self, way: Way) -> float | None:
-        """Time calls that compile nothing; None: the last call recompiled, so further calls may, too."""
+        """Time more calls until one compiles; return the shortest time, or None if the last call before compiled."""
         times: list[float] = []
         while self._frames_before_last == _frames() and len(times) < _TIMED:
             call = way.make()

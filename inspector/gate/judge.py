@@ -25,6 +25,8 @@ NAMES = {
     Count.KERNELS: "kernels",
     Count.SPILLS: "spilled registers",
     Count.MISSED_BYTES: "bytes of missed fusions",
+    Count.CUDA_GRAPH_SKIPS: "skipped CUDA graphs",
+    Count.CUDA_GRAPH_RERECORDINGS: "CUDA graphs recorded again",
 }
 
 
@@ -58,6 +60,12 @@ def _what(key: SiteKey) -> str:
             return f"different results ({causes})"
 
 
+_NEEDED = "kernels need a target GPU, ops need a model and its inputs"
+_NEEDS: Mapping[Count | None, str] = {
+    Count.CUDA_GRAPH_SKIPS: "skips need a target GPU and a mode with CUDA graphs, such as reduce-overhead",
+    Count.CUDA_GRAPH_RERECORDINGS: "recordings need the log of a run with --build on a GPU (--from-trace)",
+}
+"""What a count needs to be measured."""
 _FOLLOWS = frozenset((Count.GRAPHS, Count.EAGER_OPS))
 """Counts that rise with each new site; if a new site is reported, a report of these adds nothing."""
 _WITH_RECOMPILES = frozenset((Count.GRAPHS, Count.RECOMPILES, Count.EAGER_OPS, Count.LIMIT_HITS))
@@ -204,10 +212,12 @@ class _Compared:
             yield Finding(FindingKind.LIMIT, "coverage", "", None, None, least, coverage)
 
     def _not_measured(self) -> Iterator[Finding]:
-        missing = [NAMES[count] for count in self._limits.most if self._state.counts.get(count) is None]
-        missing += ["coverage"] if self._limits.coverage is not None and self._state.coverage is None else []
-        for what in missing:
-            todo = "limit it only where ctrace measures it: kernels need a target GPU, ops need a model and its inputs"
+        missing: dict[str, Count | None] = {
+            NAMES[count]: count for count in self._limits.most if self._state.counts.get(count) is None
+        }
+        missing |= {"coverage": None} if self._limits.coverage is not None and self._state.coverage is None else {}
+        for what, count in missing.items():
+            todo = f"limit it only where ctrace measures it: {_NEEDS.get(count, _NEEDED)}"
             yield Finding(FindingKind.NOT_MEASURED, f"{what}: limited by the policy, but not measured", todo)
 
     def _measured_before(self) -> Iterator[Finding]:

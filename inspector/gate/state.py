@@ -13,6 +13,7 @@ from ctrace.inspector.gate.lock.statements import qualified_name, start_of, stat
 from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.model.built import Built
+from ctrace.inspector.model.cuda_graphs import CudaGraphStatus
 from ctrace.inspector.model.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import NOT_REAL
@@ -96,6 +97,11 @@ def _measured(session: Session) -> Iterator[tuple[Count, int]]:
     spills = [each for each in session.built if each.spills is not None]
     if spills:
         yield Count.SPILLS, _spills(spills)
+    if session.gpu is not None and session.cuda_graphs:
+        yield Count.CUDA_GRAPH_SKIPS, sum(each.status is CudaGraphStatus.SKIPPED for each in session.cuda_graphs)
+    recordings = [each.recordings for each in session.cuda_graphs if each.recordings is not None]
+    if recordings:
+        yield Count.CUDA_GRAPH_RERECORDINGS, sum(max(number - 1, 0) for number in recordings)
 
 
 def _spills(built: Iterable[Built]) -> int:

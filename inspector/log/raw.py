@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
@@ -24,7 +25,15 @@ from ctrace.inspector.log.events.shapes import (
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.model.autotuning import (
+    AutotuningEvent,
+    ChoicesListed,
+    ChoicesTimed,
+    ChoiceTaken,
+    KernelTuned,
+)
 from ctrace.inspector.model.built import Gpu, KernelRefusal
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
 from ctrace.inspector.model.cuda_graphs import (
     CudaGraphCalled,
     CudaGraphChecked,
@@ -87,6 +96,7 @@ class Raw(Struct):
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
+    autotuning: list[AutotuningEvent] = field(default_factory=list)
     builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
     """Events about compiled and launched kernels."""
     refused: list[KernelRefusal] = field(default_factory=list)
@@ -111,6 +121,16 @@ class Raw(Struct):
     """Scenarios that the capture planned to call, keyed by name."""
     spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
     """Compilation phases that have begun and not ended, keyed by thread, outermost first."""
+    marks: list[ev.SpanMarked] = field(default_factory=list)
+    """The begin and end marks of all compilation phases, in the log's order."""
+    lookups: list[tuple[CacheLookup, tuple[str, ...]]] = field(default_factory=list)
+    """Cache look-ups, each with the names of the phases that were open."""
+    stored: list[ct.CacheStored] = field(default_factory=list)
+    keyed: dict[tuple[str, str], ct.CacheKeyed] = field(default_factory=dict)
+    """Components of keys, by cache and key."""
+    caches: CacheUse | None = None
+    earlier: list[EarlierKey] = field(default_factory=list)
+    speed: Speed | None = None
     records: int = 0
     stops_at: int | None = None
     """The line at which the last record starts, if the log stops in the middle of a line."""
@@ -134,7 +154,7 @@ class Raw(Struct):
             return None
         try:
             event = decode(self._in_generation(item))
-            self._fold(event)
+            self._fold(event, item.thread)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -156,7 +176,7 @@ class Raw(Struct):
         frame_id = f"{self._generation}.{entry.context['frame_id']}"
         return replace(entry, context={**entry.context, "frame_id": frame_id})
 
-    def _fold(self, event: ev.Event) -> None:  # noqa: C901, PLR0915 - one case an event
+    def _fold(self, event: ev.Event, thread: str) -> None:  # noqa: C901, PLR0915 - one case an event
         match event:
             case ev.FileName():
                 self.files[event.number] = event.name
@@ -239,6 +259,8 @@ class Raw(Struct):
                 self.user_kernels.append(event)
             case CudaGraphChecked() | CudaGraphSkipped() | CudaGraphRecorded() | CudaGraphCalled():
                 self.cuda_graphs.append(event)
+            case ChoicesListed() | ChoicesTimed() | ChoiceTaken() | KernelTuned():
+                self.autotuning.append(event)
             case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
                 self.builds.append(event)
             case KernelRefused():
@@ -270,6 +292,18 @@ class Raw(Struct):
                 self.planned = {each.name: each for each in event.scenarios}
             case ev.SpanMarked():
                 self._mark(event)
+            case ct.CacheAsked():
+                self._ask(event.lookup, thread)
+            case ct.CacheStored():
+                self.stored.append(event)
+            case ct.CacheKeyed():
+                self.keyed[event.cache, event.key] = event
+            case ct.CachesFound():
+                self.caches = event.use
+            case ct.EarlierKeyFound():
+                self.earlier.append(event.earlier)
+            case ct.SpeedMeasured():
+                self.speed = event.speed
             case ev.Unknown():
                 self.unknown[event.kind] += 1
             case ev.Ignored():
@@ -302,6 +336,9 @@ class Raw(Struct):
 
     def _mark(self, event: ev.SpanMarked) -> None:
         """Open a span, or close the innermost open span of that name and every span inside it, as torch does."""
+        if event.sweep is not None:
+            self.autotuning.append(event.sweep)
+        self.marks.append(event)
         spans = self.spans.setdefault(event.thread, [])
         if event.begins:
             spans.append(event)
@@ -309,6 +346,9 @@ class Raw(Struct):
         at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
         if at is not None:
             del spans[at:]
+
+    def _ask(self, lookup: CacheLookup, thread: str) -> None:
+        self.lookups.append((lookup, tuple(each.name for each in self.spans.get(thread, ()))))
 
     def _end_codegen(self, event: ev.CodegenEnded) -> None:
         self.unfinished.discard((event.id, event.stage))

@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from ctrace.inspector.model.autotuning import Tuned, TunedKernel
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.compile_time import CompileTime, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
@@ -198,6 +200,10 @@ class Session(Struct, frozen=True):
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
     """One record for each graph part, if CUDA graphs are enabled."""
+    tuned: tuple[Tuned, ...] = ()
+    """Operations that torch has several ways to compute, or one library call (`max_autotune`)."""
+    tuned_kernels: tuple[TunedKernel, ...] = ()
+    """Triton kernels for which torch chose one of several configurations (`--build` on a GPU)."""
     built: tuple[Built, ...] = ()
     """Compiled Triton kernels (`--build` on a GPU, or `--target`), one record for each configuration."""
     refused: tuple[KernelRefusal, ...] = ()
@@ -211,6 +217,10 @@ class Session(Struct, frozen=True):
     device_questions: tuple[DeviceQuestion, ...] = ()
     """Places where the program queried the device (`--target`)."""
     time: Time = Time()
+    compile_time: CompileTime = CompileTime()
+    """Steps of compiling, and what caches answered."""
+    speed: Speed | None = None
+    """Compiled against eager, measured after the run (`explain --build`); None: it was not asked for."""
     failure: Failure | None = None
     cut_off: tuple[CutOff, ...] = ()
     """Evidence that the log is incomplete."""

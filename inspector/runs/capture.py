@@ -41,13 +41,14 @@ def capture(
     trial: Trial | None = None,
     check_advice: bool = False,
     say: Callable[[str], None] = lambda _text: None,
+    then: "Callable[[Session, Run | None], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
 
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With `check_advice`, up to three more runs check the advice
-    on this run.
+    on this run. `then` adds what is measured after the run to its log and its session.
 
     Raises:
         SetupError: there is no supported torch, or the system cannot start a process.
@@ -62,6 +63,8 @@ def capture(
     child = child or ChildProcess(has_terminal=True)
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
+        if options.caches is not None:
+            request = replace(request, caches=_private_folder(store, options.caches))
         outcome = launch(
             saving.request(replace(request, cores=child.cores, trial=trial, records_files=child.records_files)),
             saving.run,
@@ -78,10 +81,14 @@ def capture(
         from ctrace.inspector.session.build import assemble
 
         session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
+        if options.caches is not None:
+            session = _with_earlier_keys(session, saving.run, store, options.caches)
         if check_advice and _can_check_advice(session.failure) and not session.cut_off:
             from ctrace.inspector.runs.trying import with_trials
 
             session = with_trials(session, saving.run, resolved, options, say=say)
+        if then is not None:
+            session = then(session, saving.run)
         saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
     return session
 
@@ -99,6 +106,18 @@ def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
     gpu = gpu_named(options.target, settings.gpus)
     check_triton()
     return gpu
+
+
+def _private_folder(store: Store, kind: str) -> str:
+    from ctrace.inspector.runs.torch_caches.folder import PRIVATE, private_folder
+
+    return str(private_folder(store)) if kind == PRIVATE else ""
+
+
+def _with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
+    from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
+
+    return with_earlier_keys(session, run, store, kind)
 
 
 def _import_reader() -> None:

@@ -76,6 +76,11 @@ def launch(
     began = time.monotonic()
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
     environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
+    if request.options.caches is not None:
+        from ctrace.inspector.runs.torch_caches.folder import cache_environment
+
+        for name, value in cache_environment(request.options.caches, request.caches).items():
+            environment.pop(name, None) if value is None else environment.update({name: value})
     if request.trial is not None:
         _drop_torch_logs(environment)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)

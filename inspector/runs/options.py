@@ -17,7 +17,11 @@ def check_options(resolved: Resolved, options: Options) -> None:
     if options.fast:
         _check_fast(resolved, options)
     allowed = Options(
-        build=options.build, guard_cost=options.guard_cost, target=options.target, trace_only=options.trace_only
+        build=options.build,
+        guard_cost=options.guard_cost,
+        target=options.target,
+        trace_only=options.trace_only,
+        caches=options.caches,
     )
     if isinstance(resolved, ProgramTarget) and options != allowed:
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"

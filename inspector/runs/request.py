@@ -33,6 +33,8 @@ class Options(Struct, frozen=True):
     """Whether to run graphs as Dynamo captured them, whatever `backend` says; see `inductor_guards`."""
     inductor_guards: bool = True
     """With `trace_only`, whether to lower graphs with symbolic sizes, to record the guards that Inductor adds."""
+    caches: str | None = None
+    """`private` or `user`: compile with these caches on, and record little else; None: compile without caches."""
     fast: bool = False
     """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
 
@@ -59,6 +61,8 @@ class CaptureRequest(Struct, frozen=True):
     """How many cores the capture may use if several run at once; None for all."""
     trial: Trial | None = None
     """What to change in the model, to check a piece of advice."""
+    caches: str = ""
+    """The folder of the private caches; empty: none."""
     records_files: bool = False
     """Whether to record the files that the model was loaded from."""
 

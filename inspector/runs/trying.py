@@ -86,14 +86,14 @@ def with_trials(
     try:
         for each in trials(session, attempt):
             done.append(each)
-            _record(run, "trial", each.to_data())
+            record(run, "trial", each.to_data())
     except (_InterruptedError, KeyboardInterrupt):
         problems = (*problems, Problem(INTERRUPTED))
-        _record(run, "problem", {"what": INTERRUPTED})
+        record(run, "problem", {"what": INTERRUPTED})
     return replace(session, trials=tuple(done), problems=problems)
 
 
-def _record(run: Run | None, kind: str, data: dict[str, Any]) -> None:
+def record(run: Run | None, kind: str, data: dict[str, Any]) -> None:
     """Append to the run's log in one write, so that a reader never sees half a record."""
     if run is None:
         return

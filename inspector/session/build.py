@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
+from ctrace.inspector.autotuning.fold import tuned_kernels_of, tuned_of
 from ctrace.inspector.breaks.costs import with_costs
 from ctrace.inspector.breaks.coverage import functions_of, total, with_coverage
 from ctrace.inspector.breaks.fold import breaks_of, reports_of
 from ctrace.inspector.breaks.skips import skips_of
+from ctrace.inspector.compile_time.fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.fusion.fold import fusions_of
 from ctrace.inspector.graphs.passes import attention_of, passes_of
@@ -83,7 +85,8 @@ def assemble(
     generated = generated_of(raw, fusions)
     unequal = (*generated.problems, *unbalanced(generated.kernels, fusions))
     cuts = tuple(cut_off(raw, failure, unfinished, tuple(missing(raw, reports))))
-    unequal = (*unequal, *disagreements(raw, reports))
+    compile_time = compile_time_of(raw)
+    unequal = (*unequal, *disagreements(raw, reports), *miscounted_lookups(compile_time))
     return Session(
         environment=_environment(raw),
         target=target,
@@ -105,6 +108,8 @@ def assemble(
         code=generated.code,
         user_kernels=user_kernels_of(raw),
         cuda_graphs=cuda_graphs_of(raw),
+        tuned=tuned_of(raw),
+        tuned_kernels=tuned_kernels_of(raw),
         built=built_of(raw.builds),
         refused=tuple(dict.fromkeys(raw.refused)),
         timed=timed_of(raw.builds, {made.name for made in raw.kernels}),
@@ -112,6 +117,8 @@ def assemble(
         undecided=tuple(raw.undecided),
         device_questions=tuple(raw.device_questions),
         time=_time(raw, seconds),
+        compile_time=compile_time,
+        speed=raw.speed,
         failure=failure,
         cut_off=cuts,
         exited=exited(raw, failure, unfinished),

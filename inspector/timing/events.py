@@ -6,7 +6,7 @@ Every line but the last is complete at any time, so that a process that crashes 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, field, to_builtins
 
@@ -148,6 +148,12 @@ class Failed(Struct, frozen=True):
     todo: str = ""
 
 
+class AutotuningPrinted(Struct, frozen=True):
+    """What torch printed of the choices that it timed."""
+
+    text: str
+
+
 class Done(Struct, frozen=True):
     """The process finished all requested measurements."""
 
@@ -155,11 +161,11 @@ class Done(Struct, frozen=True):
     """Not used: an event needs at least one field."""
 
 
-Event = Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | Done
-_KINDS: Mapping[str, type[Any]] = {
-    each.__name__: each
-    for each in (Setup, WarmedUp, RoundDone, Peaks, SharesMeasured, Differed, Compiled, Noted, Failed, Done)
-}
+Event = (
+    Setup | WarmedUp | RoundDone | Peaks | SharesMeasured | Differed | Compiled | Noted | Failed | AutotuningPrinted
+    | Done
+)  # fmt: skip
+_KINDS: Mapping[str, type[Any]] = {each.__name__: each for each in get_args(Event)}
 
 
 def line_of(event: Event) -> bytes:

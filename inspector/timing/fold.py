@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from ctrace.inspector.timing.events import (
+    AutotuningPrinted,
     Compiled,
     Differed,
     Event,
@@ -39,8 +40,9 @@ class Fold(Struct):
     differences: list[Differed] = field(default_factory=list)
     notes: list[Noted] = field(default_factory=list)
     failures: list[Failed] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:  # noqa: C901 - one case an event
         """Add one event."""
         match event:
             case Setup():
@@ -62,6 +64,8 @@ class Fold(Struct):
                 self.notes.append(event)
             case Failed():
                 self.failures.append(event)
+            case AutotuningPrinted(text=text):
+                self.printed.append(text)
             case _:
                 self.is_done = True
 
@@ -77,6 +81,7 @@ class Fold(Struct):
             compiled=self.compiled,
             notes=tuple(self.notes),
             failures=tuple(self.failures),
+            printed=tuple(self.printed),
             compile_seconds=self.compile_seconds(),
             stopped=stopped,
             load=load,

@@ -43,6 +43,8 @@ class Plan(Struct, frozen=True):
     """Whether a second process measures the compile time with the caches that the first process filled."""
     timeout: float | None = None
     """The time limit for each process, in seconds."""
+    brief: bool = False
+    """Whether to compare only one part of one scenario, and to build kernels where an earlier run has built them."""
 
 
 def measured(
@@ -129,9 +131,13 @@ class _Runner:
             "TRITON_CACHE_DIR": str(caches / "triton"),
             "KINETO_LOG_LEVEL": "99",  # otherwise the profiler's library logs each start
         }
+        inherited = dict(os.environ)
+        if self._plan.brief:
+            environment = _of_build(environment)
+            inherited = {name: value for name, value in inherited.items() if name not in _TORCH_LOGS}
         child = ChildProcess(environment)
         stopped = ""
-        with child.running(python(_MODULE, str(file)), os.environ, *self._streams):
+        with child.running(python(_MODULE, str(file)), inherited, *self._streams):
             while (status := child.status()) is None and not stopped:
                 self._read(results, fold)
                 time.sleep(_POLL_SECONDS)
@@ -168,7 +174,18 @@ class _Runner:
             threads=plan.threads,
             fresh=plan.fresh,
             only_compile=only_compile,
+            brief=plan.brief,
         )
+
+
+_TORCH_LOGS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
+"""What the user asks torch to log is about the run, not about a measurement after it."""
+
+
+def _of_build(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a `--build` run: the user's folder of built kernels, and no cache of graphs."""
+    kept = {name: value for name, value in environment.items() if not name.endswith("_CACHE_DIR")}
+    return {**kept, "TORCHINDUCTOR_FX_GRAPH_CACHE": "0", "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
 
 
 @contextmanager

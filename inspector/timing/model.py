@@ -50,6 +50,8 @@ class Measured(Struct, frozen=True):
     """The compile time in a second process, with filled caches."""
     stopped: str = ""
     """Why measurements are missing: `interrupted`, `timed out after 60 s`, or how the process ended."""
+    printed: tuple[str, ...] = ()
+    """What torch printed while it autotuned."""
     load: float | None = None
     """The machine's load average in the minute before the measurement; None: not known."""
 

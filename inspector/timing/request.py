@@ -40,6 +40,8 @@ class TimingRequest(Struct, frozen=True):
     """Whether every call gets new inputs, created outside of the timed blocks."""
     only_compile: bool = False
     """Whether to measure only the first calls, for the compile time."""
+    brief: bool = False
+    """Whether to compare only the first part of the first scenario, without profiling it."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

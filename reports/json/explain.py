@@ -11,6 +11,7 @@ from ctrace.inspector.breaks.view import RankedBreak, ranked
 from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.kernels.view import Row, rows
 from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Coverage, Failure, Function, Scenario, Session
 from ctrace.inspector.model.target import Basis
@@ -104,9 +105,26 @@ def as_data(session: Session) -> dict[str, Any]:
             "phases": dict(session.time.phases),
             "advice": sum(each.seconds for each in session.trials) if session.trials else None,
         },
+        "speed": None if session.speed is None else speed_data(session.speed),
         **diagnosis_data(session),
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
+    }
+
+
+def speed_data(found: Speed) -> dict[str, Any]:
+    """Return compiled against eager; `speedup` is null if it was not measured, and `why` says why."""
+    return {
+        "verdict": found.verdict,
+        "scenario": found.scenario or None,
+        "part": found.part or None,
+        "eager": found.eager,
+        "compiled": found.compiled,
+        "speedup": None
+        if found.ratio is None
+        else {"median": found.ratio, "low": found.low, "high": found.high, "rounds": found.rounds},
+        "why": found.why or None,
+        "measuring_seconds": found.cost,
     }
 
 

@@ -66,6 +66,7 @@ def configuration_data(measured: Measured) -> dict[str, Any]:
         "python": None if setup is None else setup.python,
         "load": measured.load,
         "stopped": measured.stopped or None,
+        "autotuning_log": list(measured.printed),
         "failures": [
             {
                 "phase": each.phase,

@@ -18,8 +18,9 @@ from ctrace.inspector.shapes.view import violations
 from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
-from ctrace.reports.terminal.widgets import GAP, MOST, headline, item, more, section
+from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
+from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
 _REASONS = 2
@@ -67,6 +68,7 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
         yield environment
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
+    yield from compile_only_note(session)
     yield from what_to_do(found) if found.advice else _healthy(session)
     yield from causes(found, session)
     yield from _beside_causes(session)
@@ -148,6 +150,8 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
             yield "Generated", made if verbose else f"{made}: see {_see(session)}"
     if graphs := cuda_graphs(session):
         yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
+    if session.speed is not None:
+        yield "Speed", fmt.one_line(speed(session.speed), 300)
     yield "Time", _time(session)
 
 

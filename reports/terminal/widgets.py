@@ -101,6 +101,13 @@ def led_by_verdict(session: Session, screen: Iterable[RenderableType]) -> Iterat
     yield from parts
 
 
+def compile_only_note(session: Session) -> Iterator[RenderableType]:
+    """Say that a run of `ctrace time --compile` has little for other views."""
+    if session.compile_time.use.kind in ("private", "user"):
+        what = "ctrace time --compile recorded compile time and caches in this run, not passes, fusion or kernels."
+        yield Text(f"{what} To record them: ctrace explain model.py", style="yellow")
+
+
 def table(*columns: str) -> Table:
     """Return a table without lines."""
     made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)

@@ -29,6 +29,7 @@ COMMANDS = (
     "kernels",
     "time",
     "cudagraphs",
+    "autotune",
     "check",
     "run",
     "runs",

@@ -14,7 +14,7 @@ before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 hooks = Hooks((9, 0))
 print("refused:", hooks.refused())
 for _ in range(2):
-    with hooks.shown(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
+    with hooks.presented(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
         x = torch.empty_strided((4, 4), (4, 1), device="cuda:0", requires_grad=True)
         print(torch.autograd.grad((x @ x + x).exp().sum(), [x])[0].device)
 assert before == (torch._C._accelerator_getAccelerator(), torch.cuda.is_available())

@@ -3,6 +3,7 @@
     python tests/support/record.py                                    all scripts
     python tests/support/record.py tests/scripts/print_break.py       one of them
     python tests/support/record.py --torch tests/scripts/print_break.py
+    python tests/support/record.py --build tests/scripts/autotuned.py
 
 A script is captured the way `ctrace run` would, or `ctrace explain` for a model file (with the eager backend). With
 `--torch`, torch alone writes the log, as TORCH_TRACE has it do in a production job; that one is called NAME.torch.log.
@@ -52,25 +53,27 @@ LONGEST = 10
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="*", type=Path, default=sorted(SCRIPTS.glob("*.py")))
+    parser.add_argument("--build", action="store_true", help="build the kernels, and autotune")
     parser.add_argument("--torch", action="store_true", help="record what torch writes by itself")
     options = parser.parse_args()
     for script in options.scripts:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(shutil.copy(script, Path(folder).resolve()))
-            log = record_by_torch(copy) if options.torch else record(copy)
+            log = record_by_torch(copy) if options.torch else record(copy, build=options.build)
             text = neutral(log.read_text(encoding="utf-8"), copy)
         kept = DATA / f"{script.stem}{'.torch' if options.torch else ''}.log"
         kept.write_text(text, encoding="utf-8")
         print(f"wrote {kept.relative_to(ROOT)}, {len(text) / 1000:.0f} kB")
 
 
-def record(script: Path) -> Path:
+def record(script: Path, *, build: bool = False) -> Path:
     """Capture a script in its own folder, as the command does, and return the log."""
     store = Store(script.parent / "runs")
     with contextlib.chdir(script.parent):
         target = resolve(script.name)
-        options = Options(backend="eager") if isinstance(target, ModelTarget) else Options()
-        capture(target, options, store=store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        tuned = Options(build=True, mode="max-autotune-no-cudagraphs")
+        plain = Options(backend="eager") if isinstance(target, ModelTarget) else Options()
+        capture(target, tuned if build else plain, store=store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return store.load().log
 
 
@@ -90,6 +93,7 @@ def neutral(log: str, script: Path) -> str:
     text = pattern.sub(lambda match: replacements[match[0]], log)
     # Guards end in a comment with the end of a path, cut off anywhere: `# # mp/tmp1234/script.py:8 in f`.
     text = re.sub(rf"# \S*/{re.escape(script.name)}:", f"# {PROJECT}/{script.name}:", text)
+    text = re.sub(rf"{tempfile.gettempdir()}/ctrace-triton-\w+", "/tmp/torchinductor_user/triton", text)
     return "".join(short(records(text)))
 
 

@@ -46,7 +46,7 @@ def form_of_code(code: Code, placeholders: Placeholders = frozenset()) -> Hashab
 
 
 def form(block: Block, known: dict[Value, int] | None = None) -> Hashable:
-    """Return the form of a block's steps; `known` numbers the values created before it."""
+    """Return the form of a block's steps; `known` has the numbers of the values created before it."""
     return _Form(dict(known or {})).block(block)
 
 
@@ -74,7 +74,7 @@ class _Form:
         born = self._born(step.born)
         operands = tuple(self._value(each) for each in step.operands)
         handled = self._handled(step.handled)
-        # The next number goes to the exception in the failure block, and to the result in the steps after a success.
+        # The next number is that of the exception in the failure block, and of the result in the steps after a success.
         failure = self._inner(step.failure)
         self._numbers[step.number] = len(self._numbers)
         return step.op, step.detail, born, operands, handled, step.results, failure, self._inner(step.body)

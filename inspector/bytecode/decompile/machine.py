@@ -27,19 +27,19 @@ from ctrace.inspector.bytecode.decompile.values import (
 from ctrace.inspector.model.bytecode import Code, Handler, Instruction
 
 _BUDGET = 60_000
-"""The most instructions to execute on all paths together; consecutive branches double the number of paths."""
+"""Maximum number of instructions to execute on all paths together, because each branch can double the paths."""
 _NESTED = 60
 _UNSUPPORTED = {0x20: "a generator", 0x80: "a coroutine", 0x100: "a coroutine", 0x200: "an asynchronous generator"}
 _VARARGS, _VARKEYWORDS = 0x04, 0x08
 
 Next = int | None
-"""The offset where execution continues; None for the next instruction, or END."""
+"""The offset where execution continues; None continues with the next instruction, and END ends the path."""
 END = -1
 Operation = Callable[["Machine", State, Instruction], Next]
 
 
 Placeholders = frozenset[str] | None
-"""Variables that stand for constants in reconstructed code; None for original code, whose constants get such names."""
+"""Variables that replace constants in reconstructed code; None for original code, whose constants get these names."""
 
 
 class Machine:
@@ -157,7 +157,7 @@ class Machine:
     def branch(
         self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
     ) -> Next:
-        """Follow both branches of a test, each with its own state; `ways` are their offsets."""
+        """Follow both branches of a test, each with its own state; `ways` has the offsets of the branches."""
         if isinstance(test, Not):
             return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))
         if test in state.facts:
@@ -173,7 +173,7 @@ class Machine:
         return END
 
     def raised(self, state: State, here: Instruction, exception: Value) -> Next:
-        """Reraise an exception to the handler that protects the instruction, or out of the function."""
+        """Pass an exception on to the handler that protects the instruction, or out of the function."""
         handler = self._handler(here.offset)
         if handler is None:
             return self.leave(state, here, "raise", exception)

@@ -57,7 +57,7 @@ def suggestion(event: Event) -> str:
 
 
 def numbered(word: str) -> Iterator[str]:
-    """Yield a name, then the name with a numeric suffix."""
+    """Yield a name, then the name with the suffixes `_1`, `_2` and so on."""
     yield word
     number = 0
     while True:

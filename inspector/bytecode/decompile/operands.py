@@ -1,4 +1,4 @@
-"""Write values as expressions, inline where the order of steps allows and in variables elsewhere."""
+"""Write values as expressions: inline if the order of steps allows it, otherwise through variables."""
 
 import ast
 from collections import Counter
@@ -50,13 +50,13 @@ class Operands:
         self.pending: list[tuple[Value, ast.expr]] = []
         """Expressions that are not part of a statement yet, in the order of the steps."""
         self.last_written: list[ast.expr] = []
-        """The operands written last. Their statement is not written yet, and flushed statements may precede it."""
+        """The operands written last; flushed statements may still precede the statement that uses them."""
         self.tests: set[Value] = set()
         """Results of truth tests, which are written as the tested expression."""
         self.suggested: dict[Value, str] = {}
 
     def take(self, values: tuple[Value, ...], born: Born = (), truth: bool = False) -> list[ast.expr]:
-        """Write operands, after moving the pending expressions that must be evaluated earlier to variables.
+        """Assign the pending expressions that must be evaluated first to variables, then write the operands.
 
         With `truth`, only the truth of the values matters.
         """
@@ -212,7 +212,7 @@ def _reads(written: ast.expr, name: str) -> bool:
 
 
 def _in_order(leaves: list[Value], waiting: list[Value]) -> bool:
-    """Return whether the leaves contain all waiting values in this order; the other leaves can be variables."""
+    """Return whether the leaves contain all waiting values in this order; other leaves may stand between them."""
     return [leaf for leaf in leaves if leaf in waiting] == waiting
 
 

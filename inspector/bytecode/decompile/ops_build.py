@@ -22,7 +22,7 @@ def _build_tuple(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def tuple_of(machine: Machine, state: State, items: tuple[Value, ...]) -> Value:
-    """Return a tuple; if all items are constants, the tuple is a constant too, as the compiler folds it."""
+    """Return a tuple; if all items are constants, the tuple is a constant too, because the compiler folds it."""
     plain = [item for item in items if isinstance(item, Const) and "<" not in item.type and item.type != "frozenset"]
     if len(plain) != len(items):
         return machine.fresh(state, "tuple", Contents(items))

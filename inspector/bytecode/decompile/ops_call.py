@@ -76,7 +76,7 @@ def _call_unpacked(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value, ...] | None:
-    """Return the items of a tuple or list that this function built for the call; None for another iterable."""
+    """Return the items of a tuple or list that this function built for the call, or None for another iterable."""
     if isinstance(arguments, Const) and arguments.type == "tuple":
         return tuple(const(item) for item in items_of(arguments))
     known = isinstance(arguments, Fresh) and (arguments.kind == "tuple" or machine.own(state, arguments, "list"))
@@ -84,7 +84,7 @@ def _positional(machine: Machine, state: State, arguments: Value) -> tuple[Value
 
 
 def _named(machine: Machine, state: State, mapping: Value | None) -> tuple[tuple[Value, ...], tuple[str, ...]] | None:
-    """Return the values and names of a dict that this function built for the call; None for another mapping."""
+    """Return the values and names of a dict that this function built for the call, or None for another mapping."""
     if mapping is None:
         return (), ()
     if not isinstance(mapping, Fresh) or not machine.own(state, mapping, "dict"):

@@ -22,7 +22,7 @@ def _slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def known_items(machine: Machine, state: State, owner: Value) -> tuple[Value, ...] | None:
-    """Return the items of a tuple, or of a list that has not escaped; None if not all are known."""
+    """Return the items of a tuple, or of a list that has not escaped, or None if not all are known."""
     if not isinstance(owner, Fresh) or not (owner.kind == "tuple" or machine.own(state, owner, "list")):
         return None
     items = state.heap[owner].items
@@ -70,7 +70,7 @@ def _store_slice(machine: Machine, state: State, here: Instruction) -> Next:
 
 
 def _store_known(machine: Machine, state: State, owner: Value, key: Value, value: Value) -> bool:
-    """Store into a list whose items are known. Return whether that was possible."""
+    """Store into a list if its items are known; return whether they are."""
     if not machine.own(state, owner, "list") or (items := known_items(machine, state, owner)) is None:
         return False
     assert isinstance(owner, Fresh)

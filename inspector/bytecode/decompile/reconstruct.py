@@ -162,7 +162,7 @@ def _proven(code: Code) -> Source:
     recompiled = disassembled(compiled(text, (*code.free, *names), code.flags))
     _check_super_call(code, recompiled)
     if form_of_code(recompiled, frozenset(names)) != expected:
-        raise StopError("The reconstructed text compiles to other steps.")
+        raise StopError("The reconstructed source compiles to code with different steps.")
     used = {name: number for name, number in names.items() if name in recompiled.free}
     return Source(_comments(code, used) + text, _CHECKED, code.free, tuple(used.items()))
 
@@ -184,7 +184,7 @@ def _comments(code: Code, constants: dict[str, int]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Keep a text from the log on one comment line."""
+    """Return a text from the log in a form that fits on one comment line."""
     return "".join(each if each.isprintable() else "?" for each in text)[:60]
 
 

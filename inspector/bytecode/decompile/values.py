@@ -151,7 +151,7 @@ Block = list[Step]
 
 
 class Loop(Struct):
-    """A loop that is being executed: the offset of its start, and the stack there."""
+    """A loop that is being executed, with the offset of its start and the stack there."""
 
     head: int
     stack: list[Value]

@@ -22,7 +22,7 @@ class Writer(Operands):
     """Write the statements of one block; each nested block has its own writer."""
 
     def inner(self) -> "Writer":
-        """Return a writer for a nested block, which knows the variables so far."""
+        """Return a writer for a nested block; it starts with the variables of this block."""
         made = copy.copy(self)
         made.lines, made.pending = [], []
         made.holds, made.named, made.contents = dict(self.holds), dict(self.named), dict(self.contents)
@@ -75,7 +75,7 @@ class Writer(Operands):
             raise StopError(f"The step {step.op} at offset {step.offset} is not supported yet.")
 
     def _keep(self, step: Event, written: ast.expr) -> None:
-        """Keep a step's result pending for its only use, or assign it to a variable."""
+        """Keep a step's result pending for its only use, assign it to a variable, or write it as a statement."""
         value = Made(step.number)
         self.suggested[value] = suggestion(step)
         if step.op == "test":

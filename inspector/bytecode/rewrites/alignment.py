@@ -60,7 +60,7 @@ def align(before: Code, after: Code, without: Container[int] = ()) -> tuple[Pair
 
 
 def settled(before: Code, after: Code, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Drop jumps whose targets are not paired, until none is left."""
+    """Drop paired jumps whose targets are not paired; repeat until every paired jump has a paired target."""
     kept = dict(pairs)
     while True:
         astray = [pair for pair in kept.items() if not _same_target(before, after, pair, kept)]

@@ -24,7 +24,7 @@ _TABLES = frozenset(("_parameters", "_buffers", "_modules", "__dict__"))
 
 
 def change_by(step: Step) -> str:
-    """Return what a store or delete writes; empty if it writes nothing of the user."""
+    """Return what a store or delete writes, or "" if it writes nothing of the user's."""
     lists, taken = step.lists, [value.form for value in step.taken]
     name = step.instruction.text
     match step.instruction.opname:
@@ -49,7 +49,7 @@ def is_unchanged(step: Step) -> bool:
 
 
 def change_by_call(step: Step) -> str:
-    """Return what a call with an unused result writes; empty if it is not a known side effect."""
+    """Return what a call with an unused result writes, or "" if it is not a known side effect."""
     function, arguments = called(step.taken)
     if not isinstance(function.form, Attribute):
         return ""

@@ -15,7 +15,7 @@ from ctrace.inspector.model.bytecode import Code, Instruction
 _CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")
 _ADDS = frozenset(("LIST_APPEND", "SET_ADD", "MAP_ADD"))
 _POPS_NULL = Constant("<function>")
-"""A function that torch stores as a constant: calling it takes a NULL off the stack (`pop_null`)."""
+"""A function that torch stores as a constant; torch calls it to take a NULL off the stack (`pop_null`)."""
 
 
 def claim_comprehensions(scene: Scene) -> None:

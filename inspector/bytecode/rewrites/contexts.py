@@ -1,7 +1,7 @@
 """Explain the contexts that torch reenters around remaining code, and exits after it.
 
 Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
-context; the code enters and exits it, and a handler that reraises exits it too.
+context; the code enters and exits the context, and a handler that reraises exits it, too.
 """
 
 from collections.abc import Iterator, Mapping

@@ -196,7 +196,7 @@ def _returns(scene: Scene) -> None:
 
 
 def _torch_variables(scene: Scene) -> None:
-    """Claim stores to torch's variables, with the role of the stored value, and their deletion."""
+    """Claim stores to torch's variables, with the role of the stored value, and deletions of these variables."""
     cleanup = Role(PieceKind.CLEANUP, "deletes torch's variables")
     for step in scene.free():
         name, variable = step.instruction.opname, step.instruction.text
@@ -227,7 +227,7 @@ def _nearest_role(scene: Scene, value: Value) -> Role | None:
 
 
 def _moves(scene: Scene) -> None:
-    """Give instructions that only move values the role of the next one; before user code, they prepare its values."""
+    """Assign to instructions that only move values the role of the next one; before user code, the operands' role."""
     for step in scene.free():
         if step.instruction.opname == "SWAP" and scene.claims.roles.get(step.index - 1) is scene.frame:
             scene.claims.claim(step.index, scene.frame)
@@ -283,4 +283,4 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _values_for_later,
     _moves,
 )
-"""The rules, certain ones first; a rule skips what it does not recognize, for the next rules."""
+"""The rules, the most certain first; a rule leaves what it does not recognize to the next rules."""

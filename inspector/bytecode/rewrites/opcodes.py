@@ -60,7 +60,7 @@ _BY_ARG: dict[str, Callable[[int], Effect]] = {
 }
 _LEAST = {"SWAP": 2, "COPY": 1}
 _LARGEST = 100_000
-"""The most values that an instruction may pop or push; only a damaged log has more."""
+"""Maximum number of values that an instruction may pop or push; only a damaged log has more."""
 _SINCE_312 = (3, 12)
 _SINCE_313 = (3, 13)
 
@@ -98,17 +98,17 @@ def effect(instruction: Instruction, python: tuple[int, int], *, jumps: bool = F
 
 
 def goes_on(instruction: Instruction) -> bool:
-    """Whether the next instruction may run after it."""
+    """Whether execution may continue with the next instruction."""
     return instruction.opname not in _ENDS and instruction.opname not in _ALWAYS
 
 
 def index_at(code: Code, offset: int) -> int:
-    """Find the instruction at an offset; a jump may target the EXTENDED_ARG before it, which is left out."""
+    """Return the index of the instruction at or after an offset: a jump may target an EXTENDED_ARG, which logs omit."""
     return bisect_left(code.instructions, offset, key=lambda each: each.offset)
 
 
 def reachable(code: Code, start: int = 0) -> frozenset[int]:
-    """Find the indices of all instructions that are reachable from one of them."""
+    """Return the indices of all instructions that are reachable from the one at `start`."""
     found: set[int] = set()
     ahead = [start]
     while ahead:

@@ -1,8 +1,8 @@
 """Find the paired instructions that torch copied from user code, without inserted ones that happen to be equal.
 
 Torch copies an instruction that it cannot trace, and inserts new loads for its operands. So an instruction that only
-produces a value belongs to the user if a user instruction consumes the value, and one that drops or returns a value
-belongs to the user if the value comes from a user instruction.
+produces a value belongs to the user if a user instruction consumes the value. An instruction that drops or returns a
+value belongs to the user if a user instruction produced it.
 """
 
 from collections.abc import Iterable, Mapping

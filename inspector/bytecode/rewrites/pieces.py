@@ -64,10 +64,10 @@ class Piece(Struct, frozen=True):
     kind: PieceKind
     text: str
     first: int
-    """Index of the first instruction in the new code, or for the last four kinds in the old code."""
+    """Index of the first instruction: in the old code for the last four kinds, in the new code for the others."""
     last: int
     link: tuple[str, ...] = ()
-    """The compilations that it refers to: the graph's, or the resume function's."""
+    """The compilations that the piece refers to: the graph's, or the resume function's."""
 
 
 class Role(Struct, frozen=True, eq=False):
@@ -94,7 +94,7 @@ class Claims:
             self.roles.setdefault(index, role)
 
     def tree(self, value: Value, role: Role) -> None:
-        """Assign a role to all producers of a value, up to those with another role."""
+        """Assign a role to all producers of a value; stop at producers with another role."""
         ahead, seen = [value], set[int]()
         while ahead:
             each = ahead.pop()

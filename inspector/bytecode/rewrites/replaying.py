@@ -1,8 +1,8 @@
 """Explain the templates that replay changes to a user's subclass of dict or list.
 
-Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): torch
-calls the built-in methods on the object, not those of its class. It inserts the compiled templates, so each is a run of
-instructions that ends by dropping the None that the template returns.
+Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): torch calls the
+built-in methods on the object, not those of its class. It inserts the templates' compiled code, so each is a run of
+instructions; the last one drops the None that the template returns.
 """
 
 from ctrace.inspector.bytecode.rewrites.pieces import PieceKind, Role
@@ -82,7 +82,7 @@ def _claim(scene: Scene, template: range, target: Form) -> None:
 
 
 def _template_text(step: Step, target: Form, lists: Lists) -> str:
-    """Return what a template writes, from its step that takes the new items; empty for any other step."""
+    """Return what a template writes if `step` is the one that takes the new items, and "" for any other step."""
     to = written_owner(target, lists)
     call = called_by(step)
     if call is not None and call[0].form == Attribute(_LIST, "extend"):

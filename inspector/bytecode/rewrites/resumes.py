@@ -1,11 +1,11 @@
-"""Find the resume function after a break, for which torch's global names only the offset where the function stopped.
+"""Find the resume function after a break; the name of torch's global has only the offset of the break.
 
 Torch builds a resume function from the old instructions with a prologue before them (2.11 and 2.13,
 _dynamo/resume_execution.py), so it continues at the same distance from the end as the function that broke.
 
-Before torch traces a code, it expands some instructions into two or three simpler ones. Resume functions consist of
-these expanded instructions, and the offsets in their names count them, without EXTENDED_ARG.
-Source: `_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_transformation.py).
+Before torch traces a code object, it expands some instructions into two or three simpler ones. Resume functions consist
+of these expanded instructions, and the offsets in their names count them, without EXTENDED_ARG. Source:
+`_cached_cleaned_instructions` (torch 2.11 and 2.13, _dynamo/bytecode_transformation.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -101,7 +101,7 @@ def _is_bare_super(code: Code, index: int) -> bool:
 CALLED = "__resume_at_"
 """Prefix of torch's globals for resume functions (2.11 and 2.13, _dynamo/symbolic_convert.py, `create_resume`)."""
 _FIRST_ARGUMENTS = 2
-"""Resume functions whose first arguments are torch's lists, for breaks in inlined functions."""
+"""Resume functions for breaks in inlined functions; their first arguments are torch's lists."""
 BOXED = "__resume_frame_values"
 """The list that passes values to some resume functions instead of arguments (2.13, _dynamo/resume_execution.py)."""
 _MOVES = frozenset(("POP_TOP", "NOP"))
@@ -111,7 +111,7 @@ class Resume(Struct, frozen=True):
     """Where a function continues after a break."""
 
     ids: tuple[str, ...] = ()
-    """Compilations of the resume function; empty if the run has none."""
+    """Compilations of the resume function, which may be none."""
     line: int | None = None
     """The first line that it runs, or None if not known."""
     arguments: tuple[str, ...] = ()
@@ -119,9 +119,10 @@ class Resume(Struct, frozen=True):
 
 
 def resume_of(what: str | Code, code: Code, codes: Mapping[str, Rewritten]) -> Resume:
-    """Find the resume function that the new code calls by a global such as `__resume_at_408_3`, or creates.
+    """Return the resume function that the new code calls or creates.
 
-    Torch 2.11 creates one with a closure from its code.
+    The code calls it by a global such as `__resume_at_408_3`. Torch 2.11 creates a resume function that has a closure
+    from its code object.
     """
     if isinstance(what, Code):
         made = tuple(compile_id for compile_id, each in codes.items() if each.before == what)
@@ -157,7 +158,7 @@ def _is_alike(old: Part, new: Part) -> bool:
 
 
 def resume_point(code: Code) -> int | None:
-    """Return the instruction that a resume function's prologue jumps to; None for other functions."""
+    """Return the instruction that a resume function's prologue jumps to, or None for another function."""
     if resumed(code.name)[1] is None:
         return None
     for instruction in code.instructions:

@@ -8,7 +8,7 @@ from ctrace.inspector.model.bytecode import Code
 from ctrace.inspector.source.names import user_name
 
 _DIGITS = 18
-"""The most digits of an index; longer numbers are not indexes."""
+"""Maximum digits of an index; longer numbers are not indexes."""
 
 
 class Name(Struct, frozen=True):
@@ -106,7 +106,7 @@ class Value(Struct, frozen=True, eq=False):
 
 
 Lists = Mapping[int, tuple[Value, ...]]
-"""Items of the lists that the code created, by list number."""
+"""Items of the lists that the code created, keyed by list number."""
 _PREFIX = "builtins."
 _GRAPH = "__compiled_fn_"
 """Torch's name for the function of a graph (2.11 and 2.13, _dynamo/output_graph.py, `compile_and_call_fx_graph`)."""
@@ -150,7 +150,7 @@ def root_of(form: Form) -> Name | None:
 
 
 def output_number(form: Form) -> int | None:
-    """Return the number of the graph output that a value is; None if it is not an output."""
+    """Return the number of the graph output that a value is, or None for another value."""
     if isinstance(form, Item) and isinstance(form.of, Call) and isinstance(form.key, Constant):
         return form.key.number if is_graph(form.of.function) else None
     return None
@@ -234,7 +234,7 @@ def _arguments(arguments: tuple[Value, ...], keywords: tuple[str, ...], lists: L
 
 
 def _helped(function: str, arguments: list[str]) -> str:
-    """Write a call of a torch helper as the operation it performs; empty for any other call."""
+    """Write a call of a torch helper as the operation that it performs; return "" for any other call."""
     if function.startswith(_UTILS) and len(arguments) == 2:
         return _HELPERS.get(function.removeprefix(_UTILS), "").format(*arguments)
     if function == _NESTED and len(arguments) > _NAME_OF_NESTED:

@@ -59,7 +59,7 @@ def _item(move: Move, of: Value, key: Value, parts: tuple[Value, ...]) -> Done:
 
 
 def _within(move: Move, of: Form, key: Form) -> int | slice | None:
-    """Return the index or slice within a tracked list; None if the list or the key is not known."""
+    """Return the index or slice within a tracked list, or None if the list or the key is unknown."""
     if not isinstance(of, ListOf):
         return None
     length = len(move.state.lists.get(of.number, ()))

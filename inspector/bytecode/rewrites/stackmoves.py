@@ -36,13 +36,13 @@ class Move(Struct, frozen=True):
     instruction: Instruction
     taken: tuple[Value, ...]
     number: int
-    """The number of values that it pushes."""
+    """The number of values that the instruction pushes."""
     state: State
-    """The state before it, without the values that it pops."""
+    """The state before the instruction, without the values that it pops."""
 
     @property
     def name(self) -> str:
-        """The name or constant in its argument, without `NULL +`."""
+        """The name or constant in the instruction's argument, without `NULL +`."""
         text = self.instruction.text
         text = text.removeprefix("NULL + ").removeprefix("NULL|self + ")
         return text.removesuffix(" + NULL|self").removesuffix(" + NULL")
@@ -62,7 +62,7 @@ class Move(Struct, frozen=True):
         return (made,) * self.number, self.state
 
     def same(self) -> Done:
-        """Push the popped values back; for instructions without effect on values."""
+        """Push the popped values back, for instructions that do not change values."""
         return self.putting(*self.taken)
 
     def swap(self) -> Done:

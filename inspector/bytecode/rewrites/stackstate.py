@@ -29,14 +29,14 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def text_of(value: Value) -> str:
-    """Return the repr of a constant; empty for any other value."""
+    """Return the repr of a constant, or "" for any other value."""
     return value.form.text if isinstance(value.form, Constant) else ""
 
 
 def unpacked(arguments: tuple[Value, ...], index: int) -> tuple[tuple[Value, ...], tuple[str, ...]]:
     """Return the arguments of `f(*a, **b)` and the keyword names.
 
-    `a` and `b` are unpacked if this code built them; each other one stays one `spread` value, produced by the call at
+    `a` and `b` are unpacked if this code built them; otherwise, each stays one `spread` value, produced by the call at
     `index`.
     """
     positional, *maps = arguments

@@ -1,7 +1,7 @@
 """Track the stack through a function's code to find which instructions produced each operand.
 
-Nothing is executed: a value is described by how it was produced (`stackforms.py`). A path ends where the stack cannot
-be tracked.
+The code is not executed: a value is described by how it was produced (`stackforms.py`). A path ends where the stack
+cannot be tracked.
 """
 
 from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ class Step(Struct, frozen=True):
 
 
 def walked(code: Code) -> dict[int, Step]:
-    """Walk every path through the code, visiting each instruction once. Return the steps by index."""
+    """Walk every path through the code, visiting each instruction once. Return the steps, keyed by index."""
     steps: dict[int, Step] = {}
     ahead: list[tuple[int, State]] = [(0, State())]
     while ahead:
@@ -127,5 +127,5 @@ def _walk_one(code: Code, index: int, state: State) -> tuple[Step, State] | None
 
 
 def called_by(step: Step) -> tuple[Value, tuple[Value, ...]] | None:
-    """Return the function and the arguments of a call; None for any other instruction."""
+    """Return the function and the arguments of a call, or None for any other instruction."""
     return called(step.taken) if step.instruction.opname in _CALLS and len(step.taken) > 1 else None

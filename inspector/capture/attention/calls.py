@@ -1,7 +1,7 @@
 """Find calls of `torch.nn.functional.scaled_dot_product_attention`, and the aten ops that each one becomes.
 
 Nodes of aten ops name the call that they come from (`source_fn_stack`, 2.11 to 2.13). A call becomes one op if torch
-has a fused kernel for it, else matmuls and a softmax (`_scaled_dot_product_attention_math`).
+has a fused kernel for it, and otherwise matmuls and a softmax (`_scaled_dot_product_attention_math`).
 """
 
 from collections.abc import Container, Iterator
@@ -19,14 +19,14 @@ FUSED = "_scaled_dot_product_"
 
 
 class Calls(Struct, frozen=True):
-    """The calls of one graph, by their names in Dynamo's graph."""
+    """The attention calls of one graph, keyed by their names in Dynamo's graph."""
 
     nodes: dict[str, list[Any]]
     names: dict[Any, str]
 
     @classmethod
     def of(cls, graph: Any, modules: Container[str]) -> "Calls":
-        """Find the nodes of each call; the nodes of calls in `modules` name a module's class as their function."""
+        """Find the nodes of each call; for a call in `modules`, the nodes name a module's class as their function."""
         nodes: dict[str, list[Any]] = {}
         for node in graph.nodes:
             name, function = _source(node)
@@ -51,7 +51,7 @@ class Calls(Struct, frozen=True):
 
 
 def is_attention(function: Any) -> bool:
-    """Whether a function is `scaled_dot_product_attention`, or calls it inside one node of Dynamo's graph."""
+    """Whether a function is `scaled_dot_product_attention`, or one that calls it and is one node of Dynamo's graph."""
     return getattr(function, "__name__", None) in (_FUNCTION, _MODULE)
 
 

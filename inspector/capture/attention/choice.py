@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 _MATH = 0
 _LARGEST = 1 << 28
-"""Most bytes to allocate for the tensors of one call."""
+"""Maximum bytes to allocate for the tensors of one call."""
 _ORDER = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 
 
@@ -38,8 +38,8 @@ class Call(Struct, frozen=True):
     def within(cls, node: Any) -> "Call":
         """Derive the call inside `multi_head_attention_forward` from its node, without masks.
 
-        Its inputs have the shape (length, batch, width), and its fifth argument is the number of heads (2.11 to 2.13,
-        nn/functional.py).
+        The node's inputs have the shape (length, batch, width), and its fifth argument is the number of heads (2.11 to
+        2.13, nn/functional.py).
         """
         tensors = [_value(each) for each in node.args[:3]]
         heads = node.args[4]
@@ -51,7 +51,10 @@ class Call(Struct, frozen=True):
 
 
 def why_math(call: Call) -> tuple[str, ...]:
-    """Return the codes of the changes that give a fused kernel, one if possible; `math`: none do."""
+    """Return the codes of the changes to a call that give a fused kernel: one code if possible, `math` if none does.
+
+    `math_unasked` means that the call is too large to try, and `math_asked_for` that torch has a fused kernel for it.
+    """
     from torch._guards import tracing
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -68,7 +71,7 @@ def why_math(call: Call) -> tuple[str, ...]:
 
 
 def _together(call: Call) -> tuple[str, ...]:
-    """Add one change after another until torch chooses a fused kernel; return the codes of all."""
+    """Add one change after another until torch chooses a fused kernel; return the codes of all of them, or `math`."""
     codes = []
     for code, change in _CHANGES.items():
         changed = change(call)
@@ -151,7 +154,7 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
     "math_batch": _with_one_batch,
     "math_dtype": _in_half,
 }
-"""The changes to try, by code; a change that does not apply returns the same call."""
+"""The changes to try, keyed by code; a change that does not apply returns the same call."""
 
 
 def chosen_kernel(call: Call) -> int:
@@ -192,5 +195,5 @@ def _bytes(call: Call) -> int:
 
 
 def whole(size: Any) -> int:
-    """Return a size as a number; for a symbolic one, the size in the example."""
+    """Return a size as a number: for a symbolic size, its value in the example."""
     return size if type(size) is int else int(size.node.hint)

@@ -15,7 +15,7 @@ from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_n
 
 Answer = dict[str, Any]
 _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
-"""How many edits of ops and of layout ops to try, the fewest first."""
+"""Limits to try, smallest first: the number of op edits, and the number of layout edits."""
 
 
 class _Near(Struct, frozen=True):
@@ -32,7 +32,7 @@ class _Near(Struct, frozen=True):
 
 
 def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
-    """Return why no pattern matches at the node where it could start; `training`: the graph is a joint graph."""
+    """Return why no pattern matches where one could start; `training` means that the graph is a joint graph."""
     if place.late:
         return _answer("late_division", None, [place.output])
     tried = list(entries)
@@ -57,13 +57,13 @@ def _is_for_training(entry: Any) -> bool:
 
 
 def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
-    """Prefer few edits, then few other uses, then a pattern for this kind of graph, then a replaced op."""
+    """Return a sort key that prefers few edits, few other uses, a pattern for this kind of graph, a replaced op."""
     swaps = any(edit.kind == "other" for edit in near.fit.edits)
     return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
 def _nearest(near: _Near, place: Place, *, training: bool) -> Answer:
-    """Return the first obstacle, with the other ones under `also`."""
+    """Return the first obstacle, with the codes of the others under `also`."""
     name = pattern_name(near.entry)
     first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
     return {**first, "pattern": name, "also": list(dict.fromkeys(other["code"] for other in others))}
@@ -83,7 +83,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
 
 
 def _of_layout(place: Place, edits: list[Edit]) -> Answer:
-    """Describe a difference in layout: inputs of another rank lack the ops that merge batch dimensions."""
+    """Describe a difference in layout: inputs that are not four-dimensional lack ops that merge dimensions."""
     rank = _rank(place)
     lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
     code = "rank" if lacks and rank not in (None, 4) else "layout"
@@ -157,8 +157,8 @@ def _inputs_behind(node: Any) -> list[Any]:
 def _gradients(graph: Any) -> dict[Any, bool]:
     """Return which inputs of a joint graph get a gradient.
 
-    The graph returns the forward's outputs, then one value for each `primals_` input, None if it has no gradient (2.11
-    to 2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
+    The graph returns the forward's outputs, then one value for each `primals_` input, which is None if the input has no
+    gradient (2.11 to 2.13, _functorch/_aot_autograd/graph_capture_wrappers.py).
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder" and str(node.target).startswith("primals_")]
     outputs = next(node for node in reversed(graph.nodes) if node.op == "output").args[0]

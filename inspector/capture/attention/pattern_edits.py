@@ -1,8 +1,8 @@
 """Find the fewest edits that make one of Inductor's patterns match.
 
 The patterns are trees (`PatternExpr`, 2.11 to 2.13, _inductor/pattern_matcher.py). Match them with a few edits: skip an
-op that only the graph has (`extra`), leave out an op that only the pattern has (`missing`), or let one op stand for
-another (`other`). Other users of a node are ignored here.
+op that only the graph has (`extra`), leave out an op that only the pattern has (`missing`), or accept one op in place
+of another (`other`). Other users of a node are ignored here.
 """
 
 import threading
@@ -81,9 +81,9 @@ class _Trial(Struct):
 
 
 def fit(pattern: Any, node: Any, ops: int, layouts: int) -> Fit | None:
-    """Match a pattern (the forward of a training pattern) with at most `ops` edits of ops and `layouts` of layout ops.
+    """Match a pattern with at most `ops` op edits and `layouts` layout edits; return None if it needs more.
 
-    Return None if it needs more.
+    Only the forward of a training pattern is matched.
     """
     from torch._inductor import pattern_matcher as torchs
 

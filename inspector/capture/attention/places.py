@@ -1,7 +1,7 @@
 """Find attention in a graph of aten ops: a matmul, something like a softmax of it, and a matmul with the result.
 
-Only structure decides, at the time when Inductor searches for its attention patterns. By then, `_softmax` is
-decomposed into amax, sub, exp, sum and div (2.11 to 2.13, _inductor/decomposition.py), like one written by hand.
+Only structure decides. When Inductor searches for its attention patterns, `_softmax` is already decomposed into amax,
+sub, exp, sum and div (2.11 to 2.13, _inductor/decomposition.py), like a softmax written by hand.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ _SCORES = _PRODUCTS | {"aten.baddbmm"}
 _SOFTMAX = frozenset(("aten._softmax", "aten._safe_softmax", "aten.softmax"))
 _MAXIMA = frozenset(("aten.amax", "aten.max"))
 _FAR = 40
-"""The most nodes to search between two parts of an attention; a mask and dropout take a dozen."""
+"""Maximum number of nodes to search between two parts of an attention; a mask and dropout take a dozen."""
 
 
 class Place(Struct, frozen=True):
@@ -44,7 +44,7 @@ class Place(Struct, frozen=True):
     softmax: tuple[Any, ...]
     """The nodes of the softmax, the exponential first; only `_softmax` if it is not decomposed."""
     maximum: str | None
-    """The op that computes the subtracted maximum; None: no maximum is subtracted."""
+    """The op that computes the subtracted maximum, or None if no maximum is subtracted."""
     late: bool = False
     """Whether the division by the sum comes after the matmul with the values."""
 
@@ -79,7 +79,7 @@ def places_in(graph: Any) -> tuple[Place, ...]:
 
 
 def axis_of(place: Place) -> int | None:
-    """Return the softmax's dimension, counted from the end (-1 is the last); None: unknown."""
+    """Return the softmax's dimension, counted from the end (-1 is the last), or None if it is unknown."""
     for node in place.softmax[-1].all_input_nodes:
         dims: Any = node.args[1] if op_of(node) == "aten.sum" and len(node.args) > 1 else ()
         value = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
@@ -98,7 +98,7 @@ def _place(output: Any) -> Place | None:
 
 
 def _softmax_at(weights: Any, output: Any) -> Place | None:
-    """Return the attention whose softmax ends at a node, if there is one: search for the matmul that feeds it."""
+    """Return the attention whose softmax ends at `weights`, or None if no softmax of a matmul ends there."""
     if op_of(weights) in _SOFTMAX:
         scores = _scores_behind(weights.args[0])
         return scores and Place(scores, output, (weights,), "aten.amax")
@@ -113,7 +113,7 @@ def _softmax_at(weights: Any, output: Any) -> Place | None:
 
 
 def _normalised(node: Any) -> Any:
-    """Return the exponential in `exp / sum(exp)` or `exp * (1 / sum(exp))`; None: the node is neither."""
+    """Return the exponential in `exp / sum(exp)` or `exp * (1 / sum(exp))`, or None for another node."""
     if op_of(node) not in ("aten.div", "aten.mul") or len(node.all_input_nodes) != 2:
         return None
     above, below = node.args[:2]
@@ -146,7 +146,7 @@ def _is_divided_later(exponential: Any, output: Any) -> bool:
 
 
 def _without_maximum(node: Any) -> tuple[Any, str | None]:
-    """Strip the subtraction of a maximum from the exponential's argument."""
+    """Return the exponential's argument without the subtraction of a maximum, and the maximum's op or None."""
     if op_of(node) == "aten.sub" and len(node.all_input_nodes) == 2:
         for other in _behind(node.args[1], lambda each: _lays_out(each) or op_of(each) == "getitem"):
             if op_of(other) in _MAXIMA:

@@ -1,4 +1,4 @@
-"""Check that torch's replacement of an attention computes the same: run both on random tensors.
+"""Check that torch's replacement of an attention computes the same values: run both on random tensors.
 
 Torch's patterns are traced in advance and match any number (2.11 to 2.13, _inductor/pattern_matcher.py,
 `gen_register_replacement`), so they accept a softmax over any dimension and a permutation of any dimensions.

@@ -33,7 +33,7 @@ from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, 
 
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
-"""A softmax between plain matrix products may be a router, or the loss of a classifier."""
+"""Batched matmuls: a softmax between plain ones may be that of a router, or of a classifier's loss."""
 
 
 class _Candidate(Struct):
@@ -42,7 +42,7 @@ class _Candidate(Struct):
     place: Place
     axis: int | None
     answer: Answer | None = None
-    """Why no pattern matched; None: unknown, or one matched."""
+    """Why no pattern matched; None if the reason is unknown, or if a pattern matched."""
     matched: str | None = None
     counted: int = 0
     became: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class _Attention:
         self._current = threading.local()
 
     def pre_grad(self, graph: Any) -> None:
-        """Keep the arguments of the calls in Dynamo's graph, for calls that do not become a fused op."""
+        """Store the arguments of attention calls in Dynamo's graph, to explain calls that do not become a fused op."""
         found = [node for node in graph.nodes if node.op == "call_function" and is_attention(node.target)]
         self._current.modules = {source_name(node) for node in found if is_module(node.target)}
         self._current.weighted = {source_name(node) for node in found if wants_weights(node)}
@@ -141,7 +141,7 @@ def _first_answer(
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
-    if place.output in called:  # a call of the function that torch decomposed is handled elsewhere
+    if place.output in called:  # calls that torch decomposed are explained elsewhere
         return None
     shape = _shape(place)
     if shape not in known:
@@ -183,7 +183,7 @@ class _PatternWatch(Struct, frozen=True):
     name: str
     by_root: dict[Any, _Candidate]
     trials: dict[tuple[Any, ...], str]
-    """Results of running matches, by `likeness`."""
+    """Results of running matches, keyed by `likeness`."""
     recorder: Recorder
 
     def trial(self, entry: Any, match: Any) -> str:

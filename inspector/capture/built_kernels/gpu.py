@@ -36,7 +36,7 @@ def record_gpu(recorder: Recorder, *, measure: bool) -> None:
 
 
 def _bandwidth(properties: Any) -> float | None:
-    """Return bytes per second: two transfers per clock over the width of the bus (torch has kHz and bits)."""
+    """Return the memory bandwidth in bytes per second: two transfers per clock (kHz in torch) over the bus (bits)."""
     clock, width = getattr(properties, "memory_clock_rate", 0), getattr(properties, "memory_bus_width", 0)
     return 2 * clock * 1e3 * width / 8 if clock and width else None
 

@@ -21,12 +21,12 @@ _OF_TORCH = {
     "memory_clock": "memory_clock_rate",
     "bus": "memory_bus_width",
 }
-"""Facts by their names in `torch.cuda.get_device_properties`; torch 2.11 has all of them, other versions may not."""
+"""Facts with their names in `torch.cuda.get_device_properties`; torch 2.11 has all of them, other versions may not."""
 _OF_DRIVER = {
     "registers": 82, "threads": 39, "threads_per_block": 1, "warp": 10, "shared": 81, "shared_per_block": 8,
     "shared_per_block_optin": 97, "l2": 38, "clock": 13, "memory_clock": 36, "bus": 37,
 }  # fmt: skip
-"""Facts by their numbers in the driver's `CUdevice_attribute` (cuda.h, CUDA 12)."""
+"""Facts with their numbers in the driver's `CUdevice_attribute` (cuda.h, CUDA 12)."""
 
 
 def main(_loaded: frozenset[str]) -> None:
@@ -56,7 +56,7 @@ def _found() -> dict[str, Any]:
 
 
 def _of_driver(facts: list[str]) -> dict[str, int]:
-    """Ask the driver for the facts that this torch lacks; empty if there is no driver."""
+    """Return the facts that this torch lacks, from the driver; return none if there is no driver."""
     known = [fact for fact in facts if fact in _OF_DRIVER]
     try:
         cuda = ctypes.CDLL("libcuda.so.1")

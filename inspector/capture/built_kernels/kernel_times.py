@@ -1,8 +1,8 @@
 """Time each kernel of a graph part during the part's first run, on copies of its arguments.
 
 During the first run, the arguments are real (a gather is as fast as its indices allow), every kind of kernel appears
-(generated, user-written, library), and the order is the wrapper's. A profiler would see one launch each, with warm
-caches. After the measurement, the program's own call computes its results on its own arguments.
+(generated, user-written, library), and the order is the wrapper's. A profiler would see one launch of each kernel, with
+warm caches. After the measurement, the program's own call computes its results on its own arguments.
 """
 
 import threading
@@ -30,7 +30,7 @@ class KernelTimes:
         self._now = threading.local()
         self._is_over = False
         self._gpu_recorded: str | None = None
-        """How the GPU was recorded: only its facts, or with measurements."""
+        """`alone` after recording only the GPU's facts, `measured` after recording measurements, too; None before."""
 
     def end(self) -> None:
         """Stop timing: a compiled module may outlive the capture of a block."""
@@ -91,7 +91,7 @@ class KernelTimes:
 
 
 class Run:
-    """The first run of a graph part; `why` is the reason why its kernels cannot be timed."""
+    """The first run of a graph part; `why` says why its kernels cannot be timed, or is empty."""
 
     def __init__(self, recorder: Recorder, part: Part, why: str) -> None:
         self._recorder = recorder
@@ -121,7 +121,7 @@ class Run:
         kwargs: dict[str, Any],
         written: Iterable[Any],
     ) -> None:
-        """Record the median time of a launch, or why there is none; repeat the recorded time for an equal launch."""
+        """Record the median time of a launch, or why there is none; reuse the time of an earlier equal launch."""
         timing = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
         self._launches[name] += 1
         if not self.why:
@@ -171,7 +171,7 @@ def _uses_cuda_graphs() -> bool:
 
 
 def _unable() -> str:
-    """Return why kernels cannot be timed now; empty: they can."""
+    """Return why kernels cannot be timed now, or "" if they can."""
     import torch
 
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():

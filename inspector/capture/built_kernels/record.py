@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
+from ctrace.inspector.capture.built_kernels.configurations import Configurations
 from ctrace.inspector.capture.built_kernels.kernel_times import KernelTimes
-from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
+from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds, name_of
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -24,7 +25,7 @@ from ctrace.inspector.capture.core.source import When
 
 @contextmanager
 def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record what is compiled and how long it runs."""
+    """Record the kernels that are compiled, and the times of their launches."""
     hooks = _Hooks(recorder)
     with ExitStack() as patches:
         for name, install in hooks.installers.items():
@@ -41,6 +42,7 @@ class _Hooks:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._builds = TritonBuilds(recorder)
+        self._configurations = Configurations(recorder)
         self.times = KernelTimes(recorder)
         self._loading = threading.local()
         self.installers = {
@@ -48,6 +50,7 @@ class _Hooks:
             "torch._inductor.graph": self._watch_modules,
             "torch._inductor.async_compile": self._compile_here,
             "torch._inductor.runtime.triton_heuristics": self._watch_autotuners,
+            "torch._inductor.runtime.benchmarking": self._configurations.samples.install,
         }
 
     def _listen(self, knobs: ModuleType, patches: ExitStack) -> None:
@@ -114,7 +117,9 @@ class _Hooks:
                 launched.add(kernel)
                 with self._recorder.watching("the configuration that a kernel is launched with"):
                     self._builds.launched(kernel)
+                    self._configurations.launched(kernel, name_of(kernel), self._builds.parts_of(kernel))
             return result
 
+        self._configurations.install(heuristics, patches)
         patches.enter_context(patched(autotuner, "_precompile_config", precompile_config))
         patches.enter_context(patched(autotuner, "run", launch))

@@ -13,11 +13,11 @@ from typing import Any
 _WARM_UP = 3
 _MOST, _LEAST = 50, 5
 _BUDGET = 0.05
-"""Seconds of launches for one kernel; long kernels are launched fewer times."""
+"""Seconds to spend on the launches of one kernel; a long kernel is launched fewer times."""
 _ON_CPU = 3
-"""Launches on a CPU, where flushing the caches costs more than most kernels and would slow down the run."""
+"""Number of launches on a CPU: flushing the caches takes longer than most kernels, so more would slow down the run."""
 _CPU_CACHE = 64 << 20
-"""Bytes: more than the caches of common processors."""
+"""Bytes to overwrite to flush a CPU's caches: more than those of common processors hold."""
 _HEAD_START = 2_000_000
 """GPU cycles, about a millisecond, in which the CPU queues the first launches."""
 

@@ -2,7 +2,7 @@
 
 Triton notifies a listener of each compilation (triton/knobs.py, 3.6 and 3.7: `CompilationListener`). Inductor's
 `CachingAutotuner` holds the compiled kernels (torch/_inductor/runtime/triton_heuristics.py, 2.11 to 2.13). Triton's
-hash joins the two.
+hash of a kernel is known to both.
 """
 
 import base64
@@ -21,11 +21,11 @@ from ctrace.inspector.capture.core.recorder import Recorder
 _TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _BINARY = "cubin"
 _PACKED_FROM = 4096
-"""Characters: shorter code stays readable in the log, longer code is compressed to about an eighth."""
+"""In characters: shorter code stays readable in the log, and longer code is compressed to about an eighth."""
 
 
 class _Compilation(Struct, frozen=True):
-    """Triton's report of one compilation: seconds by stage (empty for a cache hit), and where the code is."""
+    """Triton's report of one compilation: seconds by stage (empty for a cache hit), and the code by format."""
 
     metadata: dict[str, Any]
     seconds: list[dict[str, Any]]
@@ -36,7 +36,7 @@ class TritonBuilds:
     """Collects compiled kernels, and records those that belong to a graph part."""
 
     def __init__(self, recorder: Recorder, *, on_device: bool = True) -> None:
-        """Without `on_device`, no launch chooses among several configurations: keep the code of all."""
+        """Without `on_device`, keep the code of all configurations, because no launch chooses one."""
         self._recorder = recorder
         self._on_device = on_device
         self._compilations: dict[str, _Compilation] = {}
@@ -81,6 +81,10 @@ class TritonBuilds:
             part.record(self._recorder, "built_chosen", {"kernel": name_of(kernel), "hash": _hash(chosen)})
         self._keep(_hash(chosen))
 
+    def parts_of(self, kernel: Any) -> tuple[Part, ...]:
+        """Return the graph parts that call a kernel."""
+        return tuple(self._parts.get(kernel, ()))
+
     def _record(self, kernel: Any, part: Part, results: Iterable[Any], *, only: bool) -> None:
         for result in results:
             payload = self._describe(kernel, result)
@@ -123,13 +127,13 @@ class TritonBuilds:
                 texts["sass"] = disassembled(binary)
         packed = {stage: _packed(text.encode()) for stage, text in texts.items() if len(text) >= _PACKED_FROM}
         plain = {stage: text for stage, text in texts.items() if stage not in packed}
-        if binary is not None and not self._on_device:  # reading each binary takes longer than compiling it
+        if binary is not None and not self._on_device:  # disassembling takes longer than compiling
             packed[_BINARY] = _packed(binary)
         self._recorder.record("built_code", {"hash": hash_, "texts": plain, "packed": packed})
 
 
 def name_of(kernel: Any) -> str:
-    """Return the wrapper's name of an autotuner's kernel."""
+    """Return the wrapper's name for an autotuner's kernel."""
     return str(kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__)
 
 

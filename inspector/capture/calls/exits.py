@@ -30,27 +30,27 @@ def exits(recorder: Recorder) -> Iterator[None]:
     """Record `exited` when the capturing process ends itself. Exits of its forks are not recorded."""
     process = getpid()
 
-    def noting(name: str, original: Callable[..., Any], ends: Callable[..., bool]) -> Callable[..., Any]:
+    def recording(name: str, original: Callable[..., Any], ends: Callable[..., bool]) -> Callable[..., Any]:
         @wraps(original)
-        def noted(*args: Any, **kwargs: Any) -> Any:
+        def with_record(*args: Any, **kwargs: Any) -> Any:
             if getpid() == process:
                 with recorder.watching("how the program ended itself"):
                     if ends(*args, **kwargs):
                         _note(recorder, name, args, sys._getframe(1))
             return original(*args, **kwargs)
 
-        return noted
+        return with_record
 
     with ExitStack() as patches:
         for owner, name, ends in _endings(process):
             if hasattr(owner, name):
-                noted = noting(f"{owner.__name__}.{name}", getattr(owner, name), ends)
-                patches.enter_context(patched(owner, name, noted))
+                with_record = recording(f"{owner.__name__}.{name}", getattr(owner, name), ends)
+                patches.enter_context(patched(owner, name, with_record))
         yield
 
 
 def _endings(process: int) -> Iterator[tuple[Any, str, Callable[..., bool]]]:
-    """List the functions that can end this process, each with a test of which calls do."""
+    """Yield the functions that can end this process, each with a predicate: whether a call ends it."""
     for name in ("_exit", "execv", "execve", "abort"):
         yield os, name, lambda *_args, **_kwargs: True
     yield os, "kill", lambda pid, number: pid in (process, 0, -os.getpgrp()) and _is_deadly(number)

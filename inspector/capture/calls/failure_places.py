@@ -1,4 +1,4 @@
-"""Find the line where a failure occurred; torch compiles the user's code, so the traceback may not contain it."""
+"""Find the line where a failure occurred; torch compiles the user's code, so the traceback may lack that line."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in ', re
 
 
 def place_of_failure(error: BaseException) -> Place | None:
-    """Return the innermost line in user code, else in a library; None: the failure is in torch alone.
+    """Return the innermost line in user code, else in a library, or None if the failure is in torch alone.
 
     The code that torch was compiling takes precedence over the code that called the compiled function.
     """
@@ -37,7 +37,7 @@ def place_of_failure(error: BaseException) -> Place | None:
 
 
 def _of_library(walked: Sequence[Place], owners: dict[str, str]) -> Place | None:
-    """Return the innermost line of an installed package, ignoring what torch calls."""
+    """Return the innermost line of an installed package, unless only torch calls it."""
     outside: list[Place] = []
     for file, line in walked:
         if owner_of(file, owners) is Owner.TORCH and outside:

@@ -25,7 +25,7 @@ from ctrace.inspector.runs.request import CaptureRequest
 
 
 class Loaded(Struct, frozen=True):
-    """A model and the ways to call it, by name, in order."""
+    """A model and the ways to call it, keyed by name and in order."""
 
     model: Callable[..., Any]
     scenarios: dict[str, Way]

@@ -11,7 +11,7 @@ from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import Choice, Vary
 
 _SEQUENCE_DIMENSIONS = {True: 3, False: 2}
-"""Number of dimensions of a batch of sequences, by whether the tensor is floating point: features or token ids."""
+"""Number of dimensions of a batch of sequences: True for floating point (features), False for integers (token ids)."""
 
 
 def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:

@@ -1,4 +1,4 @@
-"""How this process came to capture: as a new process, or as a fork of one that had already imported torch.
+"""How the capturing process started: as a new process, or as a fork of one that had already imported torch.
 
 If a fork finds that a new process would behave differently, it ends and asks for a new process.
 """
@@ -28,11 +28,11 @@ class Start:
 
     @contextmanager
     def loading(self, request: CaptureRequest) -> Iterator[None]:
-        """Load the model in this block. If a new process would load it differently, ask for one and end.
+        """Let the block load the model; if a new process would load it differently, ask for one and end this one.
 
-        Loading differs if it changes environment variables, which torch reads while it is imported, or how modules are
-        found, because a new process imports half of torch after the model. It also differs if a folder of the import
-        path has a module that hides one that torch imports.
+        Loading would differ if the model changes environment variables, which torch reads while it is imported, or how
+        modules are found, because a new process imports half of torch after the model. It would also differ if a folder
+        of the import path has a module that hides one that torch imports.
         """
         if not self._imported:
             yield

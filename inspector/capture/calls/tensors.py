@@ -51,7 +51,7 @@ def _tensor(spec: TensorInput, letters: dict[str, int]) -> Any:
 
 
 def resized(call: Call, dimension: int, size: int) -> Call:
-    """Resize a dimension of every tensor that has the first tensor's size there; values are repeated or cut.
+    """Resize a dimension in every tensor where its size equals that of the first tensor; repeat or cut values.
 
     Raises:
         TargetError: no tensor has such a dimension.
@@ -117,7 +117,7 @@ def _transposed(tensor: Any) -> Any:
 
 
 def _noncontiguous(tensor: Any) -> Any:
-    """Take every second element of a tensor twice as wide."""
+    """Copy the tensor into every second element of a larger one."""
     return tensor.unsqueeze(-1).repeat_interleave(2, -1)[..., 0] if tensor.dim() else None
 
 

@@ -22,7 +22,7 @@ from ctrace.inspector.model.trial import LineEdit, Marked, Trial
 
 
 class TrialError(TargetError):
-    """The trial cannot be applied: the model is not the expected one."""
+    """The trial does not fit the model, its source or this torch."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what, "this is only a trial; the report omits it")
@@ -111,7 +111,7 @@ def prepare(model: Any, trial: Trial) -> None:
             raise TrialError(f"the model has no {name}")
         try:
             getattr(owner, name)(word)
-        except Exception as error:  # a library's own check; its class is unknown here
+        except Exception as error:  # a library's own check may raise anything
             raise TrialError(f"{name}({word!r}) raised {type(error).__name__}: {error}") from error
 
 

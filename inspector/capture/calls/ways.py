@@ -24,9 +24,9 @@ class Way(Struct, frozen=True):
     """Makes the arguments, new ones for each call."""
     kind: ScenarioKind = ScenarioKind.GIVEN
     training: bool | None = None
-    """Whether the model is put in training mode (True) or evaluation mode (False); None: unchanged."""
+    """Whether to put the model in training mode (True) or evaluation mode (False); None leaves the mode unchanged."""
     grad: str | None = None
-    """`off`, `on` or `inference`; None: unchanged."""
+    """`off`, `on` or `inference`; None leaves the gradient mode unchanged."""
 
     def backward(self) -> bool:
         """Whether the call can record gradients for a backward pass."""

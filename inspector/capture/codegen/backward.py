@@ -3,7 +3,8 @@
 AOTAutograd lowers the forward immediately and the backward on the first backward call: since 2.13 in an
 `_AutogradBackwardCompiler` (_functorch/_aot_autograd/runtime_wrappers.py:2800), in 2.11 inside the function that
 `AOTDispatchAutograd.post_compile` makes (runtime_wrappers.py:2403). ctrace runs the graph eagerly, so that call never
-happens; a hook on the graph's outputs makes it instead. If torch has neither, every backward is lowered immediately.
+happens; a hook on the graph's outputs makes it instead. If torch has neither of these, every backward is lowered
+immediately.
 """
 
 import copy
@@ -43,7 +44,7 @@ class Backwards:
     def collected(
         cls, recorder: Recorder, emitting: Callable[[], AbstractContextManager[Any]]
     ) -> Iterator["Backwards"]:
-        """Start collecting; backwards are compiled inside `emitting()`."""
+        """Collect backward compilers until the end of the block; each backward is compiled inside `emitting()`."""
         from torch._functorch import config
         from torch._functorch._aot_autograd import runtime_wrappers as wrappers
 

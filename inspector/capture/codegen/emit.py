@@ -53,7 +53,7 @@ _REPORTED = ("max_autotune", "max_autotune_gemm", "max_autotune_pointwise", "coo
 
 
 class Tuning(Struct, frozen=True):
-    """The switches to turn off while a graph is compiled, and what replaces timing."""
+    """The switches to turn off while a graph is compiled, and a context to use instead of timing."""
 
     off: dict[str, bool]
     instead: Callable[[], AbstractContextManager[None]]
@@ -70,7 +70,7 @@ class Tuning(Struct, frozen=True):
 
 
 def unmeasured(recorder: Recorder) -> Tuning:
-    """Tune nothing."""
+    """Return a Tuning that turns timed choices off and replaces them by nothing."""
     what = (
         "autotuning was not measured: choices can only be timed on built kernels (--build); "
         "--target lists the candidates for a GPU"
@@ -117,7 +117,7 @@ def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | No
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
             emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
-            # Last, so that an unbuilt graph never runs as if it were built.
+            # Patch this last, so that an unbuilt graph never runs as if it were built.
             _build_nothing(patches, codegen, recorder, emitter.is_active)
 
         if gpu is not None:
@@ -187,7 +187,7 @@ class _Emitter:
     def __call__(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if self.is_active():  # compile_fx calls itself to apply settings
             return self._original(model, example_inputs, *args, **kwargs)
-        eager = _copied(model)  # compile_fx takes over its argument and changes it
+        eager = _copied(model)  # compile_fx changes its argument
         self._own.active = True
         try:
             with _paused_collector(), self._inside(), self._backwards.of_one_graph() as pending:
@@ -199,7 +199,7 @@ class _Emitter:
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        """Return a function that runs a graph: unchanged, or on the GPU's path, for which the CPU may lack kernels."""
+        """Return a function that runs a graph; for a target GPU, ops that have no CPU kernel return zeros."""
         if self._gpu is None:
             return cast(Callable[..., Any], eager.forward)
         return StandIns(self._recorder, self._gpu.facts.name).in_graph(eager, graph_name())
@@ -260,7 +260,7 @@ def _build_nothing(patches: ExitStack, codegen: Codegen, recorder: Recorder, is_
 
 
 def _nothing(_functions: Any) -> None:
-    """Replace the method of a built module that wraps its parts."""
+    """Replace the method with which a built module wraps its parts."""
 
 
 def _not_built(*_args: Any) -> Any:

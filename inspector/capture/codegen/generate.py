@@ -1,8 +1,9 @@
 """Generate the code of a lowered graph, if possible in parallel with the program.
 
-The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that
-lowering fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork
-is wrong or unsafe: with dynamic shapes (code generation may add guards), an initialized GPU, or no free core.
+The program does not need the code: the graph runs eagerly, and the backward is compiled from the strides that lowering
+fixed. So a fork generates it on another core and writes it to the log. Generate it in this process if a fork would be
+wrong (with dynamic shapes, code generation may add guards), unsafe (with an initialized GPU), or of no use (without a
+free core).
 """
 
 import sys
@@ -44,7 +45,7 @@ class Codegen:
         self._forks = []
 
     def wait(self) -> None:
-        """Wait for all forks, and compile the kernels that found no free core."""
+        """Wait for all forks, and compile the kernels for which no core was free."""
         if self._metal is not None:
             self._metal.compile(self._later)
         self._later = []
@@ -75,7 +76,7 @@ class Codegen:
         graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx reads the nodes afterwards (compile_fx.py:1660)
 
     def _compile_beside(self, jobs: list[Job]) -> None:
-        """Compile kernels in a fork if a core is free, else at the end: nothing waits for them."""
+        """Compile kernels in a fork if a core is free, else at the end, because nothing waits for the kernels."""
         if jobs and self._metal is not None and self._cores.take():
             metal = self._metal
             if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):
@@ -83,7 +84,7 @@ class Codegen:
         self._later += jobs
 
     def _forked(self, work: Callable[[], None]) -> bool:
-        """Run `work` in a fork that holds the core just taken; False if the system cannot fork (ulimit -u)."""
+        """Run `work` in a fork that holds the core just taken; return False if the system cannot fork (ulimit -u)."""
         try:
             self._forks.append(fork(work))
         except OSError:
@@ -116,7 +117,7 @@ class Codegen:
 
 
 def _is_static(graph: Any) -> bool:
-    """Whether no value of the graph has a symbolic size, from an input or data-dependent."""
+    """Whether all sizes in the graph are fixed: none is symbolic, from an input or data-dependent."""
     return not any(_is_symbolic(node.meta.get("val")) for node in graph.module.graph.nodes)
 
 
@@ -136,7 +137,7 @@ def _gpu_in_use() -> bool:
 
 
 def _single_threaded() -> None:
-    """Prevent parallel regions, because OpenMP hangs in a forked child; the emitted code must not change."""
+    """Prevent OpenMP's parallel regions, which hang in a forked child, without changing the emitted code."""
     import torch
     from torch._inductor import config
 

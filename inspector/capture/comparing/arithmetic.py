@@ -1,4 +1,4 @@
-"""Change the arithmetic of an eager call: watched, in float64, or rounded at random at every operation.
+"""Change the arithmetic of an eager call: record it, compute in float64, or round every operation at random.
 
 Each variant is a dispatch mode below autograd, so it also sees the operations of the backward pass, and the dtypes
 that autocast or the model's own casts choose.
@@ -29,7 +29,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.coarsest: Precision | None = None
-        """The bounds of the dtype that rounds most; None: nothing was computed in floating point."""
+        """The bounds of the dtype that rounds most; None if nothing was computed in floating point."""
         self.generators = False
         """Whether an operation drew from a generator that the program created."""
         self.read: list[bool | int] = []
@@ -118,7 +118,7 @@ class Noisy(Watched):
         return result
 
     def _round(self, tensor: Any, terms: float = 1.0, factors: float = 0.0) -> None:
-        """Round in place; sums of many `terms` and products of rounded `factors` lose more."""
+        """Round a tensor in place; round more for sums of many `terms` and for products of rounded `factors`."""
         import torch
 
         precision = precision_of(tensor.dtype)
@@ -161,14 +161,14 @@ def mode(run: Callable[[Any, Any, Any], Any]) -> Any:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether a tensor is plain values in memory, not a subclass with another meaning."""
+    """Whether a tensor consists of plain values in memory, and is not a subclass with another meaning."""
     import torch
 
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and not tensor.is_meta
 
 
 def _is_writable(tensor: Any) -> bool:
-    """Whether no two values share memory, and values may change outside of inference mode."""
+    """Whether a tensor can change in place: its values share no memory; an inference tensor needs inference mode."""
     import torch
 
     expanded = any(not stride and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
@@ -209,7 +209,7 @@ _MOVES = frozenset((
 
 
 def _computes(func: Any) -> bool:
-    """Whether an operation computes new values, which it rounds."""
+    """Whether an operation computes new values, and so rounds them."""
     schema = getattr(func, "_schema", None)
     if schema is None or operation(func) in _MOVES:
         return False

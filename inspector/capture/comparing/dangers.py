@@ -115,12 +115,12 @@ class Dangers:
         self._reasons.setdefault(before.scenario, why)
 
     def _agreed(self, before: Before, verdict: Verdict) -> None:
-        """Keep the verdict of the scenario's call that was hardest to decide."""
+        """Keep, for each scenario, the verdict on the call that was hardest to decide."""
         known = self._verdicts.get(before.scenario, AGREED)
         self._verdicts[before.scenario] = max(known, verdict, key=_weight)
 
     def compared(self, scenario: str) -> dict[str, Any]:
-        """Return how many calls of a scenario were compared, by which rule, and why others were not."""
+        """Return how many calls of a scenario were compared, by which rule, and why the others were not."""
         verdict = self._verdicts.get(scenario)
         return {
             "compared": self._compared[scenario],
@@ -259,7 +259,7 @@ class _Search:
 
 
 def _repeats(one: Results, other: Results) -> bool:
-    """Whether two eager calls agree, apart from the order in which a GPU adds."""
+    """Whether two eager calls agree, except for differences caused by the order in which a GPU adds."""
     apart = disagreeing(one, other)
     return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
 

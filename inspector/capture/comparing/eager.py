@@ -61,15 +61,15 @@ class Eager:
     ) -> EagerRun | None:
         """Call a copy with copies of the arguments, and restore the world.
 
-        Return None if the model cannot be copied, or if only the copy or the stand-in for a GPU raises.
+        Return None if the model cannot be copied, or if it raises only as a copy or only on the CPU in place of a GPU.
 
         Args:
             counting: counts the ops of the call.
-            arithmetic: the arithmetic to compute with; None: the model's own.
+            arithmetic: the arithmetic to compute with, or None for the model's own.
 
-            Raises:
-                TargetError: no output requires a gradient.
-                EagerError: the model raises, or cannot be computed with that arithmetic.
+        Raises:
+            TargetError: no output requires a gradient.
+            EagerError: the model raises, or cannot be computed with that arithmetic.
         """
         model = self._copy()
         if model is None:
@@ -98,7 +98,7 @@ class Eager:
             self._put_back(world)
 
     def _blame(self, error: Exception, way: Way) -> None:
-        """Find out whether the original model raises, too; if only the copy or the stand-in raises, record a problem.
+        """Raise if the original model raises, too; otherwise, record why the results were not compared.
 
         Raises:
             EagerError: the original model raises, too.
@@ -138,7 +138,7 @@ class Eager:
         return copy
 
     def _missing(self) -> str:
-        """Return what is unknown without a copy; earlier calls may have measured it."""
+        """Return which measurements are missing without a copy; earlier calls may have measured the coverage."""
         if self._has_copied:
             return "coverage of later calls was not measured, and their results were not compared with eager"
         return "coverage was not measured, and results were not compared with eager"

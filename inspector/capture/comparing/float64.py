@@ -14,7 +14,7 @@ class NoReferenceError(Exception):
 
 
 class Float64(Watched):
-    """Every floating-point number in float64, even if the model, a cast or autocast chooses another dtype."""
+    """Computes all floating-point numbers in float64, even if the model, a cast or autocast chooses another dtype."""
 
     is_other = True
 
@@ -81,7 +81,7 @@ def _wide_values(value: Any) -> Any:
 
 
 def _narrowing(func: Any, args: Any, kwargs: Any) -> Callable[[Any], Any] | None:
-    """Return how to cast arguments for an output tensor that is not float64; None: there is no such tensor."""
+    """Return a function that casts arguments to the dtype of a written tensor, or None if all of those are float64."""
     import torch
 
     written = [
@@ -108,7 +108,7 @@ def _named(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _arguments(func: Any, args: Any, kwargs: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Change the arguments that the result does not share memory with."""
+    """Return the arguments, changed unless the operation writes into them or returns an alias of them."""
     from torch.utils import _pytree
 
     kept = {argument.name for argument in func._schema.arguments if argument.alias_info is not None}

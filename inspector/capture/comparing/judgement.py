@@ -4,24 +4,24 @@ Three calls compute a value: eager, compiled, and the reference, which is eager 
 compiled code are their distances from the reference. **Compiled code is wrong if its error is larger than eager's
 error can explain**, by any of these measures over a tensor:
 
-- the root mean square of the errors may be 3 times eager's (5 times below 1000 values, where chance rules),
+- the root mean square of the errors may be 3 times eager's (5 times for fewer than 1000 values),
 - the largest error may be 5 times eager's, so that one wrong value of a million is found,
 - the largest error relative to its value may be 5 times eager's, so that small values beside large ones count,
-- the mean error, and the mean part by which values are too large, may be 5 times eager's: roundings cancel in them, so
-  a wrong scale or a lost constant is found where each single error could be one of rounding,
+- the mean error, and the mean relative excess of the values, may be 5 times eager's: rounding errors cancel in a mean,
+  so it shows a wrong scale or a lost constant even if each single error could come from rounding.
 
-each plus one rounding of the dtype (16 in float32), or half of that for averaged errors. Eager's error is the largest
-of several eager calls: the plain one and, if that does not explain the difference, calls that round every operation
-at random (`Noisy`). One call may hit the exact result by luck, and compiled code may do whatever rounding alone can
-do to eager. A gradient may also lose 1e-5 of the largest gradient. A gradient no larger than one rounding of the
-largest, in the coarsest dtype of the call, cannot be judged: its error is as small as that rounding.
+Each limit also allows one rounding of the dtype (16 in float32), or half of that for averaged errors. Eager's error is
+the largest of several eager calls: the plain one and, if that does not explain the difference, calls that round every
+operation at random (`Noisy`). One call may hit the exact result by luck, and compiled code may do whatever rounding
+alone can do to eager. A gradient may also lose 1e-5 of the largest gradient. A gradient no larger than one rounding of
+the largest, in the coarsest dtype of the call, cannot be judged: its error may be as large as itself.
 
 Integers, booleans and other values that are not rounded must equal eager's. If the reference or a randomly rounded
-eager call differs from eager there, too, the value depends on a near tie and cannot be judged. Among many near ties,
-some appear in none of these calls, so as many more values may differ as that predicts. The same rule applies to NaN
-and infinities, which must be where eager has them; compiled code may be finite where the reference is finite and
-eager is not, or overflow where the reference does. A value that cannot be judged is `not compared`. So is a tensor if
-rounding alone changes more than a third of it: any result would pass.
+eager call differs from eager there, too, the value depends on a near tie and cannot be judged. If there are many near
+ties, these calls miss some. The number of missed ones is estimated, and that many more values may differ. The same rule
+applies to NaN and infinities, which must be where eager has them; compiled code may be finite where the reference is
+finite and eager is not, or overflow where the reference does. A value that cannot be judged is `not compared`. So is a
+tensor if rounding alone changes more than a third of it: any result would pass.
 """
 
 import math
@@ -36,7 +36,7 @@ from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
-"""How many times the smallest value of a dtype a result may lose."""
+"""Absolute error that is always allowed, as a multiple of the dtype's smallest value."""
 _FEW = 1000
 _ENOUGH = 4
 """Number of calls from which to estimate how often rounding changes a value."""
@@ -52,13 +52,13 @@ class Judgement(Enum):
 
 
 class Judged(Struct, frozen=True):
-    """A judgement with the errors by compiled code's worst measure; None: the values are not numbers."""
+    """A judgement with the errors by compiled code's worst measure; they are None if the values are not numbers."""
 
     judgement: Judgement
     eager_error: float | None = None
     compiled_error: float | None = None
     why: str = ""
-    """Why it is undecided."""
+    """Why the judgement is undecided."""
 
     @property
     def ratio(self) -> float:
@@ -110,7 +110,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _exact(eager: Any, compiled: Any, others: Sequence[Any]) -> Judged:
-    """Judge a value that is not rounded; undecided if rounding may change eager's value."""
+    """Judge a value that is not rounded; return UNDECIDED if rounding may change eager's value."""
     import torch
 
     if isinstance(eager, torch.Tensor) and isinstance(compiled, torch.Tensor):
@@ -162,7 +162,7 @@ class _Numbers(Struct, frozen=True):
     """The magnitude above which values may be rounded to infinity."""
     scale: float
     tiny: float
-    """How much of the largest gradient rounding loses."""
+    """A gradient below this is no larger than one rounding of the largest gradient."""
 
     def judged(self) -> Judged:
         strange = self._strange()

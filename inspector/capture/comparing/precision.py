@@ -15,13 +15,13 @@ class Precision(Struct, frozen=True):
     roundoff: float
     """Largest relative error of rounding one value."""
     largest: float
-    """Two results agree if no value differs by more than this fraction of the largest value,"""
+    """Limit on the difference of two results in any value, as a fraction of the largest value."""
     rms: float
-    """and the root mean square of the differences is at most this fraction of that of the values."""
+    """Limit on the root mean square of the differences, as a fraction of that of the values."""
     emitted: float
-    """`largest` without a reference, for graphs that ran eagerly;"""
+    """Limit instead of `largest` if there is no reference, for graphs that ran eagerly."""
     built: float
-    """and for kernels that were built, which round differently."""
+    """Limit instead of `largest` if there is no reference, for built kernels, which round differently."""
     smallest: float
     """Values below this are rounded absolutely, or flushed to zero."""
 
@@ -48,7 +48,7 @@ _KNOWN = {
 
 
 def precision_of(dtype: Any) -> Precision | None:
-    """Return the bounds of a torch dtype; None for integers, booleans and quantized dtypes."""
+    """Return the bounds of a torch dtype, or None for integers, booleans and quantized dtypes."""
     return _KNOWN.get(str(dtype).removeprefix("torch."))
 
 
@@ -58,7 +58,7 @@ def coarser(one: Precision, other: Precision) -> Precision:
 
 
 def matmul_roundoff(device: str) -> float:
-    """Return the relative error to which a device may round float32 factors of a matmul or convolution; 0: none."""
+    """Return the relative error to which a device may round float32 factors of a matmul or convolution, or 0."""
     settings = set(_settings(device))
     if device == "cuda":
         return TF32 if settings & {"medium", "high", "tf32", "True"} else 0.0
@@ -68,7 +68,7 @@ def matmul_roundoff(device: str) -> float:
 
 
 def _settings(device: str) -> Iterator[str]:
-    """Read every switch; torch refuses to read an old one after a new one was set, and vice versa."""
+    """Yield the value of every switch; torch refuses to read an old one after a new one was set, and vice versa."""
     import torch
 
     reads: list[Callable[[], Any]] = [torch.get_float32_matmul_precision]

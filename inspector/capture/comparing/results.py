@@ -11,7 +11,7 @@ from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coa
 
 _DEEP = 4
 _SMALL = 1e-3
-"""Without a reference, smaller values count as this large."""
+"""Without a reference, treat smaller values as if they were this large."""
 _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
 """Fields of `Results` in the order of comparison, each with its name in sentences."""
 
@@ -98,7 +98,7 @@ ABSENT = _Absent()
 
 
 def found(results: Results, path: Path) -> Any:
-    """Return the value at one place of results; ABSENT: there is no such place."""
+    """Return the value at one place of results, or ABSENT if there is no such place."""
     value: Any = getattr(results, path[0])
     for key in path[1:]:
         inside = value if isinstance(value, list | tuple | dict) else getattr(value, "__dict__", {})
@@ -213,7 +213,7 @@ def _differing(one: Any, other: Any) -> int:
 
 
 def difference(eager: Results, compiled: Results) -> str | None:
-    """Describe briefly how results differ; None: they do not."""
+    """Describe briefly how results differ; return None if they agree."""
     return next((described_difference(leaf) for leaf in disagreeing(eager, compiled)), None)
 
 

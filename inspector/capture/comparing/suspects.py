@@ -16,7 +16,7 @@ class _TrialsUsedUp(Exception):  # noqa: N818 - not an error but the end of a se
 
 
 def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[Change]:
-    """Return a smallest set of changes that explains the difference; empty: none was found.
+    """Return a smallest set of changes that explains the difference; return an empty one if none does.
 
     Try the newest of the earlier worlds first: a cache entry may have been compiled in any of them.
     """
@@ -48,7 +48,7 @@ def _counted(experiment: Experiment) -> Experiment:
 
 
 def _groups(changes: list[Change]) -> Iterator[list[Change]]:
-    """Return all changes, then those of each kind, then each alone.
+    """Return the sets of changes to try: all, then those of each kind, then each alone.
 
     Undoing a change that a guard protects may hide what the others explain.
     """

@@ -31,9 +31,9 @@ from ctrace.inspector.model.comparison import Rule
 
 _NOISY_CALLS = 8
 _SECONDS = 120.0
-"""Limit for all extra eager calls of a capture, estimated from the time of a plain one."""
+"""Limit in seconds for all extra eager calls of a capture; the time of a plain call predicts theirs."""
 _SLOWER = 8
-"""About how many times longer than a plain call a call in other arithmetic takes."""
+"""Approximate time of a call in other arithmetic, as a multiple of a plain call's."""
 
 Run = Callable[[Watched], EagerRun | None]
 """Calls the model in eager, in the world of the compiled call, with other arithmetic."""
@@ -45,7 +45,7 @@ class Budget(Struct):
     seconds: float = _SECONDS
 
     def allows(self, call: float) -> bool:
-        """Reserve the seconds that a call is expected to take; False: not enough are left."""
+        """Reserve the seconds that a call is expected to take; return False if not enough are left."""
         expected = call * _SLOWER
         allowed = expected <= self.seconds
         self.seconds -= expected if allowed else 0
@@ -61,7 +61,7 @@ class Verdict(Struct, frozen=True):
     compiled_error: float | None = None
     difference: str = ""
     why: str = ""
-    """Why it is undecided."""
+    """Why the verdict is undecided."""
     no_reference: str = ""
     """Why there is no float64 reference, if one was needed."""
 
@@ -119,7 +119,7 @@ class Court:
         return max((rms(wide(each)) for each in self._group(leaf, results)), default=0.0)
 
     def _group(self, leaf: Leaf, results: Results) -> list[Any]:
-        """List all gradients if the leaf is a gradient: they give the scale of one that is zero except for rounding."""
+        """List all gradients if the leaf is a gradient, because a gradient near zero is judged by the scale of all."""
         if leaf.group != "gradients":
             return []
         return [each for each in results.gradients if each is not None and each.numel()]
@@ -151,7 +151,7 @@ class Court:
         return ""
 
     def _add_noisy(self, seed: int) -> bool:
-        """Make another randomly rounded eager call; False: there is no time, or the call fails."""
+        """Make another randomly rounded eager call; return False if there is no time, or if the call fails."""
 
         if not self._budget.allows(self._eager.seconds):
             return False

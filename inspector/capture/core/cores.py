@@ -12,7 +12,7 @@ _ONE = b"."
 
 
 class Cores:
-    """Hands out cores; a fork returns its core when it ends, or the process that waits for it does."""
+    """Hands out cores; when a fork ends, the fork or the process that waits for it returns the core."""
 
     def __init__(self, most: int | None = None) -> None:
         """Hand out as many cores as the system, the user and `most` allow, minus one for the program itself."""

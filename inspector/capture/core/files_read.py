@@ -65,7 +65,7 @@ class _Opened:
 
 
 def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
-    """Return the digest of each file; empty for a file that has none, or beyond the first `_MOST_FILES`."""
+    """Return the digest of each file, or "" for a file without one and for files beyond the first `_MOST_FILES`."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     sources = {os.path.abspath(each) for each in modules if isinstance(each, str)}  # noqa: PTH100
     libraries = tuple(f"{prefix}{os.sep}" for prefix in {*library_prefixes(), *_OURS} if prefix not in owned)
@@ -79,7 +79,7 @@ def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
 
 
 def _digest(path: str, began: int) -> str:
-    """Return the digest of a file; empty if it is too large, or was changed since the program began to read it."""
+    """Return the digest of a file, or "" if it is too large or has changed since the program began to read it."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - the program may have replaced pathlib's functions
             status = os.fstat(file.fileno())

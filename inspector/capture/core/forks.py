@@ -1,4 +1,4 @@
-"""Work in a fork of this process: it sees everything captured so far and writes to the same log."""
+"""Run work in a fork of this process: the fork sees everything captured so far and writes to the same log."""
 
 import ctypes
 import gc
@@ -40,7 +40,7 @@ def _work(work: Callable[[], None]) -> None:
 
 
 def exit_status(pid: int, *, block: bool = False) -> int | None:
-    """Return a fork's exit status, negative for a signal, 0 if the program has reaped it; None: still running."""
+    """Return a fork's exit status (negative for a signal, 0 if the program has reaped it), or None if it still runs."""
     try:
         found, status = os.waitpid(pid, 0 if block else os.WNOHANG)
     except ChildProcessError:

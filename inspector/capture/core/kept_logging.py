@@ -30,7 +30,7 @@ class _KeptLogger(logging.Logger):
 
     @property
     def isEnabledFor(self) -> Callable[[int], bool]:  # noqa: N802 - logging's name
-        """Whether any handler receives a record of a level; a property: torch sets an attribute of this name."""
+        """Whether any handler receives records of a level; a property, because torch sets an attribute of this name."""
         return lambda _level: True
 
     @isEnabledFor.setter

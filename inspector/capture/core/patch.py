@@ -1,4 +1,4 @@
-"""Patch an attribute for a while."""
+"""Patch an attribute until the end of a block."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -24,7 +24,7 @@ class Recorder(Struct):
 
     @contextmanager
     def keeping(self, kinds: Collection[str]) -> Iterator[None]:
-        """Restrict this thread's records in the block, torch's and ctrace's, to these kinds."""
+        """Restrict the records that this thread writes in the block to these kinds, for torch and ctrace."""
         before = self.log.kept
         self.log.kept = kinds
         try:
@@ -37,7 +37,7 @@ class Recorder(Struct):
         self.log.artifact(name, payload, compile_context() if at is None else at)
 
     def problem(self, what: str) -> None:
-        """Record that something could not be measured, once for each wording."""
+        """Record that something could not be measured, once for each text."""
         if what not in self._failed:
             self._failed.add(what)
             self.record("problem", {"what": what})
@@ -53,7 +53,7 @@ class Recorder(Struct):
 
 
 def compile_context() -> dict[str, Any]:
-    """Return the current compilation as log entries name it; empty: there is none."""
+    """Return the current compilation as log entries name it; return an empty dict if there is none."""
     guards = sys.modules.get("torch._guards")
     if guards is None:
         return {}

@@ -24,7 +24,7 @@ class _Now(local):
 
 
 class TraceLog:
-    """An append-only log; the kernel has a record when `write` returns, so a crash loses nothing.
+    """An append-only log; the operating system has a record when `write` returns, so a crash loses nothing.
 
     Forked children write to the same file: each record is one `write` to a descriptor opened for appending. Records
     that the disk does not accept go through the pipe `spare`; without one, the log ends there and the program goes on.
@@ -42,7 +42,7 @@ class TraceLog:
 
     @property
     def kept(self) -> Collection[str] | None:
-        """The kinds of records that this thread writes; None: all."""
+        """The kinds of records that this thread writes; None for all."""
         return self._now.kept
 
     @kept.setter
@@ -174,7 +174,7 @@ def _opened(path: Path, flags: int = 0) -> int:
 
 
 def _identity(number: int) -> tuple[int, int] | None:
-    """Return a file's device and inode; None: the descriptor is closed."""
+    """Return a file's device and inode, or None if the descriptor is closed."""
     try:
         found = fstat(number)
     except OSError:

@@ -1,8 +1,9 @@
 """Record the functions that Dynamo skips, each with the rule that decides.
 
 Most of them leave no entry in torch's structured trace. Every such decision ends in a `ConvertFrameReturn` without
-code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on its creation, not on the call around
-it: Dynamo counts the frames above itself, so ctrace must not add a frame between it and the user's code.
+code, created in `torch/_dynamo/convert_frame.py` (2.11 and 2.13). The hook is on the creation of this object, not on
+the call around it: Dynamo counts the frames above itself, so ctrace must not add a frame between Dynamo and the user's
+code.
 """
 
 import sys
@@ -47,7 +48,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str, Any] | None:
-    """Return the code and the rule; None for torch's own code and for Dynamo's helpers, which decide nothing."""
+    """Return the code and the rule, or None for torch's own code and for Dynamo's helpers, which decide nothing."""
     top = _with_frame(decider)
     if top is None:
         return None
@@ -67,7 +68,7 @@ def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str,
 
 
 def _with_frame(decider: FrameType) -> FrameType | None:
-    """Go up to the function of `convert_frame.py` that has the user's frame in its local `frame`."""
+    """Return the caller in `convert_frame.py` that has the user's frame in its local `frame`, or None."""
     above: FrameType | None = decider
     while above is not None:
         if above.f_code.co_filename == decider.f_code.co_filename and hasattr(above.f_locals.get("frame"), "f_code"):
@@ -98,7 +99,7 @@ def _is_assert(known: dict[str, Any]) -> bool:
 
 
 def _rule_before(known: dict[str, Any]) -> str:
-    """Return the rule of `CatchErrorsWrapper`, checked in its order (2.13, convert_frame.py:2554)."""
+    """Return the first rule of `CatchErrorsWrapper` that applies, in its order (2.13, convert_frame.py:2554)."""
     from torch._dynamo import config
 
     if known["has_started_execution"]:

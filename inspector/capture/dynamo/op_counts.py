@@ -1,4 +1,4 @@
-"""Count the aten ops that a call dispatches, by calling function, and those that are in no graph.
+"""Count the aten ops that a call dispatches, grouped by calling function, and those that are in no graph.
 
 A dispatch mode counts both sides: in eager all ops, in a compiled call the ops outside of graphs. The difference is
 the ops that graphs captured. Ops inside graphs are not counted, because a graph may split one eager op into several.
@@ -23,7 +23,7 @@ _Site = tuple[tuple[CodeType, int], ...]
 
 
 class OpCounts(Struct):
-    """Ops of one call by origin: the stack frames outside torch, outermost first, with lines."""
+    """Ops of one call, keyed by origin: the stack frames outside torch, outermost first, with lines."""
 
     sites: Counter[_Site] = field(default_factory=Counter)
 

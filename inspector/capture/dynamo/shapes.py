@@ -55,7 +55,7 @@ def _described(output_graph: Any) -> dict[str, Any]:
     from torch._dynamo import config
 
     shape_env = output_graph.shape_env
-    # Torch stores each context by tensor; the tensor has the marks, and the sizes that have no hint.
+    # Torch's contexts are keyed by tensor; the tensor has the marks, and the sizes of dimensions without a hint.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
     tensors: list[dict[str, Any]] = []
     static: list[dict[str, Any]] = []
@@ -152,12 +152,12 @@ def _first_symbol(source: str, shape_env: Any) -> str | None:
 
 
 def _hint(size: Any) -> int | None:
-    """Return a size as a number; None for a data-dependent one."""
+    """Return a size as a number, or None for a data-dependent one."""
     return size if type(size) is int else _whole(getattr(size.node, "hint", None))
 
 
 def _whole(value: Any) -> int | None:
-    """Return a sympy number as an int; None for an infinity or a fraction."""
+    """Return a sympy number as an int, or None for an infinity or a fraction."""
     text = str(value)
     return int(text) if text.removeprefix("-").isdecimal() else None
 
@@ -175,7 +175,7 @@ def _at(context: Any, name: str, at: int, word: Any) -> str | None:
 
 
 def _constraint(constraint: Any) -> str:
-    """Return who wants a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
+    """Return who made a dimension dynamic: the user, with or without a range, or torch, which saw it vary."""
     if hasattr(constraint, "vr"):
         return "range"
     return "automatic" if constraint.warn_only else "marked"

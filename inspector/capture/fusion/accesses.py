@@ -1,4 +1,4 @@
-"""Compute what the scheduler's nodes read and write of each buffer: the distinct elements that they touch.
+"""Compute which distinct elements of each buffer the scheduler's nodes read and write.
 
 `BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics. It
 counts the whole iteration space for each dependency, up to the buffer's size: in full for a bias broadcast over rows,
@@ -43,8 +43,8 @@ def accesses(
 ) -> list[tuple[str, int, int, int, int]]:
     """Return a node's memory traffic by buffer, from its members' accesses.
 
-    A row is the buffer, bytes read, bytes written, and the numbers of the part read and the part written. A buffer made
-    inside the node is not read, nor written if no other node uses it: it stays in registers.
+    A row has the buffer, the bytes read, the bytes written, and the numbers that identify the part read and the part
+    written. A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
     """
     touched = list(touched)
     made = {touch.version for touch in touched if touch.write}
@@ -70,7 +70,7 @@ def _stays_inside(name: str, members: Sequence[Any]) -> bool:
 
 
 def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Follow the loads and stores of a loop; other dependencies only order nodes, except those of a search."""
+    """Yield the accesses of a loop: its loads, stores and searches. Its other dependencies only order nodes."""
     from torch._inductor.dependencies import MemoryDep, StarDep
 
     searched = _searched(node)
@@ -103,7 +103,7 @@ def _searched(node: Any) -> set[str]:
 
 
 def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
-    """Return the arguments and results of a call by their layouts; it also reads what it changes in place.
+    """Yield the accesses of a call, by the layouts of arguments and results; it also reads what it changes in place.
 
     A user-written kernel counts as writing but not reading what it changes: most only write their results.
     """
@@ -147,7 +147,7 @@ def _tensors(inputs: Any) -> Iterator[Any]:
 
 
 def _outputs(operation: Any) -> list[Any]:
-    """Return the buffers that a call makes; of a call with several results, each of them but not the tuple."""
+    """Return the buffers that a call makes; for a call with several results, return each of them but not the tuple."""
     from torch._inductor import ir
 
     if not isinstance(operation.get_output_spec(), ir.MultiOutputLayout):
@@ -157,7 +157,7 @@ def _outputs(operation: Any) -> list[Any]:
 
 
 def _laid_out(tensor: Any) -> Pattern | None:
-    """Return the elements of a tensor; None: it has none, such as a number or a side-effect token."""
+    """Return the elements of a tensor, or None for a value without any, such as a number or a side-effect token."""
     layout = tensor.maybe_get_layout()
     if layout is None or not hasattr(layout, "size"):
         return None

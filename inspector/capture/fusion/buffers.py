@@ -7,7 +7,7 @@ from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
 
 
 class Buffers:
-    """Looks up each buffer once by the scheduler's name."""
+    """Looks up buffers by the scheduler's names, each only once."""
 
     def __init__(self, scheduler: Any) -> None:
         from torch._inductor.virtualized import V
@@ -19,13 +19,13 @@ class Buffers:
         self._graph = V.graph
 
     def real(self, name: str) -> str:
-        """Return the name of a buffer's storage: its own, the one that it mutates, or the one that it is part of."""
+        """Return the name of a buffer's storage: its own name, or that of the buffer that it mutates or is part of."""
         name = self._real.get(name, name)
         holder = getattr(self._layout(name), "view", None)  # a NonOwningLayout: one input of a `cat`
         return holder.get_name() if holder is not None else name
 
     def whole(self, name: str) -> Pattern:
-        """Return all elements of a buffer; none if it is not a tensor."""
+        """Return all elements of a buffer, or none if it is not a tensor."""
         name = self.real(name)
         if name not in self._whole:
             layout = self._layout(name)

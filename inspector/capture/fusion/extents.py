@@ -35,7 +35,7 @@ def of_layout(size: Iterable[Any], stride: Iterable[Any], offset: Any) -> Patter
 
 def of_dep(dep: Any, within: str) -> Pattern:
     """Return the elements of a `MemoryDep`; `within` distinguishes data-dependent places."""
-    import sympy  # comes with torch; a program without torch must not wait for the import
+    import sympy  # sympy comes with torch; a program without torch must not wait for the import
 
     sizes = {name: hint(size) for name, size in zip(dep.var_names, dep.size, strict=True)}
     index = sympy.sympify(dep.index)
@@ -51,7 +51,7 @@ def of_dep(dep: Any, within: str) -> Pattern:
 
 
 def _affine(index: Any, sizes: dict[Any, int]) -> tuple[int, list[tuple[int, int]]] | None:
-    """Split `8*d0 + d1 + 3` into an offset and (stride, size) pairs; None: another form."""
+    """Split `8*d0 + d1 + 3` into an offset and (stride, size) pairs; return None for another form."""
     from sympy import Add
 
     offset, dims = 0, []

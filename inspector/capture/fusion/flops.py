@@ -27,11 +27,11 @@ _WITHOUT_ARITHMETIC = frozenset(
 )  # fmt: skip
 """Operations that move or compare values."""
 _ON_CPU = "_for_cpu"
-"""Suffix of the same attention op on a CPU, for which torch has no formula."""
+"""Suffix of an attention op for the CPU; torch has a formula only for the op without the suffix."""
 
 
 def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
-    """Count an unfused node's FLOPs; a loop's are listed by value, so that fused nodes can share them."""
+    """Count an unfused node's FLOPs; those of a loop are listed by value, so that fused nodes can share values."""
     from torch._inductor import ir, scheduler
     from torch._inductor.virtualized import V
 
@@ -47,7 +47,7 @@ def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
 
 
 def total(parts: list[Computed | int | None]) -> int | None:
-    """Add up the members of a node; None if one is unknown."""
+    """Return the sum over the members of a node, or None if one is unknown."""
     values: Computed = {}
     known = 0
     for part in parts:
@@ -61,7 +61,7 @@ def total(parts: list[Computed | int | None]) -> int | None:
 
 
 def _by_formula(origins: list[Any]) -> int | None:
-    """Apply the formula of the only operation that has one."""
+    """Return the FLOPs by torch's formula if one operation has a formula, 0 if none computes, else None."""
     from torch.utils.flop_counter import flop_registry
 
     calls = [origin for origin in origins if origin.op == "call_function"]

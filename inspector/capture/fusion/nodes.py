@@ -21,7 +21,7 @@ class _Facts(Struct, frozen=True):
 
 
 class GraphPart:
-    """Describes nodes; call `see` with the nodes before fusion first."""
+    """Describes nodes; first call `see` with the nodes before fusion."""
 
     def __init__(self, scheduler: Any, recorder: Recorder) -> None:
         self._buffers = Buffers(scheduler)
@@ -37,7 +37,7 @@ class GraphPart:
         self._nodes = [{**self._describe(node), **self._origins(node)} for node in nodes]
 
     def payload(self, result: Sequence[Any]) -> dict[str, Any]:
-        """Return all nodes and their buffers; a node that fusion did not change appears by its number."""
+        """Return all nodes and their buffers; a node that fusion did not change appears as its number."""
         numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
         after = [numbers.get(name) if (name := node.get_name()) in numbers else self._describe(node) for node in result]
         outputs = self._buffers.outputs()
@@ -91,7 +91,10 @@ def _interned(texts: Sequence[str], table: dict[str, int]) -> list[int]:
 
 
 def _loops(node: Any) -> str:
-    """Format a group (2.13, scheduler.py: `(device, group_fn(sizes))`), of sizes on a CPU, else of their products."""
+    """Format the loop sizes in a node's group (2.13, scheduler.py: `(device, group_fn(sizes))`).
+
+    A group for the CPU lists all sizes; a group for another device has only their products.
+    """
     group = getattr(node, "group", None)
     parts = group[1] if group else ()
     texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]

@@ -1,10 +1,10 @@
 """Record the scheduler's fusion rounds as data.
 
 Torch only prints them, as debug text of the artifact logger `fusion` (2.13, _inductor/scheduler.py:112, rounds at
-4986). The hook replaces that logger: it receives the same messages with their arguments, and passes them on if the
-user enabled them. This costs less than logging: no log record is made, and no candidate is printed. Wrappers around
-the scheduler's methods supply what torch does not log: the pairs that it asks about, scores, the last round. Reasons
-from choices.py and the backends come through the same logger, because they use the scheduler's `WhyNoFuse`.
+4986). The hook replaces that logger: it receives the same messages with their arguments, and passes them on if the user
+enabled them. This costs less than logging: no log record is made, and no candidate is printed. Wrappers around the
+scheduler's methods supply what torch does not log: the pairs that it tries, scores, the last round. Reasons from
+choices.py and the backends come through the same logger, because they use the scheduler's `WhyNoFuse`.
 """
 
 import logging
@@ -44,12 +44,12 @@ class _FusionLog:
     def debug(self, message: Any, *args: Any, **kwargs: Any) -> None:
         if self._now.rounds is not None:
             with self._recorder.watching("a message of the scheduler"):
-                _hear(self._now.rounds, message, args)
+                _record_message(self._now.rounds, message, args)
         if self._logger.isEnabledFor(logging.DEBUG):
             self._logger.debug(message, *args, **kwargs)
 
 
-def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
+def _record_message(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
     if not isinstance(message, str):  # a WhyNoFuse
         rounds.add_reason(message.name1, message.name2, message.reason % message.args)
     elif message.startswith("fusing %s with %s") and len(args) == 2:
@@ -58,7 +58,7 @@ def _hear(rounds: Rounds, message: Any, args: tuple[Any, ...]) -> None:
 
 @contextmanager
 def fusion(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record, for each graph part, the nodes before and after, every round and the outcome for every pair."""
+    """Record, for each graph part, the nodes before and after fusion, every round and the outcome for every pair."""
     with ExitStack() as patches:
 
         def install(scheduler: ModuleType) -> None:

@@ -79,7 +79,7 @@ class Rounds:
 
 
 def _numbers(score: Any) -> list[int]:
-    """Return the fields of a `FusionScore` (2.13, choices.py:74; 2.11 lacks `buffer_overlap_score`); empty: not one."""
+    """Return the fields of a `FusionScore` (2.13, choices.py:74; 2.11 lacks `buffer_overlap_score`), or nothing."""
     if not hasattr(score, "memory_score"):
         return []
     return [

@@ -20,7 +20,7 @@ _IS_SET = re.compile(r"(?P<name>\S+) == (?:frozenset\()?[{(]")
 def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], list[Unmet]]:
     """Divide failed guards into causes and consequences.
 
-    `resumed`: the function resumes after a graph break, so its inputs are results of the part before.
+    `resumed` means that the function resumes after a graph break, so its inputs are results of the part before.
     """
     rules = [*_of_modes(found), *_of_transforms(found), *_of_sizes(found), *_of_containers(found)]
     if resumed:
@@ -30,7 +30,7 @@ def divided(found: list[Unmet], resumed: bool = False) -> tuple[list[Unmet], lis
 
 
 def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
-    """Autocast, inference mode and a default device change how every tensor, or every call, looks to a guard."""
+    """Yield rules for autocast, inference mode and a default device: they make guards on all tensors or calls fail."""
     guards = [unmet.guard for unmet in found]
     if any(guard.startswith("GLOBAL_STATE changed: autocast") for guard in guards):
         yield lambda unmet: unmet.guard.startswith("check_tensor(")
@@ -41,7 +41,7 @@ def _of_modes(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
-    """Results of the part before a graph break require gradients if grad mode is on; parameters do not change."""
+    """Yield a rule for results of the part before a graph break: grad mode decides whether they require gradients."""
     change = next((match for unmet in found if (match := _GRAD_MODE.match(unmet.guard))), None)
     if change is not None:
         ends = f"requires_grad mismatch. expected {change['was']}, actual {change['now']}"
@@ -49,7 +49,7 @@ def _of_results(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_transforms(found: list[Unmet]) -> Iterator[_Rule]:
-    """Inside vmap, a tensor hides a dimension; inside torch.func.grad, a differentiated tensor requires gradients."""
+    """Yield rules for transforms: vmap hides a dimension, and torch.func.grad makes a tensor require gradients."""
     for unmet in found:
         match = _KEYS.match(unmet.guard)
         if match is None:
@@ -90,7 +90,7 @@ def _device_mode_only(unmet: Unmet) -> bool:
 
 
 def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
-    """A size of 0 or 1 gets its own graph, so guards that compare it with other sizes are consequences."""
+    """Yield rules for a size of 0 or 1, which gets its own graph: guards that compare it with others follow."""
     apart = {match["size"] for unmet in found if unmet.now in ("0", "1") and (match := _LEAST.match(unmet.guard))}
 
     def is_equality(unmet: Unmet) -> bool:
@@ -102,7 +102,7 @@ def _of_sizes(found: list[Unmet]) -> Iterator[_Rule]:
 
 
 def _of_containers(found: list[Unmet]) -> Iterator[_Rule]:
-    """A dict with another key has another length, and another set has other items."""
+    """Yield rules for containers: a dict with another key has another length, and another set has other items."""
     dicts = {match["name"] for unmet in found if (match := _IN_DICT.match(unmet.guard))}
     sets = {match["name"] for unmet in found if (match := _IS_SET.match(unmet.guard))}
     lengths = {text for name in dicts for text in (f"not {name}", f"len({name})")}

@@ -52,7 +52,7 @@ def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> A
 
 
 def other_backend(before: Any, now: Any) -> list[Unmet]:
-    """Describe the difference in torch's words (`BACKEND_MATCH failure`, guards.py, 2.11 to 2.13); empty: the same."""
+    """Describe how backends differ, in torch's words (`BACKEND_MATCH failure`, guards.py, 2.11 to 2.13), if they do."""
     if now is None or before is None or before == now:
         return []
     return [Unmet("BACKEND_MATCH failure", now=_named(now), was=_named(before))]

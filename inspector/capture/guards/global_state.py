@@ -33,7 +33,10 @@ def _state(text: str) -> dict[str, Any]:
 
 
 def _of_autocast(names: list[str], state: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of the autocast settings that differ; a state lists them by device, in the reason's order."""
+    """Return the autocast settings in `state` that differ from `other`, keyed by their names in torch's reason.
+
+    A state lists them by device, in the order of the reason.
+    """
     found: dict[str, Any] = {}
     for what in ("enabled", "dtype"):
         changed = [name for name in names if (match := _AUTOCAST.fullmatch(name)) and match["what"] == what]

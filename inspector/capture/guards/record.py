@@ -2,8 +2,8 @@
 
 The tree itself is torch's entry `dynamo_cpp_guards_str` (2.11 to 2.13, guards.py:4552) with one line per leaf guard,
 which names only the innermost frame, with a shortened file name. This hook records all stacks in the same order.
-Sources: `get_verbose_code_parts` (guards.py:829), which words every leaf guard, and `guard_manager_testing_hook_fn`
-(guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
+Sources: `get_verbose_code_parts` (guards.py:829), which writes the text of every leaf guard, and
+`guard_manager_testing_hook_fn` (guards.py:202), which torch calls when a tree is finished. Both are the same in 2.11.
 """
 
 import inspect
@@ -28,8 +28,8 @@ from ctrace.inspector.capture.guards.unmet import Scope
 def arguments(f_locals: dict[str, Any]) -> list[str]:
     """Return the parameter names behind `args` in a frame of torch's `inner(*args, **kwargs)` around a callable.
 
-    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which passes them to its `fn`. Empty: another
-    frame, or the names are unknown.
+    Source: `wrap_inline`, torch/_dynamo/external_utils.py (2.11 to 2.13), which passes them to its `fn`. Return no
+    names for another frame, or if they are unknown.
     """
     import torch
 
@@ -45,7 +45,7 @@ def arguments(f_locals: dict[str, Any]) -> list[str]:
 
 
 def guards(stacks: GuardStacks, *, cost: bool) -> Source:
-    """Make the source that records each guard's stack, also kept in `stacks`, and with `cost` the time of guards."""
+    """Make the source that records each guard's stack, stores it in `stacks`, and with `cost` times the guards."""
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
@@ -57,7 +57,7 @@ def guards(stacks: GuardStacks, *, cost: bool) -> Source:
 
 
 def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks: GuardStacks, *, cost: bool) -> None:
-    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - torch's, and mypy need not know it
+    original = getattr(module, "get_verbose_code_parts")  # noqa: B009 - an attribute of torch that mypy does not know
 
     def worded(code_parts: Any, guard: Any, *args: Any, **kwargs: Any) -> Any:
         parts = original(code_parts, guard, *args, **kwargs)
@@ -82,14 +82,14 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
 
 class _Objects:
-    """Numbers the modules whose methods are compiled, because they share the code's cache."""
+    """Assigns numbers to the modules whose methods are compiled, because these modules share the code's cache."""
 
     def __init__(self) -> None:
         self._numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._next = count()
 
     def named(self, f_locals: dict[str, Any]) -> str | None:
-        """Return the name of the module whose method a frame runs, such as `Block 2`; None: no module's method."""
+        """Return the name of the module whose method a frame runs, such as `Block 2`, or None for another function."""
         import torch
 
         first = next(iter(f_locals.values()), None)
@@ -101,7 +101,7 @@ class _Objects:
 
 
 def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
-    """Number the stacks of all leaf guards in the order of torch's text; -1 for a guard without a stack."""
+    """Return the stacks, each leaf guard's stack number in the order of torch's text (-1 for none), and arguments."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
     for guard in manager.root.get_epilogue_lambda_guards():
@@ -118,7 +118,7 @@ def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> di
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
-    """Yield leaf guards as `construct_manager_string` prints them (guards.py:663): a relational one only once."""
+    """Yield leaf guards as `construct_manager_string` prints them (guards.py:663): a guard on several values once."""
     for guard in node.get_leaf_guards():
         if is_relational(guard):
             if guard in seen:

@@ -18,7 +18,7 @@ Stack = tuple[tuple[str, int, str], ...]
 
 
 class GuardStacks(Struct):
-    """The stack behind each guard's wording, for all compilations of a run."""
+    """The stack behind each guard, keyed by the guard's text, for all compilations of a run."""
 
     _of: dict[str, Stack] = field(default_factory=dict)
     _known: dict[Stack, Stack] = field(default_factory=dict)
@@ -31,11 +31,11 @@ class GuardStacks(Struct):
         self._of.update(dict.fromkeys(map(_without_hint, parts), self._known.setdefault(stack, stack)))
 
     def of(self, part: str) -> Stack | None:
-        """Return the stack of a guard; None: torch added the guard itself."""
+        """Return the stack of a guard, or None if torch itself added the guard."""
         return self._of.get(_without_hint(part))
 
     def name_objects(self, parts: Iterable[str], value_of: Callable[[str], Any]) -> None:
-        """Store the names of the objects that guards check; `value_of` looks up a source before it changes."""
+        """Store the names of the objects that guards check, while `value_of` can still look up their sources."""
         for part in parts:
             if match := _OBJECT.match(part):
                 value = value_of(match["source"])
@@ -47,11 +47,11 @@ class GuardStacks(Struct):
         self._lengths[manager] = lengths
 
     def lengths_of(self, manager: Any) -> dict[str, int]:
-        """Return the lengths of the dicts that a guard manager was made for, by source."""
+        """Return the lengths of the dicts that a guard manager was made for, keyed by source."""
         return self._lengths.get(manager, {})
 
     def object_of(self, part: str) -> str | None:
-        """Return the name of the object that a guard checks; None: it checks none, or an unknown one."""
+        """Return the name of the object that a guard checks, or None if it checks none or an unknown one."""
         match = _OBJECT.match(part)
         return self._objects.get(match["id"]) if match else None
 

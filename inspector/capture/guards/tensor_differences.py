@@ -13,7 +13,7 @@ _CHECKED = re.compile(
 
 
 def differences(code: str, value: Any) -> list[str]:
-    """Return each mismatch between a value and the guard `code`, in torch's words; empty: unknown."""
+    """Return each mismatch between a value and the guard `code`, in torch's words; return none if they are unknown."""
     import torch
 
     match = _CHECKED.match(code)

@@ -60,7 +60,7 @@ class Scope(Struct):
         return cls({**known, "L": f_locals, "G": manager.global_scope.get("G", {})}, lengths or {})
 
     def value(self, expression: str) -> Any:
-        """Evaluate one of torch's own expressions in this process, as torch does; MISSING if it has no value."""
+        """Evaluate one of torch's own expressions in this process, as torch does; return MISSING if it has no value."""
         try:
             return eval(_compiled(expression), self.names)
         except Exception as error:
@@ -86,7 +86,7 @@ def unmet_guards(
 
 
 def _with_first(found: list[Unmet], info: Any, scope: Scope) -> list[Unmet]:
-    """Add the guard that torch reports first if it is missing: some guards cannot be called from outside."""
+    """Add the guard that torch reports first if the list lacks it: some guards cannot be called from outside."""
     parts = list(info.verbose_code_parts)
     if found or info.result or not parts:
         return found
@@ -123,7 +123,7 @@ def _below(node: Any, scope: Scope) -> Iterator[Unmet]:
 
 
 def _unmet_leaves(leaves: list[Any], value: Any, scope: Scope) -> list[Unmet]:
-    """Check the leaf guards of a node up to a wrong type or object; later guards do not apply to such a value."""
+    """Check the leaf guards of a node; stop at a wrong type or object, because later guards do not apply to it."""
     found: list[Unmet] = []
     for guard in leaves:
         found += (unmet := list(_checked(guard, value, scope)))
@@ -142,7 +142,7 @@ def _other_length(source: str, value: Any, scope: Scope) -> Unmet | None:
 
 
 def _other_key(node: Any, scope: Scope) -> Unmet | None:
-    """Find the first key of a dict that changed at its position."""
+    """Return the failed guard on the first key that changed at its position in a dict, or None."""
     pairs = node.get_key_value_managers() if hasattr(node, "get_key_value_managers") else {}
     for _, (keys, _value) in sorted(pairs.items()):
         if keys is not None and (unmet := next(_below(keys, scope), None)):

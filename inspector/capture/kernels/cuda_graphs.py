@@ -2,8 +2,8 @@
 
 Torch decides for each graph part when it makes a `CompiledFxGraph` (2.11 to 2.15, _inductor/output_code.py), wraps what
 may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later
-(`CUDAGraphTreeManager.record_function`, _inductor/cudagraph_trees.py). It stops at the first reason that it finds; the
-nodes behind all of them are found here, with torch's own predicates.
+(`CUDAGraphTreeManager.record_function`, _inductor/cudagraph_trees.py). Torch stops at the first reason that it finds;
+this module finds the nodes behind all reasons, with torch's own predicates.
 """
 
 import threading
@@ -45,10 +45,10 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
 
         def running(module: ModuleType) -> None:
             skip = "log_cudagraph_skip_and_bump_counter"
-            patches.enter_context(patched(module, skip, _noting_skip(recorder, now, getattr(module, skip))))
+            patches.enter_context(patched(module, skip, _record_skips(recorder, now, getattr(module, skip))))
             manager = module.CUDAGraphTreeManager
             patches.enter_context(
-                patched(manager, "record_function", _noting_recording(recorder, now, manager.record_function))
+                patched(manager, "record_function", _record_recordings(recorder, now, manager.record_function))
             )
 
         when("torch._inductor.output_code", decisions)
@@ -90,7 +90,7 @@ def _part(kwargs: Any) -> Part:
 
 
 def _offenders(module: Any, static: set[int]) -> list[dict[str, str]]:
-    """List the nodes that a CUDA graph cannot hold: on the CPU, unsafe ops, sizes from data, changed inputs."""
+    """List the nodes that a CUDA graph cannot hold: CPU nodes, unsafe ops, data-dependent sizes, writes to inputs."""
     if module is None:
         return []
     found = []
@@ -128,7 +128,7 @@ def _name(node: Any) -> str:
 
 
 def _stack(node: Any) -> str:
-    """Return the stack of a node; of an input, that of its first use."""
+    """Return a node's stack trace; for an input, which has none, return that of its first use."""
     for each in (node, *node.users):
         if stack := each.meta.get("stack_trace"):
             return str(stack)
@@ -142,7 +142,7 @@ def _writes(node: Any, placeholder: Any) -> bool:
 
 
 def _attributed(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Assign what is recorded while a graph part runs to that part."""
+    """Assign each recording and skip to the graph part that is running."""
 
     def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
         run, part = original(model, *args, **kwargs), _part(kwargs)
@@ -164,17 +164,17 @@ def _attributed(recorder: Recorder, now: threading.local, original: Callable[...
     return cudagraphify
 
 
-def _noting_skip(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    def noting(message: str) -> Any:
+def _record_skips(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    def record_skip(message: str) -> Any:
         part = getattr(now, "part", None)
         if part is not None:
             part.record(recorder, _RECORD, {"what": "skipped", "reason": str(message)})
         return original(message)
 
-    return noting
+    return record_skip
 
 
-def _noting_recording(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+def _record_recordings(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
     def record_function(manager: Any, new_inputs: Any, function_id: Any) -> Any:
         part = getattr(now, "part", None)
         if part is not None:
@@ -186,7 +186,7 @@ def _noting_recording(recorder: Recorder, now: threading.local, original: Callab
 
 
 def _sizes(inputs: Any) -> str:
-    """Return the sizes of inputs: those of tensors, and numbers that are symbolic sizes."""
+    """Return the sizes of the input tensors, and the numbers that are symbolic sizes."""
     import torch
 
     shown = [str(list(each.shape)) if isinstance(each, torch.Tensor) else str(each) for each in inputs]

@@ -28,7 +28,7 @@ _LATE = ("index_expr",)
 _STORES = ("store", "store_reduction")
 
 Written = dict[Any, dict[Any, list[Any]]]
-"""FX nodes of each line, by kernel object. A line is a text, or an object that knows its text only at the end."""
+"""FX nodes of each line, keyed by kernel object. A line is a text, or an object whose text is known only at the end."""
 
 
 class Statements:
@@ -87,7 +87,7 @@ class Statements:
             yield
 
     def _named(self, original: Any) -> Any:
-        """Make the body of each `Loops` announce its FX node while it runs."""
+        """Wrap the body of each `Loops`, so that `_running` has its FX node while the body runs."""
         from torch._inductor.virtualized import V
 
         running = self._running
@@ -149,7 +149,7 @@ class Statements:
         return writeline
 
     def _apart(self, original: Any) -> Any:
-        """Assign lines written in the meantime to no node: an index serves several nodes."""
+        """Assign the lines of an index computation to no node, because several nodes use the index."""
 
         def codegen(*args: Any, **kwargs: Any) -> Any:
             node, self._node = self._node, None

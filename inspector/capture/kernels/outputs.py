@@ -52,7 +52,7 @@ def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
 
 
 def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
-    """Return each buffer's layout, and each constant, by its name in the code."""
+    """Return each buffer's layout, and each constant, keyed by its name in the code."""
     yield from graph.constants.items()
     for name, buffer in (*graph.graph_inputs.items(), *graph.name_to_buffer.items()):
         layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else None
@@ -61,14 +61,14 @@ def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
-    """Return dtype, shape, stride, offset and device; None if there are none, or sizes are unknown."""
+    """Return dtype, shape, stride, offset and device, or None if there are none or if sizes are unknown."""
     import torch
 
     if isinstance(layout, torch.Tensor):
         shape, stride, offset = layout.shape, layout.stride(), 0
     elif hasattr(layout, "size") and hasattr(layout, "dtype"):
         shape, stride, offset = layout.size, layout.stride, layout.offset
-    else:  # several tensors in one, or none
+    else:  # a node with several tensors, or with none
         return None
     known = [sizes.all(shape), sizes.all(stride), sizes.one(offset)]
     if any(each is None for each in known):

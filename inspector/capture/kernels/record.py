@@ -97,7 +97,7 @@ def _scheduled(schedule: Any) -> list[Any]:
 
 
 def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
-    """Replace the stacks of lines by numbers: first the kernel's stacks, then the others, which are also returned."""
+    """Replace each line's stacks by their numbers; return the lines, and the stacks that are not in `stacks`."""
     numbers = {stack: number for number, stack in enumerate(stacks)}
     rows = []
     for lines in written:
@@ -125,7 +125,7 @@ def _language(nodes: list[Any], is_extern: bool) -> str:
 
 
 def origins_of(node: Any, *, exact: bool) -> list[Any]:
-    """Return the FX nodes of an `ir.Operation`; `exact`: only the node that it computes, if torch knows it."""
+    """Return the FX nodes of an `ir.Operation`; with `exact`, only the node that it computes, if torch knows it."""
     # An external call computes exactly one node; a fused one has many origins.
     origin = getattr(node, "origin_node", None) if exact else None
     return [origin] if origin is not None else list(node.origins)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 _LONG = 200
 _LONGEST = 2000
-"""The most characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""
+"""Maximum characters to keep of the analysis's exception: Triton's compiler quotes the whole kernel."""
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a triton.Config besides the kernel's arguments."""
 
@@ -20,7 +20,7 @@ class Analysis(Struct, frozen=True):
     found: Any
     """A list of names (2.11), or `TensorAccesses` (2.13)."""
     raised: str
-    """Why torch assumes that the kernel writes every tensor; empty: it does not."""
+    """Why torch assumes that the kernel writes every tensor, or "" if it does not."""
 
 
 class TritonOpCall(Struct, frozen=True):
@@ -102,7 +102,7 @@ def _chain(kernel: Any) -> Iterator[Any]:
 
 
 def side_table() -> Any:
-    """Return torch's table of what a graph cannot contain: kernels and constant arguments, by number."""
+    """Return torch's table of what a graph cannot contain: kernels and constant arguments, keyed by number."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table
@@ -154,7 +154,7 @@ def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_
 
 
 def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:
-    """Return the names of written and of read arguments; None: unknown."""
+    """Return the names of written and of read arguments, or None if they are unknown."""
     if analysis is None:
         return None, None
     accesses = getattr(analysis.found, "read_writes", None)

@@ -31,9 +31,9 @@ class _Origins(Struct):
     """The origins of calls that torch knows only by number."""
 
     kernels: dict[int, Any] = field(default_factory=dict)
-    """The kernel that the user called, by the id of torch's copy (with heuristics or warps applied)."""
+    """The kernel that the user called, keyed by the id of torch's copy (with heuristics or warps applied)."""
     ops: dict[int, TritonOpCall] = field(default_factory=dict)
-    """The `triton_op` of a call, by the number of the call's constant arguments."""
+    """The `triton_op` of a call, keyed by the number of the call's constant arguments."""
 
 
 class _Log:

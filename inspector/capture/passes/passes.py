@@ -28,7 +28,7 @@ _ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntr
 _COUNTER = "pattern_matcher_count"
 
 _Seen = dict[str, tuple[Any, Any]]
-"""Target and argument tuple of each node, by name and in graph order.
+"""Target and argument tuple of each node, keyed by name and in graph order.
 
 Compare them by identity: comparing symbolic sizes for equality would add a guard.
 """
@@ -50,7 +50,7 @@ class _Open(Struct):
     name: str
     subsystem: str | None
     since: _Seen | None
-    """None: the pass works on a graph that torch made for itself, such as a retraced pattern."""
+    """None if the pass works on a graph of torch, such as a retraced pattern, and not on a user's."""
     counted_since: Counter[str]
     before: int
     created: dict[str, str] = field(default_factory=dict)
@@ -168,7 +168,7 @@ def passes(recorder: Recorder, when: When) -> Iterator[None]:
             for name in _ENTRIES:
                 with recorder.watching("patterns"):
                     entry = getattr(module, name)
-                    patches.enter_context(patched(entry, "apply", _noting(recorder, entry.apply, following.applied)))
+                    patches.enter_context(patched(entry, "apply", _with_hook(recorder, entry.apply, following.applied)))
 
         when("torch.fx.passes.graph_transform_observer", install_observer)
         when("torch._inductor.pattern_matcher", install_patterns)
@@ -187,7 +187,7 @@ def _also(recorder: Recorder, original: Any, hook: Callable[[Any], None], *, fir
     return method
 
 
-def _noting(recorder: Recorder, original: Any, note: Callable[[Any, Any], None]) -> Any:
+def _with_hook(recorder: Recorder, original: Any, note: Callable[[Any, Any], None]) -> Any:
     def apply(self: Any, match: Any, graph: Any, node: Any) -> Any:
         with recorder.watching("a pattern"):
             note(self, match)

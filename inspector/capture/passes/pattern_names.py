@@ -18,7 +18,7 @@ def pattern_name(entry: Any) -> str:
 
 
 def search_function(entry: Any) -> Any:
-    """Return the search function of a replacement; None: not such a pattern.
+    """Return the search function of a replacement, or None for another kind of pattern.
 
     `register_replacement` keeps it only in its closure `check_fn`.
     """
@@ -31,7 +31,7 @@ def is_attention_pattern(entry: Any) -> bool:
 
 
 def closed_over(function: Any, name: str) -> Any:
-    """Return a closure's value for a name; None: there is none."""
+    """Return the value of a variable in a closure, or None if there is none."""
     function = inspect.unwrap(function) if callable(function) else None
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None or not cells:

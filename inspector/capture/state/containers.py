@@ -36,14 +36,14 @@ class Container(Struct, frozen=True):
     item: str = "[{!r}]"
     """Format of an item's key, appended to the container's path."""
     leads: bool = True
-    """Whether to search its values."""
+    """Whether to search the values of its items."""
 
     def path_of(self, key: Any) -> str:
         """Return the path of an item in torch's notation."""
         return f"{self.path}{self.item.format(key)}"
 
     def restore(self, content: Content) -> None:
-        """Restore its content."""
+        """Restore an earlier content of the container."""
         now = self.content()
         # From the end, so that the indices of a list stay valid.
         for key in [key for key in reversed(now) if key not in content]:
@@ -54,7 +54,7 @@ class Container(Struct, frozen=True):
 
 
 def free_standing() -> Iterator[Container]:
-    """Return state that belongs to no object: the environment, hooks on all modules, switches of torch and Python."""
+    """Yield the state that belongs to no object: the environment, global module hooks, switches of torch and Python."""
     from torch.nn.modules import module
 
     environ = os.environ
@@ -98,7 +98,7 @@ def _switches() -> dict[str, _Switch]:
 
 
 def container_of(path: str, kind: str, value: Any) -> Container | None:
-    """Return the container that a value is or has; None: it has no content, or none of the user's."""
+    """Return a container of a value's items or attributes, or None if it has none, too many, or only torch's own."""
     if isinstance(value, dict | list | set) and len(value) > _LONG:
         return None
     if isinstance(value, dict):
@@ -122,7 +122,7 @@ def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, lead
         # Copy first: a dict that another thread grows cannot be iterated.
         return {key: item for key, item in dict(value).items() if key not in _UNTOUCHED}
 
-    # Not the methods that a user's subclass overrides; but an OrderedDict keeps its order apart from the items.
+    # A user's subclass may override methods, so call the base class's; an OrderedDict stores its order separately.
     base = OrderedDict if isinstance(value, OrderedDict) else dict
     return Container(
         path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
@@ -154,7 +154,10 @@ def _emptied(cell: CellType) -> None:
 
 
 def _of_class(cls: type) -> Container | None:
-    """Search classes of the user and of libraries; of torch's own classes, only those of modules."""
+    """Return a container of a class's attributes, or None for a class of Python, or of torch unless it is a module.
+
+    Changes to a module class of torch are found, but its attributes are not searched further.
+    """
     owner = _owner(cls.__module__)
     if owner is None or (owner is Owner.TORCH and not hasattr(cls, "_call_impl")):
         return None
@@ -168,7 +171,10 @@ def _of_class(cls: type) -> Container | None:
 
 
 def _of_module(module: ModuleType) -> Container | None:
-    """Search the user's modules; do not follow those of libraries."""
+    """Return a container of a Python module's globals, or None for a module of Python or torch.
+
+    Changes to a library's module are found, but its globals are not searched further.
+    """
     owner = _owner(module.__name__)
     if owner in (None, Owner.TORCH):
         return None
@@ -177,12 +183,12 @@ def _of_module(module: ModuleType) -> Container | None:
 
 
 def _own(content: Content) -> Content:
-    """Drop what Python and Dynamo store in a module: `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
+    """Drop what Python and Dynamo store in a module, such as `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
     return {name: item for name, item in content.items() if not str(name).startswith("__")}
 
 
 def _attributes(value: Any) -> Content | None:
-    """Return the attributes of an object, unless its class belongs to torch or the standard library."""
+    """Return the attributes of an object, or None if its class belongs to torch (modules excepted) or Python."""
     if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
         return None
     known = hasattr(type(value), "_call_impl") or isinstance(value, SimpleNamespace)
@@ -197,7 +203,7 @@ def _attributes(value: Any) -> Content | None:
 
 @cache
 def _owner(module: str) -> Owner | None:
-    """Return the owner of a module; None: the standard library, a builtin module, or ctrace."""
+    """Return the owner of a module, or None for the standard library, a builtin module or ctrace."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names and top != "__main__":
         return None

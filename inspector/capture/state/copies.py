@@ -13,7 +13,7 @@ class Copier:
 
     def __init__(self) -> None:
         self._twins: dict[int, tuple[Any, Any]] = {}
-        """Tensors of the model by id, each with its copy."""
+        """Tensors of the model, keyed by id, each with its copy."""
 
     def copy(self, model: Any) -> Any:
         """Copy a model in its current state, including the gradients of its parameters; return a function unchanged.
@@ -98,7 +98,7 @@ class RandomStates:
             torch.cuda.set_rng_state_all(self._cuda)
 
     def have_moved(self) -> bool:
-        """Whether torch has drawn a random number since."""
+        """Whether torch has drawn a random number since then."""
         import torch
 
         now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []

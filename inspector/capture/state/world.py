@@ -1,9 +1,10 @@
-"""Take checkpoints of the state that a model can read: every container reachable from it, by path.
+"""Take checkpoints of the state that a model can read, and restore it.
 
-A checkpoint holds a shallow copy of each container's content, and the values of tensors that are not too large. It
-can restore them, and list the entries that differ from the facts of an earlier checkpoint. It reads only `__dict__`
-and items, so no user code runs. Facts hold only plain values and functions: keeping another object alive would keep
-the cache entries alive that torch drops with it (`id_ref`, _dynamo/guards.py, 2.13).
+A checkpoint has a shallow copy of every container that is reachable from the model, keyed by the container's path, and
+the values of tensors that are not too large. It can list the entries that differ from the facts of an earlier
+checkpoint. Taking a checkpoint reads only `__dict__` and items, so no user code runs. Facts hold only plain values and
+functions: torch drops cache entries together with an object that they guard, and a fact that keeps the object alive
+would keep them, too (`id_ref`, _dynamo/guards.py, 2.13).
 """
 
 from collections import deque
@@ -17,7 +18,7 @@ from ctrace.inspector.capture.state.containers import Container, Content, childr
 
 _MOST_CONTAINERS = 100_000
 _MOST_BYTES = 256 * 2**20
-"""Size of the tensors that one checkpoint copies; the others are only watched."""
+"""Total size of the tensors that one checkpoint copies; of the others, it stores only the version."""
 _LONG = 100
 """A longer tuple is data, not a setting."""
 
@@ -32,11 +33,11 @@ MISSING = _Missing()
 Where = tuple[str, str]
 """Kind and path of a container: the model and the user's module may both be called `model`."""
 Facts = dict[tuple[Where, Any], Any]
-"""Plain values and functions by container and key."""
+"""Plain values and functions, keyed by container and key."""
 
 
 class Change(Struct, frozen=True):
-    """An item of a container that had another value earlier; MISSING: there was, or is, no item."""
+    """A changed item of a container; `was` or `now` is MISSING if the item did not or does not exist."""
 
     container: Container
     key: Any
@@ -60,9 +61,9 @@ class World(Struct):
     """A checkpoint."""
 
     containers: dict[Where, tuple[Container, Content]] = field(default_factory=dict)
-    """Containers by kind and path, each with its content."""
+    """Containers keyed by kind and path, each with its content."""
     tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
-    """Tensors, each with its version and a copy; None: too large."""
+    """Tensors, each with its version and a copy; the copy is None for a parameter or a tensor that is too large."""
 
     def facts(self) -> Facts:
         """Return all plain values and functions."""
@@ -86,7 +87,7 @@ class World(Struct):
         return found
 
     def restore(self) -> bool:
-        """Restore what has changed since; False: a tensor without a copy has changed."""
+        """Restore what has changed since the checkpoint; return False if a tensor without a copy has changed."""
         for container, content in self.containers.values():
             container.restore(content)
         changed = [(tensor, copied) for tensor, version, copied in self.tensors if tensor._version != version]
@@ -123,7 +124,7 @@ def look(model: Any) -> World:
 
 
 def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
-    """Walk breadth first, so that each container has its shortest path; collect tensors along the way."""
+    """Yield containers breadth first, so that each has its shortest path; collect the tensors in `tensors`."""
     import torch
 
     seen: dict[int, Any] = {}  # keeps the values alive, so that no temporary object frees its id
@@ -143,7 +144,10 @@ def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
 
 
 def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:
-    """Copy tensors that are small enough; only watch parameters: they are large, and a forward seldom changes one."""
+    """Yield each tensor with its version and a copy; the copy is None for parameters and beyond `_MOST_BYTES`.
+
+    Parameters are large, and a forward seldom changes one.
+    """
     import torch
 
     left = _MOST_BYTES

@@ -1,4 +1,4 @@
-"""Count what torch compiles and records while a model is called, by torch's own callbacks.
+"""Count what torch compiles and records while a model is called, with torch's own callbacks.
 
 Torch calls them when a compilation, a delayed backward or the recording of a CUDA graph begins, and not in any other
 call (_dynamo/callback.py, 2.11 to 2.13).

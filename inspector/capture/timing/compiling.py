@@ -16,7 +16,7 @@ def check_configuration(configuration: Configuration) -> None:
     """Refuse a mode or option that this torch does not know, before the model is loaded.
 
     Raises:
-        TargetError: there is no such mode or option, or the option has no such value.
+        TargetError: there is no such mode or option, or the option does not accept the value.
     """
     if configuration.mode is not None:
         from torch._inductor import list_mode_options

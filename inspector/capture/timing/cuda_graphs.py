@@ -36,14 +36,14 @@ class Skips:
         with ExitStack() as active:
             original = getattr(sys.modules["torch._inductor.cudagraph_utils"], _FUNCTION, None)
 
-            def noting(message: str) -> Any:
+            def record_skip(message: str) -> Any:
                 self.reasons[str(message)] += 1
                 return None if original is None else original(message)
 
             for name in _MODULES:
                 module = sys.modules[f"torch._inductor.{name}"]
                 if hasattr(module, _FUNCTION):
-                    active.enter_context(patched(module, _FUNCTION, noting))
+                    active.enter_context(patched(module, _FUNCTION, record_skip))
             active.enter_context(patched(warnings, "showwarning", self._noting_warning(warnings.showwarning)))
             yield
 

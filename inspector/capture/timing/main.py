@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.exception_text import message, traceback_text
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.accuracy import differed
+from ctrace.inspector.capture.timing.autotuning import autotuning_recorded
 from ctrace.inspector.capture.timing.compilations import Compilations
 from ctrace.inspector.capture.timing.compiling import check_backend, check_configuration, compiled, outcome
 from ctrace.inspector.capture.timing.cuda_graphs import Skips
@@ -76,6 +77,7 @@ class _Timing:
         self._loaded = loaded
         self._options = request.capture.options
         self._parts = ("step", "forward", "backward") if self._options.train else ("forward",)
+        self._parts = self._parts[:1] if request.brief else self._parts
         self._compilations = Compilations()
         self._skips = Skips()
         self._is_set_up = False
@@ -87,10 +89,13 @@ class _Timing:
         """Time all scenarios; one that fails is recorded, and the next one is timed."""
         with ExitStack() as active:
             active.enter_context(self._compilations.counting())
+            active.enter_context(autotuning_recorded(self._record))
             active.enter_context(self._skips.recording())  # slows down no timed call: torch decides while compiling
             for name, way in self._loaded.scenarios.items():
                 if _within("eager", self._record, name, partial(self._try_eager, name, way)):
                     _within("run", self._record, name, partial(self._scenario, name, way))
+                if self._request.brief:
+                    break
             self._record(outcome(self._request.configuration, self._compilations, self._skips, self._device))
 
     def _try_eager(self, name: str, way: Way) -> bool:
@@ -138,6 +143,8 @@ class _Timing:
                 if self._request.only_compile:
                     return
                 run_rounds(bench, self._request.rounds)
+            if self._request.brief:
+                return
             for bench in benches:
                 self._record(Peaks(name, bench.part, peak_of(bench, 0), peak_of(bench, 1)))
             for side in (0, 1):
@@ -159,7 +166,7 @@ class _Timing:
 
 
 def _version(tensor: Any) -> int | None:
-    """Return how often a tensor was written to; inference tensors do not count."""
+    """Return how often a tensor was written to, or None for an inference tensor, which does not count writes."""
     return None if tensor.is_inference() else int(tensor._version)
 
 

@@ -7,7 +7,7 @@ from ctrace.inspector.capture.timing.rounds import Bench
 
 
 def peak_of(bench: Bench, side: int) -> int | None:
-    """Return the bytes allocated at a call's peak, minus those allocated before the call; None: not known."""
+    """Return the bytes allocated at a call's peak, minus those allocated before the call, or None if unknown."""
     import torch
 
     gc.collect()
@@ -40,7 +40,7 @@ def _on_cpu(bench: Bench, side: int, calls: Any) -> int | None:
 
 
 def pool_bytes() -> int | None:
-    """Return the bytes in private memory pools, which CUDA graphs own; None: no GPU is used."""
+    """Return the bytes in private memory pools, which CUDA graphs own, or None if no GPU is used."""
     import torch
 
     if not torch.cuda.is_initialized():

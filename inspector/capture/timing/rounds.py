@@ -33,7 +33,7 @@ _ROUND_SECONDS = 0.04
 """Total length of one side's blocks in a round, if calls are short."""
 _MOST_BLOCKS = 16
 _LONGEST = 30.0
-"""After this many seconds, a part gets only the rounds that an interval needs (`_LEAST`)."""
+"""After this many seconds, a part gets only the rounds that a confidence interval needs (`_LEAST`)."""
 _MOST_UNCLEAN = 10
 """Rounds in which something compiles do not count; stop after this many of them."""
 

@@ -99,7 +99,7 @@ def _shares(bench: Bench, side: int, seconds: float, count: int, events: list[An
 
 
 def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
-    """Return the CPU's ranges by thread, and the GPU's ranges."""
+    """Return the CPU's ranges, keyed by thread, and the GPU's ranges."""
     cpu: dict[int, list[_Range]] = defaultdict(list)
     gpu: list[_Range] = []
     for event in events:
@@ -112,13 +112,13 @@ def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:
 
 
 def _is_annotation(event: Any, name: str) -> bool:
-    """Whether a GPU event only repeats a range of the program, so that it is not work on the GPU."""
+    """Whether a GPU event only repeats a range of the program, and is not work on the GPU."""
     is_marked = getattr(event, "is_user_annotation", None)
     return (is_marked is not None and is_marked()) or _kind(name) in (_GUARDS, _RUNTIME, _WRAPPER)
 
 
 def _own_times(cpu: dict[int, list[_Range]]) -> dict[str, list[int]]:
-    """Return the nanoseconds of each range without nested ranges, by name, in order."""
+    """Return the nanoseconds of each range, without those of nested ranges, keyed by name and in order."""
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for ranges in cpu.values():
         for each, inside in _nested(ranges):

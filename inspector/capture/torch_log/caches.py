@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import ModuleType
 
 from ctrace.inspector.capture.core.patch import patched
@@ -42,7 +43,7 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
     Triton and Inductor read the environment at each use (2.11 to 2.13, _inductor/runtime/runtime_utils.py). Inductor
     keeps kernels that this process has loaded in memory, and they look for their binary in the folder that was used
     then ("Cubin file saved by TritonBundler not found", 2.11, runtime/triton_heuristics.py). So drop such kernels at
-    the start of a capture, and those that it loads at its end, together with the folder.
+    the start of a capture. At its end, drop the kernels that it has loaded, together with the folder.
     """
     with ExitStack() as replaced:
 
@@ -56,6 +57,25 @@ def own_triton_cache(recorder: Recorder, when: When) -> Iterator[None]:
 
         when("triton", install)
         when("torch._inductor.codecache", forget)
+        yield
+
+
+@contextmanager
+def own_autotuning_cache(recorder: Recorder, when: When) -> Iterator[None]:
+    """Use an empty cache of autotuning's times, so that every choice is timed; leave the user's cache alone.
+
+    Torch keeps them in one file of its cache folder (`CacheBase`, 2.11 to 2.15, _inductor/codecache.py).
+    """
+    with ExitStack() as replaced:
+
+        def install(codecache: ModuleType) -> None:
+            with recorder.watching("timing without a cache"):
+                folder = tempfile.TemporaryDirectory(prefix="ctrace-autotune-", ignore_cleanup_errors=True)
+                file = Path(replaced.enter_context(folder)) / "times"
+                where = staticmethod(lambda: file)
+                replaced.enter_context(patched(codecache.CacheBase, "get_local_cache_path", where))
+
+        when("torch._inductor.codecache", install)
         yield
 
 

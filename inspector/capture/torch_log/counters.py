@@ -15,30 +15,46 @@ from typing import Any
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 
+_CACHES = ("inductor", "aot_autograd", "dynamo_cache")
+"""Counters with outcomes of caches, beside others."""
 _NAMES = ("frames", "graph_break", "unimplemented", "stats")
 
 
 @contextmanager
 def counters(recorder: Recorder, when: When) -> Iterator[None]:
     """At the end, record how much Dynamo's counters have increased since the start."""
+    with _recording(recorder, when, (*_NAMES, *_CACHES)):
+        yield
+
+
+@contextmanager
+def cache_counters(recorder: Recorder, when: When) -> Iterator[None]:
+    """Like `counters`, but only those of caches: the others are compared with records that a run may not have."""
+    with _recording(recorder, when, _CACHES):
+        yield
+
+
+@contextmanager
+def _recording(recorder: Recorder, when: When, names: tuple[str, ...]) -> Iterator[None]:
     before: dict[str, Counter[str]] = {}
-    when("torch._dynamo.utils", lambda utils: before.update(_counts(utils)))
+    when("torch._dynamo.utils", lambda utils: before.update(_counts(utils, names)))
     try:
         yield
     finally:
         with recorder.watching("torch's counters"):
             utils = sys.modules.get("torch._dynamo.utils")
             if utils is not None:
-                _record(recorder, utils, before)
+                _record(recorder, utils, names, before)
 
 
-def _counts(utils: ModuleType) -> dict[str, Counter[str]]:
-    return {name: Counter(utils.counters[name]) for name in _NAMES if name in utils.counters}
+def _counts(utils: ModuleType, names: tuple[str, ...]) -> dict[str, Counter[str]]:
+    return {name: Counter(utils.counters[name]) for name in names if name in utils.counters}
 
 
-def _record(recorder: Recorder, utils: Any, before: dict[str, Counter[str]]) -> None:
-    counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils).items()}
-    others = {"recompile_limit": utils.config.recompile_limit, "switched_off": _switched_off()}
+def _record(recorder: Recorder, utils: Any, names: tuple[str, ...], before: dict[str, Counter[str]]) -> None:
+    counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils, names).items()}
+    caches = {name: each for group in _CACHES for name, each in counts.pop(group, {}).items() if "cache_" in name}
+    others = {"caches": caches, "recompile_limit": utils.config.recompile_limit, "switched_off": _switched_off()}
     recorder.record("counters", {**counts, **others})
 
 

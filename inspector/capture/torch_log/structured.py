@@ -33,7 +33,7 @@ class _Handler(logging.Handler):
 
 
 class _Added:
-    """Adds a handler to a logger; in the meantime, the logger's only other handlers are torch's.
+    """Adds a handler to a logger; while it is attached, the logger's only other handlers are torch's.
 
     Pytest adds its handlers to all loggers that do not propagate (9.2, _pytest/logging.py), and would show each record.
     """

@@ -25,7 +25,7 @@ class DeviceQuestions:
 
     @classmethod
     def of(cls, recorder: Recorder) -> "DeviceQuestions":
-        """Return the capture's only recorder of questions, so that a place is recorded once."""
+        """Return the only instance for a capture, so that a place is recorded once."""
         if cls._latest is None or cls._latest._recorder is not recorder:
             cls._latest = cls(recorder)
         return cls._latest
@@ -65,12 +65,12 @@ class DeviceQuestions:
 
 
 def _position(code: CodeType, at: int) -> tuple[int | None, ...] | None:
-    """Return the first line, last line, first and last column of the instruction at an offset (Python 3.11)."""
+    """Return the lines (first, last) and columns (first, last) of the instruction at an offset (Python 3.11)."""
     return next((each for index, each in enumerate(code.co_positions()) if index == at // 2), None)
 
 
 def _words(file: str, position: tuple[int | None, ...] | None) -> str:
-    """Return the expression at a position, if it is short and on one line; columns count UTF-8 bytes."""
+    """Return the expression at a position, or "" if it is long or spans several lines; columns count UTF-8 bytes."""
     if position is None or None in position:
         return ""
     first, last, begin, end = position

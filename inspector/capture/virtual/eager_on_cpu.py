@@ -1,6 +1,6 @@
-"""Run code written for a GPU on a machine without one: redirect what it puts on the GPU to the CPU.
+"""Run code written for a GPU on a machine without one: put its GPU tensors on the CPU.
 
-Torch passes every call on tensors, and every factory call, to the active `TorchFunctionMode` (2.11 to 2.13,
+Torch passes every operation on tensors, and every factory call, to the active `TorchFunctionMode` (2.11 to 2.13,
 torch/overrides.py). Dynamo guards on active modes, so none is active while the compiled model is called.
 """
 
@@ -30,13 +30,13 @@ class Pretence:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Create a model and its inputs in the block; tensors report the CPU as their device."""
+        """Put GPU tensors on the CPU in the block, which creates a model and its inputs; tensors report the CPU."""
         with self._reading({}):
             yield
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Call a model without torch.compile in the block; its tensors report the GPU, as in compiled code."""
+        """Put GPU tensors on the CPU in the block, which calls a model in eager; tensors report the GPU."""
         import torch
 
         tensor: Any = torch.Tensor
@@ -47,7 +47,7 @@ class Pretence:
             tensor.device.__get__: the_gpu(),
         }
         eagerly = torch.compiler.set_stance("force_eager")
-        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.used():
+        with self._reading(answers), as_the_target(), eagerly, self._stand_ins.active():
             yield
 
     @contextmanager
@@ -103,7 +103,7 @@ class _Calls:
             return func(*args) if args[0] in self._stay else self._answer(func, frame)
         values = (*args, *kwargs.values())
         on_gpu = func is torch.Tensor.cuda or any(map(is_gpu, values))
-        if on_gpu and not self._answers:  # with answers, the compiled call records the same
+        if on_gpu and not self._answers:  # in `running`, the compiled call records it
             _record(self._questions, frame)
         if func is torch.Tensor.cuda:
             return args[0]
@@ -116,12 +116,12 @@ class _Calls:
         import torch
 
         tensor: Any = torch.Tensor
-        if func != tensor.device.__get__:  # torch forwards it more often than the program asks
+        if func != tensor.device.__get__:  # torch reads the device more often than the program does
             self._questions.in_frame(frame, str(func), self._answers[func], as_target=True)
         return self._answers[func]
 
     def _follow(self, func: Any, values: Any, result: Any) -> None:
-        """Remember that a result is on the CPU: created there, or computed from tensors there."""
+        """Remember a result that even a GPU machine has on the CPU: created there, or computed from such tensors."""
         import torch
 
         tensors = _tensors(values)
@@ -137,7 +137,7 @@ def _tensors(values: Any) -> list[Any]:
 
 
 def _record(questions: DeviceQuestions, frame: FrameType | None) -> None:
-    """Record a literal device at the program's line that calls torch."""
+    """Record a request for the device "cuda", at the program's line that calls torch."""
     while frame is not None and questions.is_torchs(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is not None:

@@ -1,7 +1,7 @@
-"""Move a captured graph to the target GPU: the same computation on fake tensors of that device.
+"""Move a captured graph to the target GPU: the same computation with fake tensors on that device.
 
-Dynamo captures it from tensors on the CPU, and writes devices into it as constants. Inputs are made from Dynamo's
-`example_value` of each, with symbolic sizes, so that the moved graph has the same shapes and guards.
+Dynamo captures the graph from CPU tensors, and writes devices into it as constants. Each moved input is made from
+Dynamo's `example_value`, which has symbolic sizes, so that the moved graph has the same shapes and guards.
 """
 
 import copy
@@ -19,10 +19,10 @@ _MARKS = ("_dynamo_static_input_type",)
 def move(model: Any, inputs: Any) -> list[Any]:
     """Move a graph in place, and return its inputs on the GPU; call this while a GPU is presented.
 
-    Submodules, which a copy of the graph may share, are replaced and not changed.
+    Replace submodules instead of changing them, because a copy of the graph may share them.
 
     Raises:
-        NotImplementedError: an input is not an ordinary tensor, such as a sparse one.
+        NotImplementedError: an input is not an ordinary tensor; it is sparse, for example.
     """
     placeholders = [node for node in model.graph.nodes if node.op == "placeholder"]
     with _fake_mode():
@@ -56,7 +56,7 @@ class _Inputs:
         self._bases: dict[Any, Any] = {}
 
     def of(self, known: Any, original: Any) -> Any:
-        """Make the input for `original`, with Dynamo's sizes if it has any."""
+        """Make the input for `original`, with the sizes of Dynamo's tensor `known` if there is one."""
         import torch
 
         if not isinstance(original, torch.Tensor):
@@ -66,7 +66,7 @@ class _Inputs:
         return _fake_like(known if isinstance(known, torch.Tensor) else original, original, base)
 
     def _base(self, key: Any, original: Any) -> Any:
-        """Return the base for all tensors of one dtype in one storage."""
+        """Return the fake tensor that all inputs of one dtype in one storage are views of."""
         import torch
 
         key = (key, original.dtype)
@@ -77,7 +77,7 @@ class _Inputs:
 
 
 def _storage(tensor: Any) -> Any:
-    """Identify a tensor's storage; a tensor without one stands for itself."""
+    """Return an identifier of a tensor's storage, or of the tensor itself if it has no storage."""
     import torch
 
     return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
@@ -154,7 +154,7 @@ def _move_constants(module: Any) -> None:
 
 
 def _moved(value: Any) -> Any:
-    """Move a device; a literal "cpu" in the program stays the CPU."""
+    """Return the GPU for the CPU, except for a literal "cpu" in the program; return other values unchanged."""
     import torch
 
     if isinstance(value, Literal):

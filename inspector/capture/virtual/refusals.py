@@ -1,10 +1,10 @@
 """Record why a graph has no code for the target; the program goes on, because it does not run on the GPU.
 
-Whether torch would also fail on the real GPU is known only for two kinds of failures. Torch finds tensors of two
-devices in one op while it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`).
-If Inductor asks to skip the function, Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), as
-with bfloat16 on a GPU without it (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off, as here,
-torch wraps that request in an error; with caches on, it does not.
+Only two kinds of failures are known to happen on the real GPU, too. First, torch finds tensors on two devices in one op
+while it traces the moved graph (2.11 to 2.13, _subclasses/fake_tensor.py: `_find_common_device`). Second, Inductor asks
+to skip a function, and Dynamo leaves it in eager (_dynamo/output_graph.py: `call_user_compiler`), for example because
+of bfloat16 on a GPU that does not support it (_inductor/compile_fx.py: `_check_triton_bf16_support`). With caches off,
+as here, torch wraps that request in an error; with caches on, it does not.
 """
 
 import re

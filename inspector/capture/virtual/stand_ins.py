@@ -1,7 +1,7 @@
-"""Replace ops that have no CPU kernel: return zeros of the right shape, and record that.
+"""Return zeros of the right shape for ops that have no CPU kernel, and record these ops.
 
 With `--target`, a program takes its GPU path with tensors on the CPU. An op on that path may have no CPU kernel, or
-none for the dtype, such as `histc` of integers. Torch then raises NotImplementedError (c10/core,
+none for its dtype; `histc`, for example, has none for integers. Torch then raises NotImplementedError (c10/core,
 `TORCH_CHECK_NOT_IMPLEMENTED`; dispatcher: "Could not run ... from the 'CPU' backend"); before 2.9 some kernels raise
 RuntimeError with the same text. The op's meta kernel provides the shapes of the results.
 """
@@ -33,13 +33,13 @@ class _Made:
 
 
 def why_not_real(recorder: Recorder) -> str:
-    """Return why the program's values are not its real ones; empty: all are real."""
+    """Return why the program's values are not real, or "" if all are."""
     names = _Made.ops if _Made.recorder is recorder else {}
     return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
 
 
 class StandIns:
-    """Runs code with zeros as the results of ops without a kernel."""
+    """Runs code with zeros as the results of ops without a CPU kernel."""
 
     def __init__(self, recorder: Recorder, target: str) -> None:
         self._recorder = recorder
@@ -47,22 +47,22 @@ class StandIns:
         self._questions = DeviceQuestions.of(recorder)
 
     @contextmanager
-    def used(self, graph: Any = None, name: str = "") -> Iterator[None]:
-        """Use zeros in the block, which runs `graph` with the name `name`, or eager code."""
-        mode = _mode(lambda func, error: self._say(func, error, graph, name))
+    def active(self, graph: Any = None, name: str = "") -> Iterator[None]:
+        """Use zeros in the block, which runs eager code, or `graph` with the name `name`."""
+        mode = _mode(lambda func, error: self._record(func, error, graph, name))
         with mode:
             yield
 
     def in_graph(self, graph: Any, name: str) -> Callable[..., Any]:
-        """Wrap a graph's forward."""
+        """Return a graph's forward, with zeros as the results of ops without a CPU kernel."""
 
         def forward(*args: Any) -> Any:
-            with self.used(graph, name):
+            with self.active(graph, name):
                 return graph.forward(*args)
 
         return forward
 
-    def _say(self, func: Any, error: Exception, graph: Any, name: str) -> None:
+    def _record(self, func: Any, error: Exception, graph: Any, name: str) -> None:
         if _Made.recorder is not self._recorder:
             _Made.recorder, _Made.ops = self._recorder, {}
         _Made.ops[str(func)] = None
@@ -75,7 +75,7 @@ class StandIns:
         )
 
     def _place(self, frame: FrameType | None, graph: Any) -> str:
-        """Return the program's innermost line, or the line from which a graph's node was traced."""
+        """Return the program's innermost line, or the line from which the running node of `graph` was traced."""
         while frame is not None:
             file = frame.f_code.co_filename
             if graph is not None and file.startswith(_GRAPH):
@@ -90,8 +90,8 @@ class StandIns:
 def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
     """Let Dynamo trace ops that the CPU lacks, though their meta kernels refuse fake tensors on the CPU.
 
-    Such a kernel calls `device_hint` (2.11 to 2.13, _meta_registrations.py). Change its answer only after a refusal, so
-    that the strides of all other results stay those of the CPU, where the graph runs.
+    Such a kernel calls `device_hint` (2.11 to 2.13, _meta_registrations.py). Change the answer of `device_hint` only
+    after a refusal, so that the strides of all other results stay those of the CPU, where the graph runs.
     """
     with ExitStack() as patches:
 
@@ -120,7 +120,7 @@ def _again_as_there(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_node(graph: Any, line: int) -> str:
-    """Find the node of a line in a graph's code (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
+    """Return the program's line behind a line of a graph's code, or "" (2.11 to 2.13, fx/graph.py: `PythonCode`)."""
     number = (getattr(graph, "_lineno_map", None) or {}).get(line - getattr(graph, "_prologue_start", 0))
     nodes = list(graph.graph.nodes)
     stack = nodes[number].meta.get("stack_trace") if number is not None and number < len(nodes) else None
@@ -132,7 +132,7 @@ def _mode(say: Callable[[Any, Exception], None]) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class _Zeros(TorchDispatchMode):
-        supports_higher_order_operators = True  # as a user's Triton kernel, or torch.cond
+        supports_higher_order_operators = True  # such as a user's Triton kernel, or torch.cond
 
         @classmethod
         def ignore_compile_internals(cls) -> bool:
@@ -152,10 +152,10 @@ def _mode(say: Callable[[Any, Exception], None]) -> Any:
 
 
 def _zeros(func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
-    """Return zeros like the results of an op; an op that writes into an argument leaves it unchanged.
+    """Return zeros in the shapes of an op's results; leave an argument unchanged that the op would write into.
 
-    Call its meta kernel with meta tensors: it follows the GPU's rules where devices differ (2.11 to 2.13,
-    _meta_registrations.py: `device_hint`), while with a fake tensor on the CPU it follows the CPU's.
+    Call the op's meta kernel with meta tensors: where devices differ, it then follows the GPU's rules (2.11 to 2.13,
+    _meta_registrations.py: `device_hint`); with fake tensors on the CPU, it would follow the CPU's.
 
     Raises:
         Exception: `error`, if no meta kernel knows the results.
@@ -181,7 +181,7 @@ def _meta(value: Any, originals: dict[int, Any]) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-    originals[id(made)] = (value, made)  # with the owner of the id, so that no other tensor gets the same id
+    originals[id(made)] = (value, made)  # keep `made` alive, so that no other tensor gets its id
     return made
 
 

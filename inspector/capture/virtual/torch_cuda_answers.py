@@ -1,7 +1,7 @@
 """Answer the program's calls of torch.cuda as the target GPU would, and record them.
 
-Dynamo recognizes these functions by identity, and its guards check it. So keep the functions and replace their code.
-Torch's own calls get torch's answers.
+Dynamo recognizes these functions by identity, and its guards check that identity. So keep the functions and replace
+their code. Torch's own calls get torch's answers.
 """
 
 import sys
@@ -77,7 +77,7 @@ class Facts:
 
 
 def gpu_named(properties: Any) -> str:
-    """Return a device's name for the record of an answer."""
+    """Return the text for a device's properties in the record of an answer."""
     return f"those of {properties.name}"
 
 
@@ -116,14 +116,14 @@ def _recoded(function: FunctionType) -> Iterator[Callable[..., Any]]:
     code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
     before = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     before.__kwdefaults__ = keywords
-    function.__code__, function.__defaults__, function.__kwdefaults__ = _asking(function.__name__), None, None
+    function.__code__, function.__defaults__, function.__kwdefaults__ = _stub(function.__name__), None, None
     try:
         yield before
     finally:
         function.__code__, function.__defaults__, function.__kwdefaults__ = code, defaults, keywords
 
 
-def _asking(name: str) -> CodeType:
+def _stub(name: str) -> CodeType:
     made: dict[str, Any] = {}
     exec(compile(_CODE.format(name=name), __file__, "exec"), made)
     code: CodeType = made[name].__code__

@@ -1,8 +1,8 @@
 """Answer questions about the device in traced code as the GPU would, so that Dynamo traces the GPU's branch.
 
 Dynamo represents a device as a `ConstantVariable` (2.11 to 2.13, _dynamo/variables/constant.py) and folds its
-attributes. Here a tensor's device is the GPU's constant; it becomes the CPU's again on its way into the graph
-(`as_proxy`) or the bytecode (codegen.py), which both run on the CPU. Guards come from the tensors and do not change.
+attributes. Here a tensor's device is a constant for the GPU. Dynamo writes it into the graph (`as_proxy`) and the
+bytecode (codegen.py) as the CPU again, because both run on the CPU. Guards come from the tensors and do not change.
 """
 
 import sys
@@ -26,7 +26,7 @@ _AVAILABLE = ("torch.cuda", "torch.accelerator")
 
 @contextmanager
 def questions(recorder: Recorder, when: When) -> Iterator[None]:
-    """Make Dynamo answer as the GPU, and record the questions."""
+    """Make Dynamo answer questions about the device as the GPU would, and record them."""
     queries = DeviceQuestions.of(recorder)
     with ExitStack() as patches:
 
@@ -65,7 +65,10 @@ def _constant(value: Any) -> Any:
 
 
 def _device(variable: Any) -> Any:
-    """Return a variable's device, if it is one; do not realize lazy variables, because that would add guards."""
+    """Return the value of a variable that may be a device; return None if it is a string or not a constant.
+
+    Do not realize a lazy variable, because that would add guards.
+    """
     from torch._dynamo.variables import ConstantVariable, LazyVariableTracker
 
     if isinstance(variable, LazyVariableTracker) and variable.is_realized():
@@ -75,7 +78,7 @@ def _device(variable: Any) -> Any:
 
 
 def _attribute(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
-    """`x.device`, `x.is_cuda`, `x.is_cpu`."""
+    """Answer `x.device`, `x.is_cuda` and `x.is_cpu` as the GPU would."""
 
     def attribute(self: Any, tx: Any, name: str) -> Any:
         found = original(self, tx, name)
@@ -95,7 +98,7 @@ def _is_on_cpu(tensor: Any) -> bool:
 
 
 def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
-    """`x.get_device()`; `x.cuda()`, which does nothing on a GPU tensor; `x.cpu()`, which leaves the GPU."""
+    """Answer `x.get_device()` with 0, trace `x.cuda()` as a move to the GPU, and record `x.cpu()`."""
 
     def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
         if name == "get_device" and _is_on_cpu(self) and not stays_on_cpu(self.proxy.node):
@@ -111,7 +114,10 @@ def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[
 
 
 def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.device(name)` with a name from outside the traced code: not a literal, so mark it by an index."""
+    """Give the index 0 to a CPU device that `torch.device(name)` makes from a name outside the traced code.
+
+    The index shows `_into_graph` that the device is not a literal in the program.
+    """
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
         import torch
@@ -143,7 +149,7 @@ def _into_graph(original: Callable[..., Any], queries: DeviceQuestions) -> Calla
 
 
 def _tracing(frame: Any) -> Any:
-    """Find the innermost translator, which traces the current function."""
+    """Return the innermost translator, which traces the current function, or None."""
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     while frame is not None:
@@ -165,7 +171,7 @@ def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_device(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
-    """`x.device.type`, `x.device.index`."""
+    """Record `x.device.type` and `x.device.index` if the device is the GPU."""
 
     def const_getattr(self: Any, tx: Any, name: str) -> Any:
         found = original(self, tx, name)
@@ -189,7 +195,7 @@ def _function(original: Callable[..., Any], queries: DeviceQuestions) -> Callabl
 
 @contextmanager
 def _comparisons(queries: DeviceQuestions) -> Iterator[None]:
-    """Record `x.device == ...`, which Dynamo folds."""
+    """Record comparisons such as `x.device == ...`, which Dynamo folds into constants."""
     from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
 
     before = {name: handlers[name] for name in _COMPARISONS}

@@ -1,8 +1,9 @@
 """Run the program's Triton kernels on the CPU with Triton's interpreter if there is no GPU.
 
 A launch is `JITFunction.run` (3.6 and 3.7, triton/runtime/jit.py), which needs a driver. The interpreter
-(triton/runtime/interpreter.py) runs the kernel's Python on tensors in memory, one program of the grid after another.
-It is slow and lacks parts of the language: results of a kernel that it cannot run are unknown, and the log says so.
+(triton/runtime/interpreter.py) runs the kernel's Python on tensors in memory, one program of the grid after another. It
+is slow and lacks parts of the language. If it cannot run a kernel, the kernel's results are unknown, and the log says
+so.
 """
 
 import functools
@@ -24,13 +25,13 @@ _not_run: dict[str, str] = {}
 
 
 def why_unknown() -> str:
-    """Return why the program's results are unknown; empty: every kernel ran."""
+    """Return why the program's results are unknown, or "" if every kernel ran."""
     return "; ".join(f"the kernel {name} was not run without a GPU" for name in _not_run)
 
 
 @contextmanager
 def interpreter(recorder: Recorder, when: When) -> Iterator[None]:
-    """Run launches on CPU tensors with the interpreter."""
+    """Interpret each kernel launch whose tensors are all on the CPU."""
     _not_run.clear()
     with ExitStack() as patches:
 
@@ -75,7 +76,7 @@ def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Use the first configuration: the fastest one is unknown here."""
+    """Run an autotuned kernel with its first configuration, because the fastest one is unknown here."""
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not _on_cpu((*args, *kwargs.values())) or not self.configs:
@@ -90,7 +91,7 @@ def _untuned(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_cpu(values: tuple[Any, ...]) -> bool:
-    """Whether there are tensors, all of them real and on the CPU, whatever device the program sees."""
+    """Whether the values include tensors, and all are real and on the CPU, whatever device the program sees."""
     import torch
     from torch._C import DisableTorchFunction
     from torch._subclasses import FakeTensor
@@ -106,7 +107,7 @@ def _base(value: Any) -> Any:
 
 
 def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorder) -> None:
-    """Run one launch; if that fails, leave the outputs unchanged and record a problem."""
+    """Interpret one launch; if that fails, leave the outputs unchanged and record a problem."""
     name = kernel.fn.__name__
     if name in _not_run:
         return
@@ -151,7 +152,7 @@ def _run(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
 
 
 def _rewritten(kernel: Any, copies: dict[Any, Any]) -> Any:
-    """Return a kernel for the interpreter with a copy of its globals, because the interpreter adds names to them."""
+    """Return a kernel rewritten for the interpreter, which adds names only to a copy of the kernel's globals."""
     from triton.runtime.interpreter import FunctionRewriter
 
     function = kernel.fn
@@ -163,7 +164,7 @@ def _rewritten(kernel: Any, copies: dict[Any, Any]) -> Any:
 
 
 def _calling(copies: dict[Any, Any]) -> Callable[..., Any]:
-    """Let a kernel call other `@triton.jit` functions, including those of Triton's library."""
+    """Interpret the other `@triton.jit` functions that a kernel calls, including those of Triton's library."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         from triton.runtime.interpreter import _patch_lang
@@ -198,7 +199,7 @@ def _until(end: float, original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _language_kept() -> Iterator[None]:
-    """Restore Triton's language afterwards: the interpreter replaces functions that compiling needs."""
+    """Restore Triton's language after the block: the interpreter replaces functions that compiling needs."""
     from triton import language
 
     core = language.core
@@ -221,7 +222,7 @@ def _put_back(owner: Any, names: dict[str, Any]) -> None:
 
 @contextmanager
 def _no_modes() -> Iterator[None]:
-    """Disable modes: the interpreter's own tensors are on the CPU, and its ops are not the program's."""
+    """Disable torch's modes in the block: the interpreter's tensors are on the CPU, its ops not the program's."""
     from torch._C import DisableTorchFunction
     from torch.utils._python_dispatch import _disable_current_modes
 

@@ -1,9 +1,10 @@
-"""List the choices that Inductor would make by timing on the target GPU, and take one without measuring.
+"""List the candidates that Inductor would time on the target GPU, and choose one without timing.
 
 Inductor makes the candidates (templates in each configuration, library calls) and passes them to
 `AlgorithmSelectorCache` (2.11 to 2.13, _inductor/select_algorithm.py), which first builds them (`make_precompile_fn`)
 and then times them (`do_autotuning`): only these two are replaced. The scheduler also times fusions
-(`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py): these run until they need the device.
+(`Scheduler.speedup_by_fusion` and `speedup_by_combo_kernel`, scheduler.py): these functions run until they need the
+device.
 
 A candidate is a `ChoiceCaller` (2.11 to 2.13, _inductor/ir.py); its subclasses are in select_algorithm.py.
 """
@@ -41,7 +42,7 @@ def candidate(choice: Any) -> dict[str, Any]:
 
 
 def taken_of(choices: list[Any]) -> Any:
-    """Return the choice that torch makes without times: a library call, else the first candidate."""
+    """Return the candidate that torch chooses when it does not time: a library call if there is one, else the first."""
     return next((choice for choice in choices if type(choice).__name__ == "ExternKernelCaller"), choices[0])
 
 
@@ -63,7 +64,7 @@ _TIMED_BY = ("compile_kernel", "benchmark_fused_nodes", "benchmark_codegened_mod
 
 
 def can_be_left_open() -> bool:
-    """Whether this torch makes its choices in the patched places."""
+    """Whether this torch makes its choices in the functions that `left_open` patches."""
     return all(hasattr(owner, name) for owner, name, _ in _replaced())
 
 

@@ -1,7 +1,7 @@
 """Present a GPU that this machine does not have: answer what torch, Inductor and Triton ask about it.
 
 Inductor asks through `torch.cuda` and `torch._dynamo.device_interface.CudaInterface` (2.11 to 2.13), which stores
-functions of `torch.cuda` under other names; both are answered. Nothing can run on this device: tensors on it are fake,
+functions of `torch.cuda` under other names; both are patched. Nothing can run on this device: tensors on it are fake,
 and the caller skips whatever would launch or time a kernel (`codegen/emit.py`).
 """
 
@@ -47,7 +47,7 @@ _CACHED = {
     ),
     "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
 }
-"""Functions that cache answers about the device, by module."""
+"""Functions that cache answers about the device, keyed by module."""
 
 
 class VirtualGpu:
@@ -80,7 +80,7 @@ class VirtualGpu:
             self._depth -= 1
 
     def _record_tf32(self) -> None:
-        """Record the program's TF32 settings again, because it may change them before any graph."""
+        """Record the program's TF32 settings again, because the program may change them before any graph."""
         if self._capability < (8, 0):
             return
         with self._recorder.watching("tf32_allowed"):
@@ -91,7 +91,7 @@ class VirtualGpu:
 
     @contextmanager
     def tracing(self, inputs: Any) -> Iterator[None]:
-        """Trace a graph of these inputs until the end of the block, for inference if no backward can be traced."""
+        """Disable gradients in the block, which traces a graph with these inputs, if no backward can be traced."""
         import torch
 
         refused = self._hooks.refused()
@@ -105,7 +105,7 @@ class VirtualGpu:
             yield
 
     def _install(self, patches: ExitStack) -> None:
-        patches.enter_context(self._hooks.shown())
+        patches.enter_context(self._hooks.presented())
         patches.enter_context(_forgetting())
         for owner, name, value in self._answers():
             with self._recorder.watching(f"the target's answer for {getattr(owner, '__name__', owner)}.{name}"):
@@ -117,7 +117,7 @@ class VirtualGpu:
                 patches.enter_context(part())
 
     def _parts(self) -> dict[str, Callable[[], AbstractContextManager[None]]]:
-        """Return the patches of torch's choices by device, each with a name for the report of a failure."""
+        """Return the patches of choices that torch makes by device, keyed by their names in a report of a failure."""
         return {
             "attention for the target": lambda: attention_as_on(self._capability),
             "convolutions for the target": lambda: convolved_as_on(self._capability),
@@ -139,7 +139,7 @@ class VirtualGpu:
             yield CudaInterface, name, staticmethod(value)
         yield CudaInterface.Worker, "get_device_properties", staticmethod(lambda *_: self._properties)
         yield CudaInterface.Worker, "current_device", staticmethod(lambda: 0)
-        # A fake tensor would first make a real one to create a context (fake_tensor.py, `init_gpu_context`).
+        # Creating a fake tensor would first create a real one, to start CUDA (fake_tensor.py, `init_gpu_context`).
         yield fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda _: True)
         yield fake_tensor, "init_gpu_context", lambda _device: None
         yield triton_helpers, "set_driver_to_gpu", lambda: None

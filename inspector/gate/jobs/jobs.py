@@ -15,7 +15,7 @@ from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
 
-_OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES}
+_OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES, Count.CUDA_GRAPH_SKIPS}
 """Counts that ctrace can only take from generated code."""
 
 Wrong = tuple[JobKey, CtraceError]

@@ -34,6 +34,10 @@ class Count(StrEnum):
     """Registers that kernels spill to memory; only for a GPU."""
     MISSED_BYTES = "missed_bytes"
     """Bytes of memory traffic that missed fusions would save; only with generated code."""
+    CUDA_GRAPH_SKIPS = "cuda_graph_skips"
+    """Graph parts that torch skips the CUDA graph of; only where torch.compile is asked for CUDA graphs, for a GPU."""
+    CUDA_GRAPH_RERECORDINGS = "cuda_graph_rerecordings"
+    """Recordings of CUDA graphs beyond the first of each graph part; only where a run on a GPU recorded them."""
 
 
 class Limits(Struct, frozen=True):

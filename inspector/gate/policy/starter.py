@@ -61,6 +61,8 @@ _LIMITS = """
 _OF_GPU = """\
 #  spills: 0              # spilled registers of kernels
 #  missed_bytes: 1MiB     # what missed fusions would save
+#  cuda_graph_skips: 0    # with mode: reduce-overhead, for a GPU
+#  cuda_graph_rerecordings: 0  # in the log of a run on a GPU
 """
 _END = """
 # Allowed sites, and why: by gb id, place (* for any text), part of the line.

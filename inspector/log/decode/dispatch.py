@@ -7,8 +7,10 @@ import json
 from collections.abc import Callable
 
 from ctrace.inspector.files.typed_json import typed
+from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import bytecode as decode_bytecode
+from ctrace.inspector.log.decode import compile_time as decode_compile_time
 from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
 from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
@@ -177,6 +179,7 @@ def _counted(entry: Entry) -> ev.Counted:
         stats=data.maybe_counts("stats"),
         recompile_limit=data.maybe_integer("recompile_limit"),
         switched_off=data.maybe_text("switched_off"),
+        caches=data.maybe_counts("caches") if data.has("caches") else None,
     )
 
 
@@ -194,10 +197,13 @@ def _span(entry: Entry) -> ev.Event:
     try:
         data = _payload(entry)
         begins = _PHASES.get(data.text("ph"))
-        name = data.text("name")
+        name, at = data.text("name"), data.maybe_number("ts")
+        sweep = None if begins else decode_autotuning.reported(entry.compile_id, data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return ev.Ignored()
-    return ev.Ignored() if begins is None else ev.SpanMarked(entry.thread, name, begins, entry.compile_id)
+    if begins is None:
+        return ev.Ignored()
+    return ev.SpanMarked(entry.thread, name, begins, entry.compile_id, sweep, at)
 
 
 def _failed(entry: Entry) -> ev.ProgramFailed:
@@ -266,6 +272,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         _id(entry), _payload(entry)
     ),
+    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(_id(entry), _payload(entry)),
     "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(_id(entry), _payload(entry)),
     "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
     "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
@@ -273,6 +280,14 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
     "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
     "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
+    **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
+    "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,
+    "artifact:ctrace_cache": decode_compile_time.ours,
+    "artifact:ctrace_cache_stored": decode_compile_time.stored,
+    "artifact:ctrace_cache_key": decode_compile_time.keyed,
+    "artifact:ctrace_caches": decode_compile_time.caches,
+    "artifact:ctrace_cache_earlier": decode_compile_time.earlier,
+    "artifact:ctrace_speed": decode_compile_time.speed,
     "artifact:ctrace_undecided": lambda entry: decode_target.undecided(_id(entry), _payload(entry)),
     "artifact:ctrace_asked": lambda entry: decode_target.device_question(_payload(entry)),
     "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
@@ -291,6 +306,7 @@ _OF_A_GRAPH = frozenset(
     (
         "artifact:ctrace_pass", "artifact:ctrace_attention", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
         "artifact:ctrace_generated", "artifact:ctrace_user_kernel", "artifact:ctrace_user_kernel_code",
+        "artifact:ctrace_autotune",
     )
 )  # fmt: skip
 

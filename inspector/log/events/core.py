@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from ctrace.inspector.log.events.built import BuiltEvent
+from ctrace.inspector.log.events.compile_time import CompileTimeEvent
 from ctrace.inspector.log.events.guards import GuardEvent
 from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
 from ctrace.inspector.log.events.shapes import ShapeEvent
 from ctrace.inspector.log.events.target import TargetEvent
+from ctrace.inspector.model.autotuning import AutotuningEvent, SweepReported
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.model.findings import Danger, Frame
@@ -162,6 +164,10 @@ class SpanMarked(Struct, frozen=True):
     name: str
     begins: bool
     compilation: str | None = None
+    sweep: SweepReported | None = None
+    """What torch says of the choices that it timed, or could not build, in this phase."""
+    at: float | None = None
+    """When this was logged, in microseconds; None if the log does not say."""
 
 
 class StackFrame(Struct, frozen=True):
@@ -285,6 +291,8 @@ class Counted(Struct, frozen=True):
     recompile_limit: int | None
     switched_off: str | None = None
     """What disables torch.compile at the end of the run."""
+    caches: dict[str, int] | None = None
+    """The number of cache look-ups by outcome; None if they were not recorded."""
 
 
 class ProgramFailed(Struct, frozen=True):
@@ -317,7 +325,7 @@ Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
     | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
-    | KernelEvent | CudaGraphEvent
-    | BuiltEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
+    | KernelEvent | CudaGraphEvent | AutotuningEvent
+    | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
 )  # fmt: skip

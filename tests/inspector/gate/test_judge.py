@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import JobKey, Lock, SiteKind
+from ctrace.inspector.gate.model import JobKey, Lock, SiteKind, State
 from ctrace.inspector.gate.policy.model import Allow, Count, Limits
 from ctrace.inspector.gate.verdict import Finding, FindingKind, gravest
 from ctrace.inspector.model.findings import Cost, Owner
@@ -79,6 +79,31 @@ def test_a_count_that_the_lock_has_must_be_measured() -> None:
     elsewhere = seen_of(state_with(), job=JobKey("model.py", "rank 0"), known_as=JobKey("model.py"))
     assert kinds(checked_of(elsewhere, lock)) == []
     assert kinds(checked_of(seen_of(state_with(), limits(eager_ops=0)), lock)) == ["not-measured"]
+
+
+@pytest.mark.parametrize(
+    ("two", "one", "limit", "needed"),
+    [
+        (
+            state_with(cuda_graph_skips=2),
+            state_with(cuda_graph_skips=1),
+            limits(cuda_graph_skips=1),
+            "reduce-overhead",
+        ),
+        (
+            state_with(cuda_graph_rerecordings=2),
+            state_with(cuda_graph_rerecordings=1),
+            limits(cuda_graph_rerecordings=1),
+            "--from-trace",
+        ),
+    ],
+)
+def test_a_limit_of_cuda_graphs_holds_or_says_what_it_needs(two: State, one: State, limit: Limits, needed: str) -> None:
+    assert kinds(checked_of(seen_of(two, limit), Lock())) == ["limit"]
+    assert kinds(checked_of(seen_of(one, limit), Lock())) == []
+    (found,) = checked_of(seen_of(state_with(), limit), Lock()).findings
+    assert str(found.kind) == "not-measured"
+    assert needed in found.todo
 
 
 def test_a_new_site_stands_for_the_graphs_and_ops_that_it_costs_and_for_nothing_else() -> None:

@@ -6,11 +6,14 @@ from msgspec.structs import replace
 from ctrace.inspector.gate.model import SiteKey, SiteKind
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.state import is_after_warm_up, minor_of
+from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.model.findings import BreakKind, CacheUse, Cause, CauseKind, Cost, Limit, Owner, Recompile, Skip
+from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Compilation, Coverage, Environment, Session
 from tests.support.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.support.helpers import recorded
 from tests.support.sessions import DANGEROUS, HEALTHY, HOSTILE, NOTHING, PARTIAL
+from tests.support.targeted import H100
 
 SOURCE = """\
 class Net:
@@ -143,6 +146,18 @@ def test_what_was_measured_is_counted() -> None:
     }  # fmt: skip
     assert given.coverage == pytest.approx(100 * 20 / 28)
     assert state(replace(HEALTHY, coverage=Coverage(0, 0))).coverage is None
+
+
+def test_cuda_graphs_are_counted_where_there_is_a_gpu() -> None:
+    recorded = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=3)
+    again = CudaGraph("0/0", Stage.BACKWARD, CudaGraphStatus.SKIPPED, recordings=9)
+    skipped = CudaGraph("1/0", Stage.INFERENCE, CudaGraphStatus.SKIPPED)
+    given = state(replace(HEALTHY, gpu=H100, cuda_graphs=(recorded, again, skipped))).counts
+    assert (given[Count.CUDA_GRAPH_SKIPS], given[Count.CUDA_GRAPH_RERECORDINGS]) == (2, 10)
+    not_run = state(replace(HEALTHY, gpu=H100, cuda_graphs=(skipped,))).counts
+    assert (not_run[Count.CUDA_GRAPH_SKIPS], Count.CUDA_GRAPH_RERECORDINGS in not_run) == (1, False)
+    assert Count.CUDA_GRAPH_SKIPS not in state(replace(HEALTHY, cuda_graphs=(skipped,))).counts
+    assert Count.CUDA_GRAPH_SKIPS not in state(replace(HEALTHY, gpu=H100)).counts
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,18 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.guards.tensors import tensor_guards
 from ctrace.inspector.guards.view import by_line, by_object, guarded, heads
 from ctrace.inspector.kernels.built_view import text_of
+from ctrace.inspector.log.decode.compile_time import LOOKUPS
 from ctrace.inspector.log.decode.dispatch import _DECODERS
 from ctrace.inspector.log.decode.graphs import STAGES
 from ctrace.inspector.model.session import Session, Verdict
 from ctrace.inspector.recompiles.view import caches, groups
 from ctrace.inspector.session.build import build
 from ctrace.reports.json.built import built_data
+from ctrace.reports.json.compile_time import render_compile_json
+from ctrace.reports.perfetto import render_perfetto
+from ctrace.reports.terminal.compile_time import compile_time_screen
+from ctrace.reports.terminal.explain import explain_screen
+from tests.support.golden import drawn
 from tests.support.helpers import (
     GUARD_COST,
     HOME,
@@ -239,6 +245,24 @@ SPECIMENS: dict[str, Any] = {
         "frames": {"total": 2, "ok": 1}, "graph_break": {"/gb/gb0059.html": 1}, "unimplemented": {},
         "stats": {"unique_graphs": 2}, "recompile_limit": 8, "switched_off": None,
     },
+    **{kind: {
+        "key": "f5", "components": ["[d1] gm: code"], "cache_status_detailed": "full_miss", "cache_bypass_reason": "no",
+    } for kind in LOOKUPS},
+    "artifact:precompile_cache_bypass": {"_reason": "no"},
+    "artifact:ctrace_cache": {
+        "cache": "triton", "outcome": "hit", "stage": "forward", "key": "ab", "reason": "", "kernel": "triton_0",
+    },
+    "artifact:ctrace_cache_stored": {"cache": "fx_graph", "key": "f5", "stored": False, "why": "no", "bypassed": True},
+    "artifact:ctrace_cache_key": {"cache": "aot_autograd", "key": "a5", "components": ["[d1] gm: code"]},
+    "artifact:ctrace_caches": {"kind": "private", "folder": "/c", "switched_off": ["precompile"]},
+    "artifact:ctrace_cache_earlier": {
+        "cache": "fx_graph", "key": "f5", "run": "before", "earlier": "f4",
+        "differs": [{"component": "gm", "was": "x", "now": None}],
+    },
+    "artifact:ctrace_speed": {
+        "verdict": "faster", "scenario": "base", "part": "forward", "eager": 2.0, "compiled": 1.0, "ratio": 2.0,
+        "low": 1.5, "high": 2.5, "rounds": 9, "why": "", "cost": 3.0,
+    },
     "artifact:ctrace_failure": {"phase": "run", "type": "KeyError", "message": "'a'", "file": MODEL, "line": 9, "todo": ""},
     "artifact:ctrace_problem": {"what": "fusion could not be recorded"},
     "artifact:ctrace_end": {},
@@ -274,6 +298,10 @@ def seen(session: Session) -> None:
     groups(session)
     caches(session)
     built_data(session)
+    render_compile_json(session)
+    render_perfetto(session)
+    drawn(explain_screen(session, 80), 80)
+    drawn(compile_time_screen(session, 80), 80)
     for each in session.built:
         assert all(isinstance(text_of(code), str | None) for code in each.ir.values())
     for found in (guarded(session, head) for head in heads(session)):

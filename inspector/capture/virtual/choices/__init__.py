@@ -1,1 +1,1 @@
-"""Choices that torch makes by device: attention kernels, convolution formats, padding. Start in `sdpa.py`."""
+"""Torch's choices that depend on the device: attention kernels, convolution formats, padding. Start in `sdpa.py`."""

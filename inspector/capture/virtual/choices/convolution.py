@@ -1,9 +1,9 @@
 """Choose the memory format of a convolution's result on the target GPU, as cuDNN does.
 
 Fake tensors ask C++ which library runs a convolution and how it lays out the result (2.11 to 2.13,
-_subclasses/fake_impls.py: `conv`). C++ answers by torch's build and the device. This module answers like `use_cudnn`
-in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19.
-Convolutions over channels that cuDNN does not handle have contiguous results, as here.
+_subclasses/fake_impls.py: `conv`). C++ decides by torch's build and by the device. This module decides like `use_cudnn`
+in aten/src/ATen/native/Convolution.cpp and `cudnn_conv_suggest_memory_format` in ConvUtils.h with cuDNN 9.19. A
+convolution that cuDNN does not handle has a contiguous result, here as in torch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +55,7 @@ def _determining(original: Callable[..., Any]) -> Callable[..., Any]:
 def _backends() -> Any:
     import torch
 
-    unstubbed: Any = torch._C  # its stubs have another type
+    unstubbed: Any = torch._C  # torch's stubs declare `_ConvBackend` with another type
     return unstubbed._ConvBackend
 
 
@@ -68,7 +68,7 @@ def _by_cudnn(input: Any, weight: Any, capability: tuple[int, int], options: dic
 
 
 def _too_far(options: dict[str, Any]) -> bool:
-    """Whether an output padding exceeds both stride and dilation."""
+    """Whether a transposed convolution has an output padding >= max(stride, dilation) in some dimension."""
 
     def of(name: str) -> Sequence[int]:
         return tuple(options.get(name) or ())
@@ -80,7 +80,7 @@ def _too_far(options: dict[str, Any]) -> bool:
 
 
 def _suggested(input: Any, weight: Any) -> Any:
-    """Return the channels-last format if the input or the weight has it, else contiguous."""
+    """Return channels-last if the input or the weight has it, else contiguous; always contiguous for float64."""
     import torch
     from torch._prims_common import suggest_memory_format
 

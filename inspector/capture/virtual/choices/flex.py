@@ -1,6 +1,6 @@
 """Make FlexAttention on the CPU behave as on the GPU.
 
-On the CPU, it refuses to train and does not save what the backward needs (2.11 to 2.13,
+On the CPU, FlexAttention refuses to train and does not save what the backward needs (2.11 to 2.13,
 nn/attention/flex_attention.py, `_validate_device` and `_apply_kernel_options`).
 """
 
@@ -18,7 +18,7 @@ _SAVED = "OUTPUT_LOGSUMEXP"
 
 @contextmanager
 def trainable(recorder: Recorder, when: When) -> Iterator[None]:
-    """Allow FlexAttention with gradients on the CPU: its eager form supports them, and its kernels are for the GPU."""
+    """Allow FlexAttention with gradients on the CPU: the graph runs eagerly, and eager FlexAttention supports them."""
     with ExitStack() as patches:
 
         def install(module: ModuleType) -> None:
@@ -30,7 +30,7 @@ def trainable(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 def _accepted(query: Any, key: Any, value: Any) -> None:
-    """Replace the check; Dynamo traces this function."""
+    """Replace `_validate_device` and accept any device; Dynamo traces this function."""
 
 
 def save_for_backward(graph: Any) -> None:

@@ -1,8 +1,8 @@
-"""Decide whether to pad matrices to multiples for tensor cores, which torch times and ctrace cannot run.
+"""Leave open whether to pad matrices for tensor cores, because torch decides that by timing on the device.
 
-Torch applies rules before it times (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the device's arithmetic
-and memory speed, cached times. These stay in effect. Where torch would time, pad nothing and record an open choice.
-Leave through an exception, so that torch does not cache an answer that was never measured.
+Torch first applies rules that need no timing (2.11 to 2.13, _inductor/fx_passes/pad_mm.py): settings, the device's
+arithmetic and memory speed, cached times. These rules stay in effect. Where torch would time, pad nothing and record an
+open choice. An exception ends torch's function early, so that torch does not cache an answer that was not measured.
 """
 
 import re
@@ -18,25 +18,25 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 @contextmanager
 def padding_left_open(recorder: Recorder) -> Iterator[None]:
-    """Keep torch from timing paddings, and record those that it would time."""
+    """Keep torch from timing paddings, and record each padding that it would time."""
     from torch._inductor.fx_passes import pad_mm
 
-    asking = _Asking(pad_mm._should_pad, pad_mm.get_cached_should_pad, recorder)
+    choices = _PaddingChoices(pad_mm._should_pad, pad_mm.get_cached_should_pad, recorder)
     with (
-        patched(pad_mm, "_should_pad", asking.should_pad),
-        patched(pad_mm, "get_cached_should_pad", asking.kept),
+        patched(pad_mm, "_should_pad", choices.should_pad),
+        patched(pad_mm, "get_cached_should_pad", choices.cached_should_pad),
     ):
         yield
 
 
 class _WouldTimeError(Exception):
-    """Torch has no rule and no cached time."""
+    """No rule and no cached time decides, so torch would time both forms."""
 
 
-class _Asking:
-    def __init__(self, should_pad: Any, kept: Any, recorder: Recorder) -> None:
+class _PaddingChoices:
+    def __init__(self, should_pad: Any, cached_should_pad: Any, recorder: Recorder) -> None:
         self._should_pad = should_pad
-        self._kept = kept
+        self._cached_should_pad = cached_should_pad
         self._recorder = recorder
 
     def should_pad(self, match: Any, mat1: Any, mat2: Any, op: Any, input: Any = None) -> bool:
@@ -48,9 +48,9 @@ class _Asking:
                 self._recorder.record("undecided", _choice(match, mat1, mat2, op))
             return False
 
-    def kept(self, key: str) -> bool:
-        """Replace `get_cached_should_pad`, torch's last check before it times."""
-        known = self._kept(key)
+    def cached_should_pad(self, key: str) -> bool:
+        """Replace `get_cached_should_pad`, which torch calls last before it times."""
+        known = self._cached_should_pad(key)
         if known is None:
             raise _WouldTimeError
         return bool(known)
@@ -79,7 +79,7 @@ def _product(op: Any, sizes: list[list[str]]) -> str:
 
 
 def _stage(match: Any) -> str:
-    """Return the stage of a matmul; in training, the graph contains both forward and backward.
+    """Return the stage of a matmul; a graph for training contains both forward and backward.
 
     AOTAutograd tags the nodes of such a graph (2.11 to 2.13, _aot_autograd/graph_capture_wrappers.py).
     """

@@ -1,4 +1,4 @@
-"""Decompose `scaled_dot_product_attention` on the target GPU into the op that a CUDA build of torch calls.
+"""Decompose `scaled_dot_product_attention` into the op that a CUDA build of torch would call on the target GPU.
 
 C++ decomposes it differently for each kernel (2.11 to 2.13, aten/src/ATen/native/transformers/attention.cpp), and a
 torch without CUDA has only the decomposition into matmuls. The Python dispatcher, under which AOTAutograd and Inductor
@@ -27,14 +27,14 @@ def attention_as_on(capability: tuple[int, int]) -> Iterator[None]:
     op = torch.ops.aten.scaled_dot_product_attention.default
     with (
         _kernel(op, torch.DispatchKey.CompositeImplicitAutograd, _Attention(capability)),
-        patched(attentionchoice, "chosen_kernel", lambda call: _answered(call, capability)),
+        patched(attentionchoice, "chosen_kernel", lambda call: _kernel_on_target(call, capability)),
     ):
         yield
 
 
 @contextmanager
 def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
-    """Register a Python kernel for `op`; restore torch's own afterwards, if there is one."""
+    """Register a Python kernel for `op` during the block; afterwards, restore torch's own if there was one."""
     before = op.py_kernels.get(key)
     op.py_kernels[key] = kernel
     op._dispatch_cache.clear()
@@ -47,8 +47,8 @@ def _kernel(op: Any, key: Any, kernel: Any) -> Iterator[None]:
         op._dispatch_cache.clear()
 
 
-def _answered(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
-    """Answer for the target when ctrace asks why there is no fused kernel."""
+def _kernel_on_target(call: attentionchoice.Call, capability: tuple[int, int]) -> int:
+    """Return the kernel for the target, for ctrace's explanation of why there is no fused kernel."""
     tensors = (call.query, call.key, call.value, call.attn_mask)
     return chosen(Call(*tensors, call.dropout_p, call.is_causal, call.enable_gqa, capability))
 
@@ -95,7 +95,7 @@ def _by_cudnn(call: Call, scale: float | None) -> Any:
 
 
 def _by_flash(call: Call, scale: float | None) -> Any:
-    """Pad the width to the kernel's multiple; the scale is that of the original width."""
+    """Call flash attention with the width padded to the kernel's alignment; the scale uses the original width."""
     import torch
 
     width = call.query.size(-1)
@@ -106,7 +106,7 @@ def _by_flash(call: Call, scale: float | None) -> Any:
 
 
 def _scale_of(width: Any) -> Any:
-    """Return the scale for a width, a number or a symbolic one, as C++ computes it."""
+    """Return the scale for a width, which may be symbolic, as C++ computes it."""
     import torch
 
     return 1.0 / torch.sym_sqrt(width)
@@ -132,7 +132,7 @@ def _by_efficient(call: Call, scale: float | None) -> Any:
 
 
 def _additive(call: Call, lowest: float = float("-inf")) -> Any:
-    """Convert a boolean mask into one that is added to the scores."""
+    """Convert a boolean mask into one that is added to the scores; return any other mask unchanged."""
     import torch
 
     mask = call.mask
@@ -142,7 +142,7 @@ def _additive(call: Call, lowest: float = float("-inf")) -> Any:
 
 
 def _aligned(mask: Any) -> Any:
-    """Copy a mask if its rows do not start at multiples of the kernel's vector size."""
+    """Return the mask, copied if its rows do not start at multiples of the kernel's vector size."""
     import torch
 
     aligned = all(stride % _MASK_ALIGNMENT == 0 for stride in mask.stride()[:-1]) and mask.stride(-1) == 1

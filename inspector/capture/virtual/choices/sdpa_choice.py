@@ -1,8 +1,8 @@
 """Choose the kernel of `scaled_dot_product_attention` on a CUDA device as torch does there.
 
-This mirrors `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its sdp_utils_cpp.h;
-2.11 to 2.13, with cuDNN 9.19), which the CPU build lacks and which asks the device in other builds. A test compares it
-with the answers of an H100.
+This mirrors `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its sdp_utils_cpp.h; 2.11 to
+2.13, with cuDNN 9.19). The CPU build lacks that function, and other builds ask the device. A test compares the choices
+with those of torch on an H100.
 """
 
 import os
@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
-"""Torch's numbers of the kernels (`torch.nn.attention.SDPBackend`)."""
+"""Torch's numbers for the kernels (`torch.nn.attention.SDPBackend`)."""
 _ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
-"""Torch's initial order; a device that prefers cuDNN moves it to the front at the first call."""
+"""Torch's initial priority order; on a device that prefers cuDNN, torch moves cuDNN to the front at the first call."""
 
 
 class Call(Struct, frozen=True):
@@ -75,7 +75,7 @@ def _deprioritized() -> bool:
 
 
 def _known(condition: Any) -> bool:
-    """Evaluate a condition on sizes, even symbolic ones; assume False if unknown."""
+    """Evaluate a condition on sizes, which may be symbolic; return False if its value is unknown."""
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
     return bool(guard_or_false(condition))
@@ -94,7 +94,11 @@ def _not_empty(call: Call) -> bool:
 
 
 def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
-    """Require one batch size, and equal numbers of heads or evenly divided groups of them."""
+    """Require equal batch sizes, and numbers of heads that are equal or suit grouped-query attention (GQA).
+
+    If `grouped` and the call enables GQA, the numbers of key heads and value heads must divide the number of query
+    heads; `same` also requires as many key heads as value heads.
+    """
     if not _same(*(each.size(0) for each in call.tensors)):
         return False
     queries, keys, values = (each.size(-3) for each in call.tensors)
@@ -131,7 +135,7 @@ def _dense_or_narrow(call: Call) -> bool:
 
 
 def _is_half(call: Call) -> bool:
-    """Require one 16-bit dtype that the device supports."""
+    """Require a 16-bit dtype that the device supports, the same for queries, keys and values."""
     import torch
 
     formats = (torch.float16, torch.bfloat16) if call.capability[0] >= 8 else (torch.float16,)
@@ -163,7 +167,7 @@ def _flash_width(call: Call) -> bool:
 
 
 def _flash_width_trained(call: Call) -> bool:
-    """Require a width that fits into the backward's shared memory on 8.6 to 8.9 and 12.x."""
+    """If training on compute capability 8.6 to 8.9 or 12.x, require a width whose backward fits into shared memory."""
     small = (8, 6) <= call.capability <= (8, 9) or call.capability[0] == 12
     if not (call.trains and small):
         return True
@@ -176,7 +180,7 @@ def _square_if_causal(call: Call) -> bool:
 
 
 def _alignment(call: Call) -> int:
-    """Return the number of elements that CUTLASS needs rows to be a multiple of (`minimum_gemm_alignment`)."""
+    """Return the number that CUTLASS requires widths to be a multiple of (`minimum_gemm_alignment`)."""
     least = 4 if call.capability[0] >= 8 else 1
     tensor_cores = call.capability[0] >= 8 or (call.capability[0] >= 7 and call.half)
     return max(least, 8 if call.half else 4) if tensor_cores else least
@@ -189,7 +193,7 @@ def _efficient_width(call: Call) -> bool:
 
 
 def _mask_fits(call: Call) -> bool:
-    """Require a mask without gradient that broadcasts in two or four dimensions."""
+    """Require no mask, or one without gradient that has two or four dimensions and broadcasts to the scores."""
     if call.mask is None:
         return True
     if call.mask.requires_grad:
@@ -220,7 +224,7 @@ def _cudnn_lengths(call: Call) -> bool:
 
 
 def _flag(name: str) -> Callable[[], bool]:
-    """Return one of the flags that `sdpa_kernel` and `torch.backends.cuda` set."""
+    """Return a function that reads one of the flags that `sdpa_kernel` and `torch.backends.cuda` set."""
 
     def enabled() -> bool:
         import torch

@@ -1,4 +1,4 @@
-"""Cache kernels compiled for a GPU between runs, by everything that they depend on; evict the least recently used."""
+"""Cache compiled kernels across runs, keyed by everything that they depend on; evict the least recently used."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _FORMAT = 2
 _MOST = 1 << 30
 """Maximum size of the cache in bytes."""
 _ENOUGH = 3 * _MOST // 4
-"""Bytes that remain after trimming."""
+"""Size in bytes that trimming reduces the cache to."""
 
 _UNFINISHED = ".unfinished-"
 _ABANDONED_SECONDS = 3600
@@ -31,7 +31,7 @@ Outcome = dict[str, Any]
 
 
 def _unpacked(data: bytes) -> bytes:
-    """Unpack with a limit, because a few KiB from another source than `put` may unpack to gigabytes."""
+    """Unpack at most `_LARGEST` bytes: a few KiB that `put` did not write may unpack to gigabytes."""
     unpacking = zlib.decompressobj()
     unpacked = unpacking.decompress(data, _LARGEST)
     if not unpacking.eof:
@@ -54,7 +54,7 @@ def _is_record(data: Any) -> bool:
 
 
 class CompileCache:
-    """Outcomes of compilations for one GPU, one file each."""
+    """Caches the outcomes of compilations for one GPU, one file per kernel."""
 
     def __init__(self, gpu: TargetGpu) -> None:
         self._gpu = gpu
@@ -65,7 +65,7 @@ class CompileCache:
         return hashlib.sha256(f"{self._surroundings}\n{name}\n{source}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def get(self, key: str) -> Outcome | None:
-        """Return a cached outcome unless it is damaged, and mark it as used."""
+        """Return a kernel's cached outcome and mark it as used; return None if it is missing or damaged."""
         file = self._file(key)
         try:
             outcome = json.loads(_unpacked(file.read_bytes()))
@@ -93,7 +93,7 @@ class CompileCache:
             raise
 
     def trim(self) -> None:
-        """Delete the least recently used outcomes if the cache is too large, and unfinished files."""
+        """Delete abandoned files; if the cache is too large, also delete the least recently used outcomes."""
         files = [entry for folder in _entries(self._folder) for entry in _entries(Path(folder.path))]
         _drop_unfinished(files)
         known = sorted((stat.st_mtime, stat.st_size, file.path) for file in files if (stat := _stat(file)))
@@ -103,7 +103,7 @@ class CompileCache:
         for _, freed, path in known:
             if size <= _ENOUGH:
                 break
-            with suppress(OSError):  # another process was faster, or another user owns it
+            with suppress(OSError):  # another process deleted it first, or another user owns it
                 Path(path).unlink()
                 size -= freed
 
@@ -121,7 +121,7 @@ class CompileCache:
         facts = {name: value for name, value in asdict(self._gpu).items() if name not in ("rates", "sources")}
         tools = [_identity(os.environ.get(name)) for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")]
         versions = (torch.__version__, torch.version.git_version, triton.__version__, _identity(triton.__file__))
-        # The default of a setting for Intel GPUs is a folder beside the working directory.
+        # The default of this setting for Intel GPUs depends on the working directory, so leave it out of the key.
         with config.patch({name: "" for name in ("xpu.cutlass_dir",) if hasattr(config, name)}):
             settings = config.get_hash().hex()
         switches = (settings, sorted(get_cache_invalidating_env_vars().items()))
@@ -162,7 +162,7 @@ def _stat(file: "os.DirEntry[str]") -> os.stat_result | None:
 
 
 def cache_dir() -> Path:
-    """Return the folder, which may not exist yet: `$CTRACE_CACHE_DIR`, else `ctrace` in the user's cache folder."""
+    """Return the cache folder (it may not exist): `$CTRACE_CACHE_DIR`, else `ctrace` in the user's cache folder."""
     own = os.environ.get("CTRACE_CACHE_DIR")
     if own:
         return Path(own).expanduser()
@@ -171,7 +171,7 @@ def cache_dir() -> Path:
 
 
 def _home() -> Path:
-    """Return the user's home folder; without one, a folder that cannot be created, so that nothing is cached."""
+    """Return the user's home folder; without one, return a path below which no folder, and so no cache, can exist."""
     try:
         return Path.home()
     except RuntimeError:

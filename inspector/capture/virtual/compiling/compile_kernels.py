@@ -1,6 +1,6 @@
 """Compile every Triton kernel that was emitted for a GPU, on all free cores.
 
-Kernels compiled before come from a cache, by source and target (`cache.py`).
+A cache keyed by source and target provides the kernels that an earlier run compiled (`cache.py`).
 """
 
 import ast
@@ -48,7 +48,7 @@ _SECONDS = 120
 
 
 class Job(Struct, frozen=True):
-    """A kernel to compile, and the graph parts that call it, each with the kernel's name there."""
+    """A kernel to compile, and the graph parts that call it, each with the name under which it calls the kernel."""
 
     key: str
     name: str
@@ -58,7 +58,7 @@ class Job(Struct, frozen=True):
 
 
 class Metal:
-    """Compiles kernels and records the outcomes."""
+    """Compiles kernels, or takes them from the cache, and records the outcomes."""
 
     def __init__(self, recorder: Recorder, gpu: VirtualGpu, cores: Cores) -> None:
         self._recorder = recorder
@@ -81,12 +81,12 @@ class Metal:
         return list(found.values())
 
     def _scratch(self) -> Path | None:
-        """Make a folder for temporary files of the compilers; None: this failed, so no kernel is compiled."""
+        """Create a folder for the compilers' temporary files; if that fails, return None, and no kernel is compiled."""
         try:
             return Path(tempfile.mkdtemp(prefix="ctrace-metal-"))
         except OSError as error:
             name = self._gpu.facts.name
-            why = f"no temporary folder can be created ({error.strerror or error}); set TMPDIR to one"
+            why = f"no temporary folder can be created ({error.strerror or error}); set TMPDIR to a writable folder"
             self._recorder.problem(f"kernels were emitted for {name} but not compiled: {why}")
             return None
 
@@ -114,7 +114,7 @@ class Metal:
     def _compile(self, job: Job) -> None:
         outcome = self._compiler.compile(job.name, job.source)
         self._record(outcome, job.users, cached=False)
-        if any(name == "problem" for name, _ in outcome["records"]):  # it may succeed next time
+        if any(name == "problem" for name, _ in outcome["records"]):  # not cached: it may succeed next time
             return
         try:
             self._cache.put(job.key, outcome)
@@ -123,8 +123,8 @@ class Metal:
 
     @cached_property
     def _compiler(self) -> TritonCompiler:
-        """Make the compiler of a worker; its first use patches torch and Triton in that process."""
-        assert self._folder is not None  # otherwise there are no jobs
+        """Create the worker's compiler on first use, because it patches torch and Triton in this process."""
+        assert self._folder is not None  # without a folder there are no jobs
         return TritonCompiler(self._gpu.facts, self._folder)
 
     @cached_property
@@ -135,7 +135,7 @@ class Metal:
             from triton import knobs
 
             found = Path(knobs.nvidia.ptxas.path).exists()
-            why = "Triton brings no ptxas here"
+            why = "this Triton has no ptxas"
         except (ImportError, RuntimeError, AttributeError) as error:  # Triton raises RuntimeError for a missing tool
             found, why = False, f"{error}"
         if not found:
@@ -168,7 +168,7 @@ def _merged(jobs: Iterable[Job]) -> list[Job]:
 
 
 def _leave_open(recorder: Recorder, outcome: Outcome, part: Part, kernel: str) -> None:
-    """Record that torch would time the configurations to choose one, if there are several."""
+    """Record an open choice if the kernel has several configurations, because torch would time them to choose one."""
     built = [payload for name, payload in outcome["records"] if name == "built"]
     if len(built) > 1:
         candidates = [{"name": kernel, "language": "triton", "configuration": _configuration(each)} for each in built]

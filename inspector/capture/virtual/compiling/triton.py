@@ -1,9 +1,9 @@
 """Compile all configurations of one of Inductor's Triton kernels for the target GPU, as torch would.
 
 `CachingAutotuner.precompile` runs completely (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): it sets options
-and signature, drops configurations that do not fit, and adds those that it derives from the registers of others. Only
-loading is skipped: registers come from the binary, limits from the target's facts.
-Call this in a fork: its patches are not undone.
+and signature, drops configurations that do not fit, and adds configurations that it derives from the register counts of
+others. Only loading is skipped: register counts come from the binary, and limits from the target's facts. Call this in
+a fork: its patches are not undone.
 """
 
 import os
@@ -21,11 +21,11 @@ from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.versions.names import LIBDEVICE_PATH
 
 _TENSOR_MEMORY = 512
-"""Columns on every GPU with tensor memory (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
+"""Columns of tensor memory, if any (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
 
 
 class TritonCompiler:
-    """Compiles kernels in this process, which cannot do anything else afterwards."""
+    """Compiles kernels in this process; its patches leave the process unusable for anything else."""
 
     def __init__(self, gpu: TargetGpu, folder: Path) -> None:
         from torch._inductor.runtime import compile_tasks
@@ -41,7 +41,7 @@ class TritonCompiler:
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:
-        """Compile a kernel; return `records` for every graph part that calls it, `refused` and `error`."""
+        """Compile a kernel. Return `records` to write for each graph part, `refused` configurations and an `error`."""
         records: list[list[Any]] = []
         self._builds = TritonBuilds(Recorder(_Gathered(records)), on_device=False)  # type: ignore[arg-type]
         self._loaded: list[Any] = []
@@ -53,7 +53,7 @@ class TritonCompiler:
             for result in self._loaded:
                 self._builds.compiled(kernel, result)
             self._builds.belongs(kernel, Part({}, ""))
-        except Exception as raised:  # any exception of Triton or torch's heuristics
+        except Exception as raised:  # Triton and torch's heuristics may raise anything
             error = _reason(raised)
         refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]
         return {"records": records, "refused": refused, "error": error}
@@ -69,7 +69,7 @@ class TritonCompiler:
         heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
         heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
         heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
-        # It stores the best configuration of an earlier run on some GPU, and takes a second to open.
+        # The autotune cache stores the best configuration of an earlier run on a GPU; opening it takes a second.
         heuristics.AutotuneCache.create = staticmethod(_nothing)
         heuristics.log.disabled = True  # it prints what ctrace records
         knobs.compilation.listener = lambda **facts: self._builds.listen(
@@ -89,7 +89,10 @@ class TritonCompiler:
         return precompile_config
 
     def _launcher_of(self, result: Any) -> Any:
-        """Replace a launcher; torch makes all launchers again after it adds a configuration."""
+        """Check that a compiled configuration could be loaded, and return a launcher that only names it.
+
+        Torch makes all launchers again after it adds a configuration, so check each result only once.
+        """
         if result not in self._loaded:
             try:
                 self._load(result.kernel)
@@ -100,7 +103,11 @@ class TritonCompiler:
         return SimpleNamespace(config=result.config)
 
     def _load(self, binary: Any) -> None:
-        """Check what loading would check; the caller drops a configuration that does not fit."""
+        """Check a binary as loading would, and set the attributes that loading sets.
+
+        Raises:
+            OutOfResources: the binary exceeds a limit of the GPU; the caller drops its configuration.
+        """
         limits = {
             "shared memory": (binary.metadata.shared, self._gpu.shared_per_block_optin),
             "tensor memory": (getattr(binary.metadata, "tmem_size", None) or 0, _TENSOR_MEMORY),
@@ -121,7 +128,7 @@ def _nothing(*_args: Any) -> None:
 
 
 def _no_guard(*_args: Any) -> Any:
-    """Replace a context manager for a device."""
+    """Replace torch's context manager that selects a device."""
     return nullcontext()
 
 

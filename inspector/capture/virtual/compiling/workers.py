@@ -35,7 +35,7 @@ def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) 
 class _Worker(Struct):
     pid: int
     on_core: bool
-    """Whether it holds a core that it must return."""
+    """Whether the worker holds a core that must be released."""
     job: int | None = None
     since: float = field(default_factory=time.monotonic)
 
@@ -56,7 +56,7 @@ class _Driver:
             file.write(b"".join(map(_NEXT.pack, range(jobs))))
 
     def run(self) -> None:
-        """Continue until every job is done or has failed."""
+        """Run until every job is done or has failed."""
         try:
             while self._undone:
                 self._start_some()
@@ -74,7 +74,7 @@ class _Driver:
                 os.close(descriptor)
 
     def _start_some(self) -> None:
-        """Start as many workers as there are cores and jobs; the first uses the core of this waiting process."""
+        """Start as many workers as there are free cores and jobs; the first uses the core of this waiting process."""
         while len(self._workers) < len(self._undone):
             has_own = any(not worker.on_core for worker in self._workers.values())
             if has_own and not self._cores.take():
@@ -114,12 +114,12 @@ class _Driver:
         status = exit_status(worker.pid, block=late)
         if status is None:
             return
-        self._listen(0)  # for its last message
+        self._listen(0)  # read the worker's last message
         del self._workers[worker.pid]
         self._free(worker)
         if worker.job is not None:
             self._fail(worker.job, f"took more than {self._limit:.0f} s" if late else _how(status))
-        elif status != 0 and not self._workers:  # after a job, or before the message of the next
+        elif status != 0 and not self._workers:  # it ended between two jobs
             for job in list(self._undone):
                 self._fail(job, _how(status))
 

@@ -62,7 +62,7 @@ def _cpu_mode() -> Any:
 
 
 def _not_copied(original: Callable[..., str]) -> Callable[..., str]:
-    """Return a constant's name as if it had been copied to the GPU."""
+    """Wrap `constant_name`: name a constant as if it had been copied to the GPU, but do not copy it."""
 
     def constant_name(self: Any, name: str, device_override: Any) -> str:
         constant = self.constants[name]

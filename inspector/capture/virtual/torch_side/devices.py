@@ -1,7 +1,7 @@
 """Translate devices for a program that runs on the CPU in place of a GPU.
 
 The program sees its tensors on the GPU; its graphs, which run on the CPU, get the CPU. A literal "cpu" in the program
-is marked, because it stays the CPU on a GPU machine.
+is marked, because it means the CPU on a GPU machine, too.
 """
 
 from typing import Any

@@ -26,7 +26,7 @@ class Driver:
         return 0
 
     def get_active_torch_device(self) -> Any:
-        """Return torch's name of the device."""
+        """Return the device as a `torch.device`."""
         import torch
 
         return torch.device("cuda", 0)
@@ -43,7 +43,10 @@ class Driver:
         return SimpleNamespace(get_device_properties=lambda _device: self._properties())
 
     def _properties(self) -> dict[str, int]:
-        """Return the properties for Triton's speed estimates (triton/testing.py); memory has only a bandwidth."""
+        """Return the properties for Triton's speed estimates (triton/testing.py).
+
+        Triton multiplies memory clock and bus width; only their product, the bandwidth, is right here.
+        """
         known = {"multiprocessor_count": self._gpu.processors, "max_shared_mem": self._gpu.shared_per_block_optin}
         if self._gpu.bandwidth is not None:
             known |= {"mem_clock_rate": round(self._gpu.bandwidth * 8 / 2 / 1e3), "mem_bus_width": 1}

@@ -1,7 +1,7 @@
 """Provide the target GPU's random generator.
 
-If forward and backward must draw the same numbers (dropout inside a checkpointed attention), AOTAutograd passes both a
-copy of the device's generator (2.11 to 2.13, _functorch/partitioners.py and _inductor/ir.py). Emitting code draws no
+If forward and backward must draw the same numbers (dropout inside a checkpointed attention), AOTAutograd passes a copy
+of the device's generator to both (2.11 to 2.13, _functorch/partitioners.py and _inductor/ir.py). Emitting code draws no
 numbers; it reads only the generator's device.
 """
 
@@ -26,7 +26,7 @@ def _generator() -> Any:
 
     class Generator(torch.Generator):
         @property
-        def device(self) -> Any:  # type: ignore[override]  # the stubs have it writable, but C++ does not
+        def device(self) -> Any:  # type: ignore[override]  # writable in the stubs, read-only in C++
             return torch.device("cuda", 0)
 
         def clone_state(self) -> Any:

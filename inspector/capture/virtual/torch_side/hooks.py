@@ -15,7 +15,7 @@ from ctrace.inspector.capture.virtual.torch_side.native import Native
 from ctrace.inspector.capture.virtual.torch_side.vtables import UnknownTorchError
 
 _VOLTA, _AMPERE = 7, 8
-"""Major compute capabilities from which cuDNN has a feature (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""
+"""The first major compute capabilities with certain cuDNN features (aten/src/ATen/cuda/detail/CUDAHooks.cpp)."""
 _CUDNN = 91900
 """cuDNN 9.19.0, the version in torch 2.11.0+cu130: `torch.backends.cudnn.version()` there."""
 _EPSILON = 1e-5
@@ -31,13 +31,13 @@ class Hooks:
         self._refused: str | None = None
 
     def refused(self) -> str:
-        """Return why this torch cannot be patched, so that tracing a backward would abort; empty: it can."""
+        """Return why this torch cannot be patched, or "" if it can; unpatched, tracing a backward would abort."""
         if self._refused is None:
             self._refused = self._prepared()
         return self._refused
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def presented(self) -> Iterator[None]:
         """Present the GPU to torch's C++ side until the end of the block, if this torch can be patched."""
         with ExitStack() as stack:
             self.refused()
@@ -88,7 +88,7 @@ def _of_cuda() -> dict[str, Any]:
 
 
 def _of_cudnn() -> dict[str, Any]:
-    """Return the cuDNN facts of a torch that was built with CUDA."""
+    """Return the answers about cuDNN that a torch built with CUDA gives."""
     return {
         "hasCuDNN": _answer(ctypes.c_bool, True),
         "hasCuBLASLt": _answer(ctypes.c_bool, True),
@@ -101,14 +101,14 @@ def _of_cudnn() -> dict[str, Any]:
 
 
 def _answer(kind: Any, value: Any) -> Any:
-    """Make a C function that returns `value` on any object."""
+    """Make a C function that returns `value` for any object."""
     return ctypes.CFUNCTYPE(kind, ctypes.c_void_p)(lambda _hooks: value)
 
 
 def _start_engine() -> None:
-    """Run a backward on the CPU first, because autograd's engine counts the devices once and starts a thread for each.
+    """Run a backward before the GPU is presented: autograd's engine counts the devices once, with a thread for each.
 
-    With such a thread, torch would refuse a later backward in a fork of the program (`in_bad_autograd_fork`,
+    With a thread for the GPU, torch would refuse a later backward in a fork of the program (`in_bad_autograd_fork`,
     engine.cpp).
     """
     import torch

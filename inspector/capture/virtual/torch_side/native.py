@@ -1,6 +1,6 @@
-"""Patch two words of torch's C++ side for a while, found by symbol and address; no compiler is needed.
+"""Patch two words in the memory of torch's C++ side for the time of a block; no compiler is needed.
 
-One word points to the virtual functions of the object that answers for CUDA (`at::detail::getCUDAHooks`), the other is
+One word points to the virtual functions of the object that answers for CUDA (`at::detail::getCUDAHooks`); the other is
 CUDA's entry in `c10::impl::device_guard_impl_registry`. A torch with another layout is refused.
 
 The order of virtual functions comes from torch's headers, which every torch wheel contains. In the Itanium C++ ABI
@@ -41,7 +41,7 @@ class NoMachineCodeError(Exception):
 
 @cache
 def default_stream() -> int:
-    """Return the function's address, which is valid as long as the process lives.
+    """Return the address of a function that returns the default stream; it is valid as long as the process lives.
 
     Raises:
         NoMachineCodeError: the processor is unknown, or the system allows no new machine code.
@@ -63,7 +63,7 @@ def default_stream() -> int:
 HOOKS = ("ATen/detail/AcceleratorHooksInterface.h", "ATen/detail/CUDAHooksInterface.h")
 """Headers of `at::CUDAHooksInterface`, which torch's C++ code asks about CUDA, base class first (2.11 to 2.13)."""
 GUARD = ("c10/core/impl/DeviceGuardImplInterface.h",)
-"""Header of `c10::impl::DeviceGuardImplInterface`, which it asks about devices and streams."""
+"""Header of `c10::impl::DeviceGuardImplInterface`, which torch's C++ code asks about devices and streams."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ONLY_ROCM = re.compile(r"^#ifdef USE_ROCM\b.*?^#endif", re.DOTALL | re.MULTILINE)
@@ -111,12 +111,12 @@ class Native:
         symbol_covers(self._address(_INTERFACE), Table.words(self._hook_slots))
         self._hooks = word_at(self._hooks_address())
         self._guard = word_at(self._address(_GUARDS) + _CUDA * ctypes.sizeof(ctypes.c_void_p))
-        # Never freed: another thread may be calling through a table while it is restored.
+        # Never freed: another thread may still be calling through a table after torch's word is restored.
         self._kept: list[Table] = []
 
     @contextmanager
     def answering(self, answers: Mapping[str, Any]) -> Iterator[None]:
-        """Replace CUDA's hooks by these C functions until the end of the block.
+        """Replace the CUDA hooks with these names by these C functions until the end of the block.
 
         Raises:
             UnknownTorchError: there is no hook with such a name.
@@ -140,7 +140,7 @@ class Native:
 
     @cached_property
     def without_stream(self) -> str:
-        """Why the device lacks a default stream, which autograd needs; empty: it has one."""
+        """Why the device has no default stream, which autograd needs; "" if it has one."""
         try:
             default_stream()
         except NoMachineCodeError as error:
@@ -149,10 +149,10 @@ class Native:
 
     @cached_property
     def _stand_in(self) -> Table:
-        """Make a guard that does nothing, and returns the default stream of device 0.
+        """Make a guard that does nothing except return the default stream of device 0.
 
-        Torch's own no-op guard, `NoOpDeviceGuardImpl`, returns a stream of device -1, with which autograd would read
-        outside a vector.
+        Torch's own no-op guard, `NoOpDeviceGuardImpl`, returns a stream of device -1; with that index, autograd would
+        read outside a vector.
         """
         guard = Table.copied(word_at(self._idle()), self._guard_slots)
         for name in () if self.without_stream else ("getStream", "getDefaultStream"):

@@ -15,7 +15,7 @@ class UnknownTorchError(Exception):
 
 
 class Table:
-    """A vtable in ctrace's memory, and an object with it."""
+    """A vtable in ctrace's memory, and an object that points to it."""
 
     def __init__(self, words: Sequence[int | None], slots: Sequence[str]) -> None:
         self._words = (ctypes.c_void_p * len(words))(*words)
@@ -25,7 +25,7 @@ class Table:
 
     @classmethod
     def copied(cls, table: ctypes.c_void_p, slots: Sequence[str]) -> Self:
-        """Copy the table that an object's first word points to."""
+        """Copy the vtable that `table`, an object's first word, points to."""
         start = (table.value or 0) - _BEFORE * _WORD
         return cls((ctypes.c_void_p * cls.words(slots)).from_address(start)[:], slots)
 
@@ -49,11 +49,11 @@ class Table:
 
     @property
     def object(self) -> int:
-        """The address of an object that has only this table."""
+        """The address of an object that consists only of a pointer to this table."""
         return ctypes.addressof(self._object)
 
     def replace(self, name: str, function: Any) -> None:
-        """Replace every function with this name by a C function or an address, and keep it alive with the table.
+        """Replace the function with this name by a C function, which the table keeps alive, or by an address.
 
         Raises:
             UnknownTorchError: there is no such function.
@@ -89,10 +89,10 @@ def symbol_covers(start: int, words: int) -> None:
     """Check that the symbol at `start` has as many words as the headers declare.
 
     Raises:
-        UnknownTorchError: it has fewer.
+        UnknownTorchError: the symbol has fewer words, or, on Linux, more.
     """
     last, beyond = (_symbol_at(start + word * _WORD) == start for word in (words - 1, words))
-    # Only Linux uses a symbol's size here; elsewhere, memory after the symbol may appear to belong to it.
+    # Only Linux's dladdr checks a symbol's size; elsewhere, memory after a symbol may appear to belong to it.
     if not last or (beyond and sys.platform == "linux"):
         msg = "torch's headers do not describe its library"
         raise UnknownTorchError(msg)

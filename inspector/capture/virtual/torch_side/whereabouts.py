@@ -1,4 +1,4 @@
-"""Find the tensors of a graph that are on the CPU even if the program's tensors are on a GPU."""
+"""Decide which tensors in a graph would be on the CPU even if the program ran on a GPU."""
 
 from typing import Any
 
@@ -6,7 +6,10 @@ from ctrace.inspector.capture.virtual.torch_side.devices import Literal, is_cpu
 
 
 def stays_on_cpu(node: Any) -> bool:
-    """Whether a node of Dynamo's graph is on the CPU: created without a device, or with a literal "cpu"."""
+    """Whether a node of Dynamo's graph would be on the CPU even if the program ran on a GPU.
+
+    Such a node is created without a device or with a literal "cpu", or is computed only from such nodes.
+    """
     seen: dict[Any, bool] = {}
     waiting = [node]
     while waiting:
@@ -27,7 +30,10 @@ def _stays(node: Any, seen: dict[Any, bool]) -> bool:
 
 
 def _explicit(node: Any) -> bool | None:
-    """Whether a node's own arguments put it on the CPU; None: it is where its inputs are."""
+    """Return whether a node's own arguments put it on the CPU, or None if its inputs determine its device.
+
+    The graph's inputs and attributes are on the GPU.
+    """
     if node.op not in ("call_function", "call_method"):
         return False
     if node.target == "cpu":
@@ -37,7 +43,7 @@ def _explicit(node: Any) -> bool | None:
 
 
 def _tensors(node: Any) -> list[Any]:
-    """Return the nodes whose tensors a node reads, including those in tuples."""
+    """Return the input nodes that are tensors, or tuples or lists of tensors."""
     import torch
 
     return [

@@ -25,7 +25,7 @@ def test_a_changed_line_is_refused(tmp_path: Path, line: int, was: str) -> None:
 
 
 def test_edits_reach_a_module_that_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even with cached bytecode; the file does not change, and the next import reads it unedited."""
+    """Edits apply despite cached bytecode; the file does not change, and the next import reads it unedited."""
     name = "ctrace_tried_module"
     path = tmp_path / f"{name}.py"
     path.write_text("value = 1\n")

@@ -1,4 +1,4 @@
-"""Eager calls that are watched, rounded at random, or made in float64."""
+"""Eager calls that are recorded, rounded at random, or computed in float64."""
 
 from collections.abc import Callable
 from typing import Any

@@ -18,7 +18,7 @@ def random(*sizes: int, seed: int = 0) -> Any:
 
 
 def off(values: Any, by: float, seed: int = 1) -> Any:
-    """Change values by this part of each, at random."""
+    """Change each value by a random multiple of this fraction of it."""
     return values * (1 + by * random(*values.shape, seed=seed))
 
 

@@ -1,4 +1,4 @@
-"""A program's modules with the names of standard library modules."""
+"""Modules of a program that have the names of standard library modules."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_a_file_beside_the_program_is_what_it_imports(ours: Preloaded, tmp_path:
 
 
 def test_what_python_imports_first_stays(ours: Preloaded, tmp_path: Path) -> None:
-    """Built-in and frozen modules come before the path; a folder without `__init__.py` after all of it."""
+    """Built-in and frozen modules precede the path; a folder without `__init__.py` comes last."""
     for name in ("os.py", "time.py", "sys.py"):
         (tmp_path / name).touch()
     (tmp_path / "json").mkdir()

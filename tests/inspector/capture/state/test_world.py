@@ -35,7 +35,7 @@ class Net(torch.nn.Module):
 
 
 def changed(model: Any, *actions: Any) -> dict[str, tuple[Any, Any]]:
-    """Take facts, run the actions, and return what changed by path; then restore everything."""
+    """Collect facts, run the actions, and return the changes, keyed by path; then restore everything."""
     before = look(model)
     facts = before.facts()
     for action in actions:

@@ -22,7 +22,7 @@ def _at_once(name: str, action: Callable[[ModuleType], None]) -> None:
 
 
 def test_a_capture_neither_meets_nor_leaves_loaded_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each kernel looks for its binary in the Triton cache of the capture that loaded it, which is gone."""
+    """Each kernel looks for its binary in the Triton cache of the capture that loaded it, which no longer exists."""
     users = ModuleType("users")
     monkeypatch.setattr(codecache.PyCodeCache, "modules_no_attr", {"users.py": users})
     with own_triton_cache(_Recorder(), _at_once):  # type: ignore[arg-type]

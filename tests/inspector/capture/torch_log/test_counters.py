@@ -45,9 +45,20 @@ def test_only_what_came_during_the_capture(utils: SimpleNamespace, tmp_path: Pat
         "frames": {"total": 2, "ok": 1},
         "graph_break": {"print": 1},
         "stats": {},
+        "caches": {},
         "recompile_limit": 8,
         "switched_off": None,
     }
+
+
+def test_outcomes_of_caches_are_recorded_together(utils: SimpleNamespace, tmp_path: Path):
+    counted = {
+        "inductor": {"fxgraph_cache_miss": 2, "pattern_matcher_count": 5},
+        "aot_autograd": {"autograd_cache_hit": 1},
+    }
+    data = recorded(tmp_path, utils, **counted)
+    assert data["caches"] == {"fxgraph_cache_miss": 2, "autograd_cache_hit": 1}
+    assert "inductor" not in data
 
 
 def test_without_torch_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

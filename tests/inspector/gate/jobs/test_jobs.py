@@ -112,6 +112,8 @@ def test_a_scenario_that_the_policy_lacks_is_wrong(project: Path) -> None:
         (ModelRule("models/a.py", targets=("h100",)), Options(), False),
         (ModelRule("models/a.py", limits=Limits({Count.KERNELS: 4})), Options(), False),
         (ModelRule("models/a.py", limits=Limits({Count.SPILLS: 0})), Options(), False),
+        (ModelRule("models/a.py", limits=Limits({Count.CUDA_GRAPH_SKIPS: 0})), Options(), False),
+        (ModelRule("models/a.py", limits=Limits({Count.CUDA_GRAPH_RERECORDINGS: 0})), Options(), True),
         (ModelRule("models/a.py", limits=Limits({Count.MISSED_BYTES: 0})), Options(), False),
         (ModelRule("models/a.py", limits=Limits({Count.GRAPHS: 1})), Options(), True),
     ],

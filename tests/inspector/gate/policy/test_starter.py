@@ -50,7 +50,7 @@ def test_with_all_examples(tmp_path: Path, models: list[str], gpu: bool):
     assert list(policy.scenarios) == ["base", "training", "sizes"]
     assert policy.targets == (CPU, "h100")
     assert policy.owned
-    of_gpu = {Count.SPILLS, Count.MISSED_BYTES}
+    of_gpu = {Count.SPILLS, Count.MISSED_BYTES, Count.CUDA_GRAPH_SKIPS, Count.CUDA_GRAPH_RERECORDINGS}
     assert set(policy.limits.most) == set(Count) - (set() if gpu else of_gpu)
     assert policy.limits.coverage == 100
     assert len(policy.allow) == 1

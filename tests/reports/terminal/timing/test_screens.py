@@ -2,7 +2,9 @@
 
 import pytest
 
+from ctrace.inspector.timing.events import AutotuningPrinted
 from ctrace.inspector.timing.model import Timings
+from ctrace.reports.terminal.timing.autotuning import autotuning_lines
 from ctrace.reports.terminal.timing.screen import timing_screen
 from ctrace.reports.terminal.timing.table import table_screen
 from tests.support import timings
@@ -50,3 +52,28 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
 def test_unmeasured_values_are_not_zero() -> None:
     assert "Compile time: not measured" in _screen("broken", 80)
     assert "0.00" not in _screen("noisy", 140)
+
+
+PRINTED = "AUTOTUNE mm(2x3, 3x4)\n  mm 0.0113 ms 100.0%\x1b[31m\n"
+STATISTICS = 'Autotune Choices Stats:\n{"num_choices": 2}\n'
+AUTOTUNED = timings.measured(*timings.timed(1e-3, 2e-3), AutotuningPrinted(STATISTICS), AutotuningPrinted(PRINTED))
+
+
+def _lines(verbose: bool) -> str:
+    return drawn(autotuning_lines(Timings("model.py", (AUTOTUNED,)), verbose=verbose), 80)
+
+
+def test_what_torch_prints_of_autotuning_is_counted_and_shown_on_request() -> None:
+    assert "Torch autotuned 1 operation: -v shows what it printed." in _lines(verbose=False)
+    assert "0.0113" not in _lines(verbose=False)
+    shown = _lines(verbose=True)
+    assert "Printed by torch while it autotuned default" in shown
+    assert "  mm 0.0113 ms 100.0%" in shown
+    assert STATISTICS in shown
+    assert "\x1b" not in shown
+
+
+def test_without_autotuning_nothing_is_said_of_it() -> None:
+    silent = Timings("model.py", (timings.FASTER,))
+    assert drawn(autotuning_lines(silent, verbose=True), 80) == ""
+    assert drawn(autotuning_lines(silent, verbose=False), 80) == ""

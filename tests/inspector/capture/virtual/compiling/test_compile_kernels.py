@@ -57,7 +57,7 @@ def test_without_a_temporary_folder_nothing_is_compiled(recorder: Recording, mon
     assert metal(recorder).jobs("", part) == []
     assert recorder.problems == [
         "kernels were emitted for h100 but not compiled: no temporary folder can be created (Read-only file system); "
-        "set TMPDIR to one"
+        "set TMPDIR to a writable folder"
     ]
 
 
@@ -68,7 +68,7 @@ def test_without_ptxas_nothing_is_compiled(recorder: Recording, monkeypatch: pyt
     part: Any = Part()
     assert metal(recorder).jobs("", part) == []
     assert recorder.problems == [
-        "kernels were emitted for h100 but not compiled: Triton brings no ptxas here (pip install triton)"
+        "kernels were emitted for h100 but not compiled: this Triton has no ptxas (pip install triton)"
     ]
 
 

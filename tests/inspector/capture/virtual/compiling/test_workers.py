@@ -1,4 +1,4 @@
-"""Jobs in forked workers: all are done, and a crash or a hang costs only one."""
+"""Jobs in forked workers: all are done, and a crash or a hang costs only one job."""
 
 import os
 import signal

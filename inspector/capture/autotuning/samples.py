@@ -1,0 +1,68 @@
+"""Read each run that torch times when it measures a choice; torch itself keeps one number of them.
+
+`benchmark_cpu` takes the median of its runs, `InductorBenchmarker.benchmark_gpu` the minimum of its pairs of events,
+first of a few runs to estimate, then of the runs that count (2.11 to 2.15, _inductor/runtime/benchmarking.py). Both are
+read where torch reduces them, after the runs, so that no run is slower for it. Other ways to measure, such as
+`TorchProfilerBenchmarker`, have one number from the start.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from statistics import quantiles
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+
+
+class Samples:
+    """Collects the runs of one measurement after the other, by thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._now = threading.local()
+
+    @contextmanager
+    def reading(self) -> Iterator[list[float]]:
+        """Yield the milliseconds of the runs that are measured in this block; empty: torch keeps one number."""
+        outer = getattr(self._now, "runs", None)
+        runs: list[float] = []
+        self._now.runs = runs
+        try:
+            yield runs
+        finally:
+            self._now.runs = outer
+
+    def install(self, benchmarking: ModuleType, patches: ExitStack) -> None:
+        """Read the runs of every measurement of torch's module `benchmarking`."""
+        median, benchmarker = benchmarking.median, benchmarking.InductorBenchmarker
+        shortest = benchmarker.get_event_pairs_min_timing
+
+        def read_median(runs: Sequence[float]) -> float:
+            self._take(runs)
+            return float(median(runs))
+
+        def read_shortest(self_: Any, event_pairs: Any) -> Any:
+            if getattr(self._now, "runs", None) is not None:
+                with self._recorder.watching("the runs of a choice"):
+                    self._take([start.elapsed_time(end) for start, end in event_pairs])
+            return shortest(self_, event_pairs)
+
+        patches.enter_context(patched(benchmarking, "median", read_median))
+        patches.enter_context(patched(benchmarker, "get_event_pairs_min_timing", read_shortest))
+
+    def _take(self, runs: Sequence[float]) -> None:
+        kept = getattr(self._now, "runs", None)
+        if kept is not None:
+            kept[:] = runs
+
+
+def spread(runs: Sequence[float]) -> dict[str, Any]:
+    """Sum up runs for the log, in seconds: their number, the fastest, the quartiles; empty for fewer than two runs."""
+    if len(runs) < 2:
+        return {}
+    low, median, high = quantiles(runs, n=4, method="inclusive")
+    seconds = {"fastest": min(runs), "low": low, "median": median, "high": high}
+    return {"runs": len(runs), **{name: value / 1e3 for name, value in seconds.items()}}

@@ -1,0 +1,103 @@
+"""Decode what torch records about its caches, and what ctrace adds to it."""
+
+import json
+import re
+from typing import Any
+
+from ctrace.inspector.files.typed_json import typed
+from ctrace.inspector.log.events import compile_time as ct
+from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Outcome, Speed
+
+_LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
+"""A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""
+_LONGEST = 400
+"""Letters of a component that are kept."""
+_LONGEST_GRAPH = 8000
+"""The same of the graph's code, which may have millions."""
+_TORCHS = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph", "fx_graph_bundled_cache": "fx_graph"}
+LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Outcome)
+"""Records of torch's, one for each question to a cache."""
+
+
+def asked(entry: Entry) -> ev.Event:
+    """Decode torch's record of a question to a cache; one whose text was shortened is passed over."""
+    prefix, _, outcome = entry.kind.removeprefix("artifact:").rpartition("_")
+    try:
+        data = Fields(json.loads(entry.payload), "the payload")
+    except (ValueError, TypeError, RecursionError):
+        return ev.Ignored()
+    lookup = CacheLookup(
+        cache=_TORCHS[prefix],
+        outcome=Outcome(outcome),
+        graph=entry.compile_id,
+        key=data.maybe_text("key"),
+        detail=data.maybe_text("cache_status_detailed") or "",
+        reason=data.maybe_text("cache_bypass_reason") or "",
+        components=_parts(data.maybe_list("components")),
+    )
+    return ct.CacheAsked(lookup)
+
+
+def _parts(lines: list[Any]) -> tuple[KeyPart, ...]:
+    found = (_LINE.match(line) for line in lines if isinstance(line, str))
+    return tuple(KeyPart(each["name"], each["digest"], _cut(each)) for each in found if each is not None)
+
+
+def _cut(part: re.Match[str]) -> str:
+    return part["text"][: _LONGEST_GRAPH if part["name"] == "gm" else _LONGEST]
+
+
+def precompile_bypassed(entry: Entry) -> ev.Event:
+    """Decode torch's record of a function that it cannot store as a precompiled package."""
+    reason = ""
+    try:
+        reason = Fields(json.loads(entry.payload), "the payload").maybe_text("_reason") or ""
+    except (ValueError, TypeError, RecursionError):  # 2.13 writes no JSON here
+        reason = entry.payload[:_LONGEST]
+    return ct.CacheAsked(CacheLookup("precompile", Outcome.BYPASS, entry.compile_id, reason=reason))
+
+
+def ours(entry: Entry) -> ev.Event:
+    """Decode our record of a question to a cache of which torch records nothing: Triton's and the autotuner's."""
+    data = Fields(json.loads(entry.payload), "the payload")
+    lookup = CacheLookup(
+        cache=data.text("cache"),
+        outcome=Outcome(data.text("outcome")),
+        graph=entry.compile_id,
+        stage=data.maybe_text("stage"),
+        key=data.maybe_text("key"),
+        reason=data.maybe_text("reason") or "",
+        kernel=data.maybe_text("kernel"),
+    )
+    return ct.CacheAsked(lookup)
+
+
+def stored(entry: Entry) -> ev.Event:
+    """Decode our record of whether torch stored what it compiled."""
+    data = Fields(json.loads(entry.payload), "the payload")
+    why, is_bypass = data.maybe_text("why") or "", data.maybe_flag("bypassed")
+    return ct.CacheStored(data.text("cache"), data.text("key"), data.flag("stored"), why, is_bypass)
+
+
+def keyed(entry: Entry) -> ev.Event:
+    """Decode our record of a key's components."""
+    data = Fields(json.loads(entry.payload), "the payload")
+    return ct.CacheKeyed(data.text("cache"), data.text("key"), _parts(list(data.texts("components"))))
+
+
+def caches(entry: Entry) -> ev.Event:
+    """Decode which caches the run could use."""
+    return ct.CachesFound(typed(CacheUse, json.loads(entry.payload), "the caches"))
+
+
+def earlier(entry: Entry) -> ev.Event:
+    """Decode how a missed key differs from that of an earlier run."""
+    return ct.EarlierKeyFound(typed(EarlierKey, json.loads(entry.payload), "the earlier key"))
+
+
+def speed(entry: Entry) -> ev.Event:
+    """Decode the comparison of eager with compiled."""
+    return ct.SpeedMeasured(typed(Speed, json.loads(entry.payload), "the speed"))

@@ -1,0 +1,136 @@
+"""Where compile time goes, what caches answered, and whether compiled is faster than eager."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+
+class Span(Struct, frozen=True):
+    """One timed step of compiling; times in seconds since the first step of the log."""
+
+    name: str
+    """Torch's name of the step, such as `Scheduler.codegen`."""
+    begin: float
+    end: float
+    graph: str | None = None
+    """The compilation that it belongs to; None: it belongs to none."""
+    children: tuple["Span", ...] = ()
+    is_cut: bool = False
+    """Whether the log ends before the step does."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, with its children."""
+        return self.end - self.begin
+
+
+class Lane(Struct, frozen=True):
+    """The steps of one thread or process, in order; none overlaps the next."""
+
+    thread: str
+    spans: tuple[Span, ...]
+    is_parallel: bool = False
+    """Whether it works beside the thread that compiles, so that its seconds do not add to the compile time."""
+
+
+class Outcome(StrEnum):
+    """What a cache answered."""
+
+    HIT = "hit"
+    MISS = "miss"
+    BYPASS = "bypass"
+    """Torch did not ask, because it cannot cache this."""
+
+
+class KeyPart(Struct, frozen=True):
+    """One component of a cache key."""
+
+    name: str
+    """Such as `gm`, `example_inputs[0]` or `inductor_config[epilogue_fusion]`."""
+    digest: str
+    text: str
+
+
+class KeyDifference(Struct, frozen=True):
+    """A component in which two keys differ; None: that key does not have it."""
+
+    component: str
+    was: str | None
+    now: str | None
+
+
+class CacheLookup(Struct, frozen=True):
+    """One question to a cache."""
+
+    cache: str
+    """`precompile`, `aot_autograd`, `fx_graph`, `triton` or `autotune`."""
+    outcome: Outcome
+    graph: str | None = None
+    stage: str | None = None
+    """`forward`, `backward` or `inference`; None: the question is about the whole graph."""
+    key: str | None = None
+    detail: str = ""
+    """Torch's own word for it, such as `full_miss` or `guard_miss`."""
+    reason: str = ""
+    """Why torch bypassed the cache."""
+    kernel: str | None = None
+    components: tuple[KeyPart, ...] = ()
+    is_stored: bool | None = None
+    """Whether torch stored what it compiled after a miss; None: not recorded."""
+    not_stored: str = ""
+    """Why it did not."""
+
+
+class EarlierKey(Struct, frozen=True):
+    """How a key that was missed differs from the nearest key of an earlier run."""
+
+    cache: str
+    key: str
+    run: str
+    """The earlier run."""
+    earlier: str
+    """Its key."""
+    differs: tuple[KeyDifference, ...]
+
+
+class CacheUse(Struct, frozen=True):
+    """Which caches a run could use."""
+
+    kind: str = ""
+    """`private`, `user` or `off`; empty: the log does not say."""
+    folder: str = ""
+    switched_off: tuple[str, ...] = ()
+    """The caches that torch's settings switch off."""
+
+
+class CompileTime(Struct, frozen=True):
+    """Everything a run recorded about the time and the caches of compiling."""
+
+    lanes: tuple[Lane, ...] = ()
+    lookups: tuple[CacheLookup, ...] = ()
+    earlier: tuple[EarlierKey, ...] = ()
+    use: CacheUse = CacheUse()
+    counted: Mapping[str, int] | None = field(default=None)
+    """Torch's own counters of cache outcomes, such as `fxgraph_cache_hit`; None: not recorded."""
+
+
+class Speed(Struct, frozen=True):
+    """Eager against compiled, as `ctrace time` measures it, with fewer rounds; times in seconds for one call."""
+
+    verdict: str = "not_measured"
+    """`faster`, `slower`, `no_difference`, `undecided` or `not_measured`."""
+    scenario: str = ""
+    part: str = ""
+    """`forward`, or `step` with --train."""
+    eager: float | None = None
+    compiled: float | None = None
+    ratio: float | None = None
+    """How many times faster compiled is; below 1, it is slower."""
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 0
+    why: str = ""
+    """Why nothing was measured."""
+    cost: float = 0.0
+    """What measuring took, after the run."""
