@@ -14,12 +14,12 @@ from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import CompileTime, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
-from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import Graphs
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.kernels import Kernel, OutputCode
+from ctrace.inspector.model.outcome import CutOff
 from ctrace.inspector.model.outcome import Failure as Failure
 from ctrace.inspector.model.outcome import FailurePhase as FailurePhase
 from ctrace.inspector.model.outcome import Target as Target

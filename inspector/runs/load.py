@@ -8,7 +8,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.cut_kinds import NO_END_MARK
+from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.session.build import build

@@ -16,10 +16,10 @@ from ctrace.inspector.kernels.crosscheck import unbalanced
 from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import Broken, Entry
-from ctrace.inspector.model.cut_kinds import CutOff
 from ctrace.inspector.model.findings import CacheUse, Limit, Owner
 from ctrace.inspector.model.graphs import Graphs, SymbolMeant
 from ctrace.inspector.model.guards import GuardText
+from ctrace.inspector.model.outcome import CutOff
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import (
     Bytecode,

@@ -1,6 +1,6 @@
 """Write the first lines of every screen: what was cut off, and which scenarios did not run."""
 
-from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
+from ctrace.inspector.model.outcome import NO_END_MARK, CutKind
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Problem, Session
 

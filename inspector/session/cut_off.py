@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.cut_kinds import CutKind, CutOff
-from ctrace.inspector.model.outcome import Failure
+from ctrace.inspector.model.outcome import CutKind, CutOff, Failure
 from ctrace.inspector.source.functions import place_of
 
 _AFTER = "everything after that"

@@ -14,16 +14,16 @@ from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKe
 _LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
 """A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""
 _LONGEST = 400
-"""Letters of a component that are kept."""
+"""How many letters of a component to keep."""
 _LONGEST_GRAPH = 8000
-"""The same of the graph's code, which may have millions."""
+"""The same for the graph's code, which may have millions of letters."""
 _TORCHS = {"aotautograd_cache": "aot_autograd", "fx_graph_cache": "fx_graph", "fx_graph_bundled_cache": "fx_graph"}
 LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Outcome)
-"""Records of torch's, one for each question to a cache."""
+"""Torch's records, one for each cache look-up."""
 
 
 def asked(entry: Entry) -> ev.Event:
-    """Decode torch's record of a question to a cache; one whose text was shortened is passed over."""
+    """Decode torch's record of a cache look-up; ignore a record that is not JSON, as torch shortens long ones."""
     prefix, _, outcome = entry.kind.removeprefix("artifact:").rpartition("_")
     try:
         data = Fields(json.loads(entry.payload), "the payload")

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.gate.trust import untrusted
-from ctrace.inspector.model.cut_kinds import NO_END_MARK, CutKind
+from ctrace.inspector.model.outcome import NO_END_MARK, CutKind
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Failure, FailurePhase, Session, Target, Verdict
 from ctrace.inspector.runs.load import load, load_log
