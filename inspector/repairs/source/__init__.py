@@ -6,11 +6,11 @@ import importlib
 import pkgutil
 from functools import cache
 
-from ..model import SourceRepair
+from ctrace.inspector.repairs.model import SourceRepair
 
 
 @cache
 def all_repairs() -> tuple[SourceRepair, ...]:
     """Return the repair of each module of this folder, by name; modules that start with `_` are helpers."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
-    return tuple(importlib.import_module(f".{name}", __name__).REPAIR for name in names)
+    return tuple(importlib.import_module(f"{__name__}.{name}").REPAIR for name in names)
