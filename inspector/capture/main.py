@@ -29,6 +29,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.proving.observation import observe_model, observe_program
+from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
@@ -120,6 +121,8 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request.path)
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
+        if request.proof is not None:
+            seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
         end_if_forked()
         prepare(loaded.model, trial)

@@ -24,6 +24,8 @@ class ProofRequest(Struct, frozen=True):
     """The inputs to try besides the scenarios, by name; None: all that fit into `seconds`."""
     conditions: tuple[Condition, ...] = ()
     """Conditions to evaluate whenever their line runs."""
+    gradients: bool = True
+    """Whether to compute gradients of what calls return."""
     seconds: float = 20.0
     """Time for probes."""
     values: str = ""

@@ -49,8 +49,9 @@ class Attempt(Struct, frozen=True):
 class Prover:
     """Proves changes of one target; the unchanged target is observed once."""
 
-    def __init__(self, runner: Runner, session: Session) -> None:
+    def __init__(self, runner: Runner, session: Session, *, inference: bool = False) -> None:
         self._runner = runner
+        self._request = ProofRequest("", gradients=not inference, seconds=PROBE_SECONDS)
         self._session = session
         self._before: Observed | None = None
         self._compiled: dict[tuple[str, ...], Observed] = {}
@@ -62,8 +63,8 @@ class Prover:
             FailedTrialError: the target cannot be observed.
             InterruptedTrialError: Ctrl-C.
         """
-        first = self._runner.observe(Trial(), ProofRequest("", seconds=PROBE_SECONDS))
-        again = self._runner.observe(Trial(), ProofRequest("", probes=first.probes))
+        first = self._runner.observe(Trial(), self._request)
+        again = self._runner.observe(Trial(), replace(self._request, probes=first.probes))
         self._before = first
         found = differences(first, again)
         if found:
@@ -93,7 +94,7 @@ class Prover:
                 checks += self._behavior_checks(change)
             except FailedTrialError as error:
                 checks.append(Check("runs", False, f"the changed target cannot be observed: {error}"))
-        return Attempt(Outcome(tuple(checks), effect), after, new)
+        return Attempt(Outcome(_with_hint(checks), effect), after, new)
 
     def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
@@ -119,19 +120,20 @@ class Prover:
         assert before is not None
         sides = None
         if change.conditions:
-            watched = ProofRequest("", conditions=change.conditions, seconds=PROBE_SECONDS)
+            watched = replace(self._request, conditions=change.conditions)
             before, plain = self._runner.observe(Trial(), watched), before
             common = {each.name for each in before.entries} & {each.name for each in plain.entries}
             apart = differences(_only(plain, common), _only(before, common))
             if apart:
                 return [Check("both_sides", False, f"evaluating the condition changes the call: {apart[0].detail}")]
             sides = sides_check(before.sides, None)
-        after = self._runner.observe(change.trial, ProofRequest("", probes=before.probes))
+        after = self._runner.observe(change.trial, replace(self._request, probes=before.probes))
         found = differences(before, after, rounded=change.changes_arithmetic)
         checks = [*checks_of(found, len(before.entries))]
         if sides is not None:
             checks.append(sides)
-        if all(each.passed for each in checks):
+        failed = {each.name for each in checks if not each.passed}
+        if failed <= {"gradients_equal"}:
             checks.append(self._compiled_check(change, before, after))
         return checks
 
@@ -141,7 +143,8 @@ class Prover:
         What the unchanged target does as differently when it is compiled is not the repair's doing.
         """
         probes = _compiled_probes(before)
-        compiled = self._runner.observe(change.trial, ProofRequest("", compiled=True, probes=probes))
+        # Gradients of compiled code are Inductor's part: `through_backend` compares them.
+        compiled = self._runner.observe(change.trial, replace(self._request, compiled=True, probes=probes))
         found = _compiled_differences(after, compiled)
         if change.may_drop_output:
             found = [each for each in found if each.kind not in ("printed", "logged", "warned")]
@@ -156,9 +159,17 @@ class Prover:
     def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
         """Return how the unchanged target differs from eager when it is compiled."""
         if probes not in self._compiled:
-            self._compiled[probes] = self._runner.observe(Trial(), ProofRequest("", compiled=True, probes=probes))
+            self._compiled[probes] = self._runner.observe(Trial(), replace(self._request, compiled=True, probes=probes))
         found = _compiled_differences(before, self._compiled[probes])
         return {(each.entry, each.call, each.kind) for each in found}
+
+
+def _with_hint(checks: list[Check]) -> tuple[Check, ...]:
+    """Say so where nothing but gradients stands against a repair."""
+    if [each.name for each in checks if not each.passed] != ["gradients_equal"]:
+        return tuple(checks)
+    hint = "; proved for calls without gradients: use --inference"
+    return tuple(each if each.passed else replace(each, detail=f"{each.detail}{hint}") for each in checks)
 
 
 def _only(observed: Observed, names: Iterable[str]) -> Observed:

@@ -57,8 +57,8 @@ def observe(
     gradients: list[Any] | None = None
     with noting_effects() as effects:
         try:
-            with around or nullcontext():
-                outputs = (called or subject)(*call.args, **call.kwargs)
+            with nullcontext() if around is None else around:
+                outputs = (subject if called is None else called)(*call.args, **call.kwargs)
         except Exception as error:
             raised = without_addresses(kind_and_message(error))
     if not raised:

@@ -54,7 +54,9 @@ def seed() -> None:
     """Set all generators to a fixed state."""
     import torch
 
-    torch.manual_seed(SEED)
+    torch.default_generator.manual_seed(SEED)  # torch.manual_seed also prepares devices that are not used
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(SEED)
     random.seed(SEED)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -69,7 +69,7 @@ class ModelObserver:
                 modes.enter_context(self._watch.during(name))
                 entry = Entry(name, index, is_scenario=is_asked)
                 yield observe(
-                    self._model, call, entry, called=called, around=gradients(way), backward=way.backward()
+                    self._model, call, entry, called=called, around=gradients(way), backward=self._request.gradients and way.backward()
                 )
 
     def _probes(self, pristine: Any) -> Iterator[Seen]:

@@ -14,6 +14,7 @@ from ctrace.inspector.model.proof import Observed, ProofRequest
 
 def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None:
     """Observe all calls of a model, and write the result."""
+    _use_one_thread()
     observer = ModelObserver(loaded, request, train=train)
     entries = [each.entry for each in observer.observe()]
     found = Observed(tuple(entries), observer.watch.result(), observer.probed, left_out=observer.left_out)
@@ -22,7 +23,15 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
 
 def observe_program(program: Callable[[], None], request: ProofRequest) -> None:
     """Run a program, observe the calls of what it compiles, and write the result."""
+    _use_one_thread()
     write(ProgramObserver(request).run(program), request)
+
+
+def _use_one_thread() -> None:
+    """Compute in one thread: sums then have one order, and small calls do not wait for other threads."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def write(found: Observed, request: ProofRequest) -> None:

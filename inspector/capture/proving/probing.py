@@ -50,9 +50,8 @@ class Probing:
             called = callable_of(subject, self._request)
             seed()
             with self._watch.during(full):
-                yield observe(
-                    subject, call, Entry(full), called=called, around=gradients(way), backward=way.backward()
-                )
+                backward = self._request.gradients and way.backward()
+                yield observe(subject, call, Entry(full), called=called, around=gradients(way), backward=backward)
 
     def _names(self) -> list[str]:
         return [*probes(), *self._of_state, *searches()]

@@ -5,7 +5,8 @@ from typing import Any
 from ctrace.inspector.capture.proving.digests import digest
 from ctrace.inspector.capture.state.world import is_plain, look
 
-_OURS = ("._compiled_call_impl", "._backward_hooks")
+_OURS = ("._compiled_call_impl", "._backward_hooks", "method Module.")
+"""What torch.compile itself changes (_dynamo/mutation_guard.py patches nn.Module, 2.13)."""
 _MISSING = ["not set"]
 
 
