@@ -18,12 +18,17 @@ from ctrace.inspector.repairs.configuration import all_settings
 from ctrace.inspector.repairs.model import Place, Rewrite
 from ctrace.inspector.repairs.setting import Setting
 from ctrace.inspector.repairs.source import all_repairs
+from ctrace.inspector.repairs.texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
 _ASKS = {"printing": "May compiled calls leave out what this prints? Eager calls still print it."}
 """Rules of advice whose edit only the author can accept."""
 _LEFT_OUT = frozenset(("buffers", "kept_numbers"))
 """Rules whose edit stands in for a change that the advice only describes."""
+
+
+_CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
+_NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
 
 
 class Candidate(Struct, frozen=True):
@@ -113,12 +118,56 @@ def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
                         "source",
                         rewrite.summary,
                         (NewText(place.file, rewrite.source),),
-                        conditions=tuple(Condition(place.file, place.line, each) for each in rewrite.needs_inputs),
+                        conditions=_conditions(place, rewrite),
                         question=rewrite.question or "",
                         changes_arithmetic=rewrite.changes_arithmetic,
                         may_drop_output=rewrite.question is not None,
                         library=package,
                     )
+
+
+def _conditions(place: Place, rewrite: Rewrite) -> tuple[Condition, ...]:
+    """Return what calls must reach: what the rewrite says, and what stands in the lines that it changes."""
+    asked = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
+    known = {_plain(each.expression) for each in asked}
+    changed = conditions_of(place.file, place.source, rewrite.source)
+    return (*asked, *(each for each in changed if _plain(each.expression) not in known))
+
+
+def _plain(expression: str) -> str:
+    tree = parsed(expression.strip())
+    return ast.unparse(tree) if tree is not None else expression
+
+
+def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
+    """Return the conditions in the lines that a change replaces, and these lines themselves, which must run."""
+    tree = parsed(before)
+    lines = replaced_lines(before, after)
+    found: dict[Condition, None] = {}
+    for function in ast.walk(tree) if tree is not None else ():
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in _inside(function):
+            if isinstance(node, _CONTROL) and node.test.lineno in lines:
+                found[Condition(file, node.test.lineno, ast.unparse(node.test))] = None
+            elif isinstance(node, ast.stmt) and node.lineno in lines and _does_something(node):
+                found[Condition(file, node.lineno, "")] = None
+    return tuple(found)
+
+
+def _inside(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs as part of a function, without the functions defined in it."""
+    for child in ast.iter_child_nodes(function):
+        if isinstance(child, ast.arguments) or child in getattr(function, "decorator_list", ()):
+            continue
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _inside(child)
+
+
+def _does_something(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return not isinstance(node, (*_NOT_RUN, ast.Pass, ast.Try, ast.With)) and not is_text
 
 
 def _found(find: object, place: Place, name: str, files: Files) -> Iterator[Rewrite]:
@@ -214,6 +263,11 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
                 question=question,
                 may_drop_output=bool(question),
                 library="" if own else package_of(texts[0].file) or "a library",
+                conditions=tuple(
+                    condition
+                    for text in texts
+                    for condition in conditions_of(text.file, files.text(text.file) or "", text.text)
+                ),
             )
 
 

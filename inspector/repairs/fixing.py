@@ -90,6 +90,7 @@ class Fixing:
             budget_spent=self._untried > 0,
             untried=self._untried,
             interrupted=interrupted,
+            texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
         )
 
     def _why_unstable(self) -> str:

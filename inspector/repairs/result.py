@@ -106,6 +106,8 @@ class Fixes(Struct, frozen=True):
     untried: int = 0
     """Candidates for which no time was left."""
     interrupted: bool = False
+    texts: tuple[NewText, ...] = ()
+    """The files that repairs change, as they are on disk."""
 
     def proved_for(self, finding: str) -> tuple[Tried, ...]:
         """Return the proved repairs of a finding, best first."""
@@ -114,3 +116,13 @@ class Fixes(Struct, frozen=True):
     def is_fixed(self, finding: str) -> bool:
         """Whether a proved repair removes a finding."""
         return bool(self.proved_for(finding))
+
+
+def chosen(fixes: Fixes) -> Combined | None:
+    """Return what is to be applied: the combination, if it is proved; None: there is none."""
+    return fixes.combined if fixes.combined is not None and fixes.combined.outcome.proved else None
+
+
+def base_of(fixes: Fixes) -> dict[str, str]:
+    """Return the files that repairs change, as they are on disk."""
+    return {each.file: each.text for each in fixes.texts}

@@ -32,7 +32,10 @@ class SideWatch:
             place = os.path.realpath(each.file), each.line
             self._at.setdefault(place, []).append((each, self._compiled(each)))
 
+
     def _compiled(self, condition: Condition) -> CodeType | None:
+        if not condition.expression:
+            return None
         try:
             return compile(condition.expression.strip(), "<condition>", "eval", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
@@ -49,7 +52,9 @@ class SideWatch:
     def missing(self) -> bool:
         """Whether a side of a condition is still missing."""
         return any(
-            not (seen[True] and seen[False]) for each, seen in self._seen.items() if each not in self._failed
+            not (seen[True] and (seen[False] or not each.expression))
+            for each, seen in self._seen.items()
+            if each not in self._failed
         )
 
     @contextmanager
@@ -79,6 +84,8 @@ class SideWatch:
                 for condition, code in self._at.get((real, frame.f_lineno), ()):
                     if code is not None:
                         self._look(condition, code, frame)
+                    elif not condition.expression:
+                        self._seen[condition][True][self._entry] = None
             return local
 
         return local
