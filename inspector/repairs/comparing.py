@@ -73,7 +73,11 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool) -> Iterator[Difference
 def _without_values(value: Any) -> Any:
     """Drop the digests of floating tensors and the text of floats."""
     if isinstance(value, list):
-        if len(value) == len(_TENSOR) and isinstance(value[1], str) and value[1].startswith(("float", "bfloat", "comp")):
+        if (
+            len(value) == len(_TENSOR)
+            and isinstance(value[1], str)
+            and value[1].startswith(("float", "bfloat", "comp"))
+        ):
             return value[:-1]
         if len(value) == len(_TENSOR) - 3 and isinstance(value[1], str) and value[1].startswith("torch.float"):
             return value[:-1]
@@ -86,8 +90,10 @@ def _without_values(value: Any) -> Any:
 def described(kind: str, was: Any, now: Any) -> str:
     """Say in a few words how two observations differ."""
     if kind == "raised":
-        return f"`{_short(was)}` before, `{_short(now)}` after" if was and now else (
-            f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`"
+        return (
+            f"`{_short(was)}` before, `{_short(now)}` after"
+            if was and now
+            else (f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`")
         )
     if kind == "state":
         return _of_state(was or [], now or [])

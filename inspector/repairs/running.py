@@ -1,4 +1,4 @@
-"""Run a target with a change, in a process of its own: captured, or observed for a proof. Files on disk stay as they are.
+"""Run a target with a change, in a process of its own: captured, or observed for a proof. No file on disk changes.
 
 Where a capture may be a fork of a process that has imported torch, it is one; see `runs/forks/suitable.py`.
 """
@@ -82,6 +82,10 @@ class Runner:
     def is_program(self) -> bool:
         """Whether the target is a program, which makes its own calls."""
         return isinstance(self._resolved, ProgramTarget)
+
+    def new_folder(self) -> str:
+        """Return a new, empty folder, which is deleted at the end."""
+        return tempfile.mkdtemp(prefix="values-", dir=self._folder.name)
 
     def capture(self, trial: Trial, *, through_backend: bool = False, build: bool = False) -> Session:
         """Capture the target with a change; by default through Dynamo alone.

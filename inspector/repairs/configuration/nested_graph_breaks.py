@@ -12,8 +12,7 @@ def _find(scene: Scene) -> Iterator[Setting]:
     nested = tuple(
         cause.id
         for cause in scene.causes
-        if not cause.expected
-        and any(len(path) > 1 for each in scene.breaks(cause) for path in each.paths)
+        if not cause.expected and any(len(path) > 1 for each in scene.breaks(cause) for path in each.paths)
     )
     if nested:
         summary = f"Compile the callers of a function that breaks as usual: set {_NAME}."
