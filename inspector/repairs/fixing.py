@@ -187,7 +187,7 @@ class Fixing:
         outcome = self._finished(change, attempt.outcome, build=self._wanted.build and can_build())
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
-        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how)
+        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
 
     def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         if self._budget.is_spent:

@@ -12,7 +12,7 @@ from ctrace.inspector.model.proof import Condition, Observed, ProofRequest
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText, Trial
 from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, sides_check
-from ctrace.inspector.repairs.findings import Key, keys_of, words_of
+from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
 from ctrace.inspector.repairs.result import Check, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
 
@@ -82,7 +82,8 @@ class Prover:
             InterruptedTrialError: Ctrl-C.
         """
         try:
-            after = self._runner.capture(change.trial)
+            needs_backend = any(key[0] == ATTENTION for key in change.gone)
+            after = self._runner.capture(change.trial, through_backend=needs_backend)
         except FailedTrialError as error:
             return Attempt(Outcome((Check("runs", False, f"the changed target fails: {error}"),)))
         before = baseline or self._session
