@@ -58,7 +58,7 @@ def observe(
         _clear_gradients(subject, leaves)
     reference = None if rounding is None else rounding.reference(subject, call)
     raised, outputs, described = "", None, None
-    gradients: list[Any] | None = None
+    gradients: list[tuple[str, Any]] | None = None
     with noting_effects() as effects:
         try:
             with nullcontext() if around is None else around:
@@ -80,7 +80,7 @@ def observe(
         raised=raised,
         outputs=described,
         inputs=[describe(leaf) for leaf in leaves],
-        gradients=None if gradients is None else [describe(each, exact=False) for each in gradients],
+        gradients=None if gradients is None else [[name, describe(each, exact=False)] for name, each in gradients],
         printed=effects.printed,
         logged=tuple(effects.logged),
         warned=tuple(effects.warned),
@@ -134,8 +134,11 @@ def _named(subject: Any) -> Iterator[tuple[str, Any]]:
         yield from subject.named_buffers()
 
 
-def _gradients(subject: Any, call: Call, outputs: Any) -> list[Any] | None:
-    """Run a backward pass from all outputs, each value with another weight; None: no output has a gradient."""
+def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
+    """Run a backward pass from all outputs, each value with another weight; return the gradients by name.
+
+    None: no output has a gradient.
+    """
     import torch
     from torch.utils import _pytree
 
@@ -150,9 +153,10 @@ def _gradients(subject: Any, call: Call, outputs: Any) -> list[Any] | None:
         total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
         total.backward(retain_graph=True)  # type: ignore[union-attr]
     except Exception as error:
-        return [kind_and_message(error).splitlines()[0]]
-    every = (*tensors(call), *(leaf for _, leaf in _named(subject)))
-    return [leaf.grad if leaf.is_leaf else None for leaf in every]
+        return [("backward", kind_and_message(error).splitlines()[0])]
+    inputs = ((f"input {index}", leaf) for index, leaf in enumerate(tensors(call)))
+    every = [(name, leaf) for name, leaf in (*inputs, *_named(subject)) if leaf.is_leaf and leaf.requires_grad]
+    return [(name, leaf.grad) for name, leaf in every]
 
 
 def _real(leaf: Any) -> Any:

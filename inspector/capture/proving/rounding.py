@@ -21,7 +21,7 @@ from ctrace.inspector.capture.comparing.results import agree, rms, wide
 from ctrace.inspector.capture.state.copies import RandomStates, copied
 
 _NOISY = 2
-Gradients = Callable[[Any, Call, Any], list[Any] | None]
+Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
 
 
 class Values(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Values(Struct, frozen=True):
     gradients: list[Any]
 
 
-def values_of(subject: Any, call: Call, outputs: Any, gradients: list[Any] | None) -> Values:
+def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str, Any]] | None) -> Values:
     """Return copies of all floating values that a call returned or may have changed, in order."""
     import torch
     from torch.utils import _pytree
@@ -42,7 +42,7 @@ def values_of(subject: Any, call: Call, outputs: Any, gradients: list[Any] | Non
         return [leaf.detach().as_subclass(torch.Tensor).to_dense().clone() for leaf in tensors]
 
     buffers = list(subject.buffers()) if isinstance(subject, torch.nn.Module) else []
-    return Values(floats([outputs, tensors(call), buffers]), floats(gradients or []))
+    return Values(floats([outputs, tensors(call), buffers]), floats([each for _, each in gradients or []]))
 
 
 class Reference:

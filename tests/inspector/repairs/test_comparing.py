@@ -13,7 +13,7 @@ ENTRY = Entry("base", outputs=TENSOR, inputs=[TENSOR], state=[], random="r", pri
 OTHERS: dict[str, Any] = {
     "raised": "ValueError: no",
     "outputs": [*TENSOR[:-1], "xyz"],
-    "gradients": [TENSOR],
+    "gradients": [["weight", TENSOR]],
     "inputs": [[*TENSOR[:-1], "xyz"]],
     "state": [["attribute model.count", ["int", "0"], ["int", "1"]]],
     "printed": "",
