@@ -1,11 +1,11 @@
 """What `ctrace fix` found: repairs that were tried, what each check showed, and their combination."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause
+from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText
+from ctrace.inspector.repairs.missed import MissedFinding
 
 
 class Check(Struct, frozen=True):
@@ -93,11 +93,10 @@ class Combined(Struct, frozen=True):
 class Fixes(Struct, frozen=True):
     """The result of `ctrace fix`."""
 
-    session: Any
+    session: Session
     """The run that the repairs are for."""
     findings: tuple[RootCause, ...]
-    missed: tuple[Any, ...] = ()
-    """Missed fusions, as plain data."""
+    missed: tuple[MissedFinding, ...] = ()
     repairs: tuple[Tried, ...] = ()
     combined: Combined | None = None
     unstable: str = ""
