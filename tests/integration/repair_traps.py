@@ -70,7 +70,7 @@ TRAPS = (
     Trap("empty", "if x.numel() and x.max() > 0:\n    y = x * 2\nelse:\n    y = x * 3\nreturn y", "return torch.where(x.max() > 0, x * 2, x * 3)", ("exceptions_equal",)),
     Trap("in_place", "if x.sum() > 0:\n    x[0].mul_(2)\nreturn x * 1", "c = x.sum() > 0\nx = torch.cat([torch.where(c, x[:1] * 2, x[:1]), x[1:]])\nreturn x * 1", ("inputs_equal",)),
     Trap("random", "y = x * 1\nif x.sum() > 0:\n    y = x + torch.rand_like(x)\nreturn y", "return torch.where(x.sum() > 0, x + torch.rand_like(x), x * 1)", ("random_equal",)),
-    Trap("counter", "if x.sum() > 0:\n    self.count += 1\nreturn x * 2", "self.count += 1\nreturn x * 2", ("state_equal",)),
+    Trap("counter", "if x.sum() > 0:\n    self.count += 1\nreturn x * 2", "self.count += 1\nreturn x * 2", ("state_equal", "nothing_new")),
     Trap("print", "if x.sum() > 0:\n    print('positive')\nreturn x * 2", "return x * 2", ("prints_equal",)),
     Trap("log", "if x.sum() > 0:\n    log.warning('positive')\nreturn x * 2", "return x * 2", ("logs_equal",)),
     Trap("warning", "if x.sum() > 0:\n    warnings.warn('positive')\nreturn x * 2", "return x * 2", ("warnings_equal",)),

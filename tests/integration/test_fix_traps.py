@@ -1,5 +1,6 @@
 """A repair that is wrong is never proved, whatever wrote it; one that is right is."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,11 +21,31 @@ from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 pytestmark = pytest.mark.integration
 
 
+_environment: dict[str, str] = {}
+"""Of the first test: a server serves only what runs in its own environment."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, servers: list[ForkServer]) -> ForkServer:
+    """Return the one server of this module."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    _environment.update({} if _environment else os.environ)
+    for name in {*os.environ} - {*_environment}:
+        monkeypatch.delenv(name)
+    for name, value in _environment.items():
+        monkeypatch.setenv(name, value)
+    if not servers:
+        servers.append(new_server())
+    return servers[0]
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    made = new_server()
-    yield made
-    made.close()
+def servers() -> Iterator[list[ForkServer]]:
+    """Keep the server of this module, and close it."""
+    kept: list[ForkServer] = []
+    yield kept
+    for each in kept:
+        each.close()
 
 
 def proof_of(trap: Trap, folder: Path, server: ForkServer) -> Outcome:
