@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 def read(node: cst.CSTNode) -> set[str]:
     """Return every name in a node, except names of attributes and keywords; bound ones count too."""
+    return {one.value for one in variables(node)}
+
+
+def variables(node: cst.CSTNode) -> list[cst.Name]:
+    """Return every name in a node that is a variable: no name of an attribute or of a keyword."""
     import libcst as cst
 
     skipped = {id(one.attr) for one in walk(node) if isinstance(one, cst.Attribute)}
     skipped |= {id(one.keyword) for one in walk(node) if isinstance(one, cst.Arg) and one.keyword is not None}
-    return {one.value for one in walk(node) if isinstance(one, cst.Name) and id(one) not in skipped}
+    return [one for one in walk(node) if isinstance(one, cst.Name) and id(one) not in skipped]
 
 
 def targets(node: cst.CSTNode) -> set[str]:
