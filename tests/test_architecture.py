@@ -212,7 +212,7 @@ CAPTURE_ORDER = (
     ("codegen", "calls"),
     ("state",),
     ("comparing",),
-    ("capturing", "scenarios", "timing"),
+    ("capturing", "proving", "scenarios", "timing"),
     ("inprocess", "main", "probe"),
     ("fork_server",),
 )

@@ -7,6 +7,7 @@ from msgspec import Struct, to_builtins
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.model.proof import ProofRequest
 from ctrace.inspector.model.trial import Trial
 
 CORES = "CTRACE_CORES"
@@ -61,6 +62,8 @@ class CaptureRequest(Struct, frozen=True):
     """What to change about the model, to check a piece of advice."""
     records_files: bool = False
     """Whether to record the files that the model was made of."""
+    proof: ProofRequest | None = None
+    """What to observe of the target's calls, instead of capturing what torch.compile does."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

@@ -1,0 +1,128 @@
+"""Observe one call: what it returns, changes, prints and raises."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.tensors import tensors
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.proving.digests import Storages, describe, without_addresses
+from ctrace.inspector.capture.proving.effects import noting_effects, random_digest
+from ctrace.inspector.capture.proving.state import State
+from ctrace.inspector.model.proof import Entry
+
+_GRADIENT_STEP = 0.37
+
+
+class Seen(Struct, frozen=True):
+    """An observed call, and the values for a comparison within rounding."""
+
+    entry: Entry
+    outputs: Any = None
+    gradients: Any = None
+
+
+def observe(
+    subject: Any,
+    call: Call,
+    entry: Entry,
+    *,
+    called: Callable[..., Any] | None = None,
+    around: AbstractContextManager[Any] | None = None,
+    backward: bool = True,
+) -> Seen:
+    """Call a subject and describe the call.
+
+    Args:
+        subject: the model or function, whose state is observed.
+        entry: the names of the call.
+        called: what is called in its place, such as its compiled form.
+        around: context of the call alone.
+        backward: whether to compute gradients of what the call returns.
+    """
+    before = State(subject)
+    storages = Storages()
+    leaves = tensors(call)
+    for index, leaf in enumerate(leaves):
+        storages.add(f"input {index}", leaf)
+    for name, leaf in _named(subject):
+        storages.add(f"state {name}", leaf)
+    if backward:
+        _clear_gradients(subject, leaves)
+    raised, outputs, described = "", None, None
+    gradients: list[Any] | None = None
+    with noting_effects() as effects:
+        try:
+            with nullcontext() if around is None else around:
+                outputs = (subject if called is None else called)(*call.args, **call.kwargs)
+        except Exception as error:
+            raised = without_addresses(kind_and_message(error))
+    if not raised:
+        described = describe(outputs, storages, name="output")
+        gradients = _gradients(subject, call, outputs) if backward else None
+    found = replace(
+        entry,
+        raised=raised,
+        outputs=described,
+        inputs=[describe(leaf) for leaf in leaves],
+        gradients=None if gradients is None else [describe(each, exact=False) for each in gradients],
+        printed=effects.printed,
+        logged=tuple(effects.logged),
+        warned=tuple(effects.warned),
+        random=random_digest(),
+    )
+    if backward:
+        _clear_gradients(subject, leaves)
+    return Seen(replace(found, state=before.changes(State(subject))), outputs, gradients)
+
+
+def _clear_gradients(subject: Any, leaves: list[Any]) -> None:
+    for leaf in (*leaves, *(leaf for _, leaf in _named(subject))):
+        if leaf.is_leaf:
+            leaf.grad = None
+
+
+def _named(subject: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(subject, torch.nn.Module):
+        yield from subject.named_parameters()
+        yield from subject.named_buffers()
+
+
+def _gradients(subject: Any, call: Call, outputs: Any) -> list[Any] | None:
+    """Run a backward pass from all outputs, each value with another weight; None: no output has a gradient."""
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [
+        leaf
+        for leaf in _pytree.tree_leaves(outputs)
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None
+    ]
+    if not leaves:
+        return None
+    try:
+        total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
+        total.backward(retain_graph=True)  # type: ignore[union-attr]
+    except Exception as error:
+        return [kind_and_message(error).splitlines()[0]]
+    every = (*tensors(call), *(leaf for _, leaf in _named(subject)))
+    return [leaf.grad if leaf.is_leaf else None for leaf in every]
+
+
+def _real(leaf: Any) -> Any:
+    import torch
+
+    return torch.view_as_real(leaf).sum(-1) if leaf.is_complex() else leaf
+
+
+def _weights(leaf: Any) -> Any:
+    import torch
+
+    count = torch.arange(leaf.numel(), device=leaf.device, dtype=torch.float64)
+    return (1.0 + _GRADIENT_STEP * (count % 7)).reshape(leaf.shape).to(leaf.real.dtype if leaf.is_complex() else leaf.dtype)
