@@ -1,4 +1,4 @@
-"""The steps of `ctrace fix`: run the target, search for repairs, show them, and write them where the user asked for it."""
+"""The steps of `ctrace fix`: run the target, search for repairs, show them, and write them where the user asks."""
 
 import os
 import re
@@ -66,10 +66,20 @@ def refuse(request: FixRequest) -> None:
 
     if request.target is None:
         raise TargetError("ctrace fix needs a target: it runs the model again", "name one: ctrace fix model.py")
-    forms = [name for name, is_set in (("--json", request.json), ("--diff", request.diff), ("--report", request.report)) if is_set]
+    forms = [
+        name
+        for name, is_set in (("--json", request.json), ("--diff", request.diff), ("--report", request.report))
+        if is_set
+    ]
     if len(forms) > 1:
         raise TargetError(f"{' and '.join(forms)} exclude each other", "choose one")
-    known = sorted({*(each.name for each in all_repairs()), *(each.name for each in all_settings()), *(rule.__name__ for rule in RULES)})
+    known = sorted(
+        {
+            *(each.name for each in all_repairs()),
+            *(each.name for each in all_settings()),
+            *(rule.__name__ for rule in RULES),
+        }
+    )
     for option, names in (("--only", request.wanted.names), ("--accept", request.wanted.accepted)):
         for name in names:
             if name not in known:

@@ -41,9 +41,7 @@ Inference = Annotated[
 BudgetText = Annotated[
     str | None, typer.Option("--budget", metavar="TIME", help="Stop after this time, such as 120s or 5m.")
 ]
-FailOnUnfixed = Annotated[
-    bool, typer.Option("--fail-on-unfixed", help="Exit 1 if a finding has no proved repair.")
-]
+FailOnUnfixed = Annotated[bool, typer.Option("--fail-on-unfixed", help="Exit 1 if a finding has no proved repair.")]
 Report = Annotated[
     bool, typer.Option("--report", help="Print the text of an issue for findings in packages that you do not own.")
 ]
@@ -90,9 +88,7 @@ def fix(
         return
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    wanted = Wanted(
-        tuple(only or ()), finding or "", tuple(accept or ()), inference, build=not no_build
-    )
+    wanted = Wanted(tuple(only or ()), finding or "", tuple(accept or ()), inference, build=not no_build)
     request = FixRequest(
         target=target,
         args=tuple(args or ()),

@@ -28,8 +28,8 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message, messa
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.capture.proving.observation import observe_model, observe_program
 from ctrace.inspector.capture.proving.effects import seed
+from ctrace.inspector.capture.proving.observation import observe_model, observe_program
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError

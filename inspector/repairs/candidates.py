@@ -230,11 +230,8 @@ def _of_others(scene: Scene, cause: RootCause) -> Iterator[_Found]:
 def _names(source: str) -> tuple[str, ...]:
     """Return the names and attributes that a piece of source reads."""
     tree = parsed(source.strip().rstrip(":"))
-    found = []
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Name | ast.Attribute):
-            found.append(ast.unparse(node))
-    return tuple(dict.fromkeys(found))
+    nodes = ast.walk(tree) if tree is not None else ()
+    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)))
 
 
 def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
@@ -367,9 +364,11 @@ def with_compile_argument(text: str, argument: str) -> str | None:
                 separator = ", " if node.args or keywords else ""
                 found.append((node.end_lineno or 0, (node.end_col_offset or 0) - 1, f"{separator}{argument}"))
             case ast.FunctionDef(decorator_list=decorators):
-                for each in decorators:
-                    if isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.compile":
-                        found.append((each.end_lineno or 0, each.end_col_offset or 0, f"({argument})"))
+                found += [
+                    (each.end_lineno or 0, each.end_col_offset or 0, f"({argument})")
+                    for each in decorators
+                    if isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.compile"
+                ]
     if not found:
         return None
     lines = text.splitlines(keepends=True)
@@ -381,6 +380,3 @@ def with_compile_argument(text: str, argument: str) -> str | None:
         lines[line - 1] = f"{before}{added}{behind}"
     made = "".join(lines)
     return made if parsed(made) is not None else None
-
-
-

@@ -35,6 +35,8 @@ _WORDS = {
 WRITTEN = frozenset(("printed", "logged", "warned"))
 """What a repair may only drop where the author says so."""
 _TENSOR = ("type", "dtype", "shape", "stride", "device", "layout", "requires_grad", "shared memory", "values")
+_SUBCLASS = ", subclass"
+"""The probe with tensors of a subclass, which some of torch's own operators refuse, such as torch.cond."""
 _LONG = 120
 
 
@@ -45,6 +47,8 @@ class Difference(Struct, frozen=True):
     call: int
     kind: str
     detail: str
+    refuses: bool = False
+    """Whether a call that returned now raises: that is loud, never a wrong result."""
 
 
 def differences(before: Observed, after: Observed, *, rounded: bool = False) -> tuple[Difference, ...]:
@@ -67,13 +71,20 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool) -> Iterator[Difference
         if rounded and kind in ("outputs", "gradients", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
         if was != now:
-            yield Difference(one.name, one.call, kind, described(kind, was, now))
+            refuses = kind == "raised" and not was and bool(now)
+            yield Difference(one.name, one.call, kind, described(kind, was, now), refuses)
+            if refuses and one.name.endswith(_SUBCLASS):
+                return  # what a call that raises does not return or print follows from that
 
 
 def _without_values(value: Any) -> Any:
     """Drop the digests of floating tensors and the text of floats."""
     if isinstance(value, list):
-        if len(value) == len(_TENSOR) and isinstance(value[1], str) and value[1].startswith(("float", "bfloat", "comp")):
+        if (
+            len(value) == len(_TENSOR)
+            and isinstance(value[1], str)
+            and value[1].startswith(("float", "bfloat", "comp"))
+        ):
             return value[:-1]
         if len(value) == len(_TENSOR) - 3 and isinstance(value[1], str) and value[1].startswith("torch.float"):
             return value[:-1]
@@ -86,13 +97,17 @@ def _without_values(value: Any) -> Any:
 def described(kind: str, was: Any, now: Any) -> str:
     """Say in a few words how two observations differ."""
     if kind == "raised":
-        return f"`{_short(was)}` before, `{_short(now)}` after" if was and now else (
-            f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`"
+        return (
+            f"`{_short(was)}` before, `{_short(now)}` after"
+            if was and now
+            else (f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`")
         )
     if kind == "state":
         return _of_state(was or [], now or [])
     if kind in WRITTEN:
         return f"{_quoted(was)} before, {_quoted(now)} after"
+    if kind == "gradients" and was and now:
+        return _of_gradients(was, now)
     if kind == "random":
         return "the generators are in another state after the call"
     return _first_difference(was, now) or f"{_short(was)} before, {_short(now)} after"
@@ -114,6 +129,17 @@ def _of_state(was: list[Any], now: list[Any]) -> str:
         if one[path] != other[path]:
             return f"{_short(name)} becomes {_short(other[path][-1])}, before {_short(one[path][-1])}"
     return "another order of changes"
+
+
+def _of_gradients(was: list[Any], now: list[Any]) -> str:
+    one, other = dict(was), dict(now)
+    for name in (*one, *other):
+        if one.get(name) != other.get(name):
+            before, after = one.get(name, ["no gradient"]), other.get(name, ["no gradient"])
+            if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) == len(_TENSOR):
+                return _first_difference(before, after, f"the gradient of {_short(name)}")
+            return f"the gradient of {_short(name)} is {_short(_kind(before))} before, {_short(_kind(after))} after"
+    return "another order of gradients"
 
 
 def _first_difference(was: Any, now: Any, where: str = "") -> str:
@@ -154,8 +180,10 @@ def checks_of(found: Iterable[Difference], compared: int) -> tuple[Check, ...]:
 
 
 def _check(kind: str, found: list[Difference], compared: int) -> Check:
-    if not found:
-        return Check(_CHECKS[kind], True, f"the same in {compared} eager calls")
+    refused = [each for each in found if kind == "raised" and each.entry.endswith(_SUBCLASS) and each.refuses]
+    if refused == found:
+        note = f"; not for tensor subclasses: {refused[0].detail}" if refused else ""
+        return Check(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")
     first = found[0]
     times = f" (and in {len(found) - 1} more)" if len(found) > 1 else ""
     return Check(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")

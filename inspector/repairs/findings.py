@@ -5,8 +5,12 @@ from collections.abc import Hashable, Iterator
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause
 from ctrace.inspector.model.session import Session
+
+ATTENTION = "attention"
+"""Findings that only Inductor shows."""
 
 Key = tuple[Hashable, ...]
 
@@ -39,6 +43,9 @@ def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
         yield Finding.RECOMPILE, index, ("recompile", recompile.function, recompile.file, causes)
     for index, danger in enumerate(session.dangers):
         yield Finding.DANGER, index, ("danger", danger.kind, danger.subject)
+    for index, attention in enumerate(session.attention):
+        if state_of(attention) not in (State.FUSED, State.MATCHED):
+            yield Finding.ATTENTION, index, (ATTENTION, str(state_of(attention)))
 
 
 def words_of(key: Key) -> str:
@@ -51,6 +58,8 @@ def words_of(key: Key) -> str:
         case ("recompile", function, _, causes):
             subject = causes[0][1] if causes else ""  # type: ignore[index]
             return f"{function} recompiles{f' for {subject}' if subject else ''}"
+        case ("attention", *_):
+            return "an attention that is not fused"
         case ("danger", _, subject):
             return f"a result that differs from eager{f' ({subject})' if subject else ''}"
     return " ".join(map(str, key))

@@ -61,7 +61,6 @@ class Fixing:
         self._scene = scene_of(session)
         self._tried: list[tuple[Candidate, Attempt]] = []
         self._untried = 0
-        self._problems: list[str] = []
 
     def run(self) -> Fixes:
         """Search until nothing is left to try, or the budget is spent."""
@@ -85,7 +84,7 @@ class Fixing:
             repairs=self._ranked(),
             combined=combined,
             unstable=unstable,
-            problems=tuple((*self._files.problems, *self._problems)),
+            problems=tuple(self._files.problems),
             seconds=time.monotonic() - began,
             budget_spent=self._untried > 0,
             untried=self._untried,
@@ -188,7 +187,7 @@ class Fixing:
         outcome = self._finished(change, attempt.outcome, build=self._wanted.build and can_build())
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
-        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how)
+        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
 
     def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         if self._budget.is_spent:
@@ -296,5 +295,3 @@ def _is_better(before: Attempt | None, after: Attempt) -> bool:
 def can_build() -> bool:
     """Whether a C++ compiler is there, which Inductor needs on a CPU."""
     return any(which(name) for name in ("c++", "g++", "clang++", "cl"))
-
-

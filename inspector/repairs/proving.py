@@ -12,7 +12,7 @@ from ctrace.inspector.model.proof import Condition, Observed, ProofRequest
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText, Trial
 from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, sides_check
-from ctrace.inspector.repairs.findings import Key, keys_of, words_of
+from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
 from ctrace.inspector.repairs.result import Check, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
 
@@ -82,7 +82,8 @@ class Prover:
             InterruptedTrialError: Ctrl-C.
         """
         try:
-            after = self._runner.capture(change.trial)
+            needs_backend = any(key[0] == ATTENTION for key in change.gone)
+            after = self._runner.capture(change.trial, through_backend=needs_backend)
         except FailedTrialError as error:
             return Attempt(Outcome((Check("runs", False, f"the changed target fails: {error}"),)))
         before = baseline or self._session
@@ -119,19 +120,28 @@ class Prover:
         before = self._before
         assert before is not None
         sides = None
-        if change.conditions:
-            watched = replace(self._request, conditions=change.conditions)
+        folder = ""
+        if change.changes_arithmetic:
+            if self._runner.is_program:
+                return [Check("within_rounding", False, "changed arithmetic is only compared for model files")]
+            folder = self._runner.new_folder()
+        if change.conditions or folder:
+            watched = replace(self._request, conditions=change.conditions, values=folder)
             before, plain = self._runner.observe(Trial(), watched), before
             common = {each.name for each in before.entries} & {each.name for each in plain.entries}
             apart = differences(_only(plain, common), _only(before, common))
             if apart:
                 return [Check("both_sides", False, f"evaluating the condition changes the call: {apart[0].detail}")]
             sides = sides_check(before.sides, None)
-        after = self._runner.observe(change.trial, replace(self._request, probes=before.probes))
+        after = self._runner.observe(change.trial, replace(self._request, probes=before.probes, against=folder))
         found = differences(before, after, rounded=change.changes_arithmetic)
         checks = [*checks_of(found, len(before.entries))]
         if sides is not None:
             checks.append(sides)
+        if folder:
+            wrong = after.rounding or (() if after.compared else ("nothing was compared",))
+            detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
+            checks.append(Check("within_rounding", not wrong, detail))
         failed = {each.name for each in checks if not each.passed}
         if failed <= {"gradients_equal"}:
             checks.append(self._compiled_check(change, before, after))
@@ -204,7 +214,9 @@ def _graph_checks(before: Session, after: Session, change: Change, effect: Effec
         detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
         yield Check("finding_gone", not left, detail)
     else:
-        yield Check("finding_gone", effect.gain > 0, "it saves no graph, break or recompilation" if effect.gain <= 0 else "fewer graphs or recompilations")
+        saves = effect.gain > 0
+        detail = "fewer graphs or recompilations" if saves else "it saves no graph, break or recompilation"
+        yield Check("finding_gone", saves, detail)
     new = list(_new(before, after))
     yield Check("nothing_new", not new, f"there is something new: {words_of(new[0])}" if new else "no new finding")
     was, is_now = effect.before.coverage, effect.after.coverage

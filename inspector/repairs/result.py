@@ -86,6 +86,8 @@ class Combined(Struct, frozen=True):
     files: tuple[NewText, ...]
     patch: str
     how: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Ids of the findings that are gone."""
 
 
 class Fixes(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Run a target with a change, in a process of its own: captured, or observed for a proof. Files on disk stay as they are.
+"""Run a target with a change, in a process of its own: captured, or observed for a proof. No file on disk changes.
 
 Where a capture may be a fork of a process that has imported torch, it is one; see `runs/forks/suitable.py`.
 """
@@ -56,16 +56,29 @@ class Budget:
         return self.left is not None and self.left <= 0
 
 
+def new_server() -> ForkServer:
+    """Return a server that forks trials; close it at the end."""
+    return ForkServer({name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON})
+
+
 class Runner:
     """Runs one target again and again. Close it at the end."""
 
-    def __init__(self, resolved: Resolved, options: Options, limit: float, budget: Budget) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        options: Options,
+        limit: float,
+        budget: Budget,
+        server: ForkServer | None = None,
+    ) -> None:
+        """Run a target; a `server` may serve several runners, and is not closed with them."""
         self._resolved = resolved
         self._options = options
         self._limit = limit
         self._budget = budget
-        environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-        self._server = ForkServer(environment)
+        self._owns_server = server is None
+        self._server = new_server() if server is None else server
         self._folder = tempfile.TemporaryDirectory(prefix="ctrace-fix-")
         self._number = 0
         self.runs = 0
@@ -75,13 +88,18 @@ class Runner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._server.close()
+        if self._owns_server:
+            self._server.close()
         self._folder.cleanup()
 
     @property
     def is_program(self) -> bool:
         """Whether the target is a program, which makes its own calls."""
         return isinstance(self._resolved, ProgramTarget)
+
+    def new_folder(self) -> str:
+        """Return a new, empty folder, which is deleted at the end."""
+        return tempfile.mkdtemp(prefix="values-", dir=self._folder.name)
 
     def capture(self, trial: Trial, *, through_backend: bool = False, build: bool = False) -> Session:
         """Capture the target with a change; by default through Dynamo alone.

@@ -59,5 +59,3 @@ def with_settings(scene: Scene, names: frozenset[str]) -> Iterator[Candidate]:
 def dynamo_line(name: str, value: object = True) -> str:
     """Return the line that sets an option of `torch._dynamo.config`."""
     return f"torch._dynamo.config.{name} = {value!r}"
-
-

@@ -66,7 +66,9 @@ def capture(
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
         outcome = launch(
-            saving.request(replace(request, cores=child.cores, trial=trial, proof=proof, records_files=child.records_files)),
+            saving.request(
+                replace(request, cores=child.cores, trial=trial, proof=proof, records_files=child.records_files)
+            ),
             saving.run,
             timeout=timeout,
             stdout=stdout,

@@ -74,6 +74,7 @@ def _combined(each: Combined) -> dict[str, Any]:
     effect = each.outcome.effect
     return {
         "repairs": [_step(step) for step in each.steps],
+        "findings": list(each.findings),
         "proved": each.outcome.proved,
         "why": each.outcome.why or None,
         "note": each.outcome.note,

@@ -155,5 +155,3 @@ def _place(each: Tried, fixes: Fixes) -> str:
 
 def _below(text: str, style: str = "") -> RenderableType:
     return Padding(Text(fmt.one_line(text, _WHY), style=style), (0, 0, 0, 3))
-
-

@@ -22,12 +22,16 @@ def answer(fixes: Fixes) -> str:
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
         return "There is no finding that needs a change."
-    fixed = sum(fixes.is_fixed(each.id) for each in open_)
-    verb = "has" if fixed == 1 else "have"
-    parts = [f"{fixed} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     found = chosen(fixes)
+    together = set(found.findings) if found is not None else set()
+    repaired = sum(each.id in together for each in open_)
+    left = [each for each in open_ if each.id not in together and fixes.is_fixed(each.id)]
+    verb = "has" if repaired == 1 else "have"
+    parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     if found is not None and found.outcome.effect is not None and (saved := effect(found.outcome.effect)):
-        parts.append(saved)
+        parts[0] += f": {saved}"
+    if left:
+        parts.append(f"{len(left)} more with your choice, or in a library")
     way = _way(fixes)
     sentence = f"{'; '.join(parts)}.{way} Nothing on disk has changed."
     if fixes.untried:

@@ -1,4 +1,4 @@
-"""Texts that stand in for source files in this process: code, tracebacks and `inspect` see them under the files' names."""
+"""Texts that stand in for source files in this process: code, tracebacks and `inspect` see them as the files."""
 
 import linecache
 import os

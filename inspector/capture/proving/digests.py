@@ -63,8 +63,9 @@ class _Describer:
         if id(value) in self._seen:
             return ["same as", self._seen[id(value)]]
         self._seen[id(value)] = name
-        if not deep:
-            return [type(value).__qualname__]
+        return self._container(value, name, deep) if deep else [type(value).__qualname__]
+
+    def _container(self, value: Any, name: str, deep: int) -> Any:
         if isinstance(value, dict):
             items = [
                 [plain_repr(key), self.describe(each, f"{name}[{key!r:.40}]", deep - 1)]

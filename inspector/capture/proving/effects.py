@@ -33,7 +33,9 @@ def noting_effects() -> Iterator[Effects]:
     original = logging.Logger.handle
 
     def handle(self: logging.Logger, record: logging.LogRecord) -> None:
-        if record.name.startswith(("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._logging")):
+        if record.name.startswith(
+            ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx", "torch._logging")
+        ):
             original(self, record)
             return
         effects.logged.append(f"{record.name} {record.levelname}: {without_addresses(record.getMessage())}")

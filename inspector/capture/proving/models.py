@@ -1,4 +1,4 @@
-"""Observe the calls of a model file: each scenario three times, then odd inputs, each with a fresh copy of the model."""
+"""Observe the calls of a model file: each scenario three times, then odd inputs with fresh copies of the model."""
 
 import copy
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
-from ctrace.inspector.capture.proving.calls import Seen, observe
+from ctrace.inspector.capture.proving.calls import Rounding, Seen, observe
 from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.probing import Probing, callable_of
 from ctrace.inspector.capture.proving.sides import SideWatch
@@ -30,6 +30,7 @@ class ModelObserver:
         self._request = request
         self._watch = SideWatch(request.conditions)
         self._probed: list[str] = []
+        self.rounding = Rounding(request) if request.values or request.against else None
         self.left_out = ""
         if train and isinstance(self._model, torch.nn.Module):
             self._model.train()
@@ -69,12 +70,18 @@ class ModelObserver:
                 modes.enter_context(self._watch.during(name))
                 entry = Entry(name, index, is_scenario=is_asked)
                 yield observe(
-                    self._model, call, entry, called=called, around=gradients(way), backward=self._request.gradients and way.backward()
+                    self._model,
+                    call,
+                    entry,
+                    called=called,
+                    around=gradients(way),
+                    backward=self._request.gradients and way.backward(),
+                    rounding=self.rounding,
                 )
 
     def _probes(self, pristine: Any) -> Iterator[Seen]:
         name, way = next(iter(self._ways.items()))
-        probing = Probing(self._request, self._watch)
+        probing = Probing(self._request, self._watch, self.rounding)
         yield from probing.run(name, lambda: self._model if pristine is None else _copied(pristine), way)
         self._probed += probing.run_names
         self.left_out = probing.left_out

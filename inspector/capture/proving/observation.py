@@ -17,7 +17,15 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
     _use_one_thread()
     observer = ModelObserver(loaded, request, train=train)
     entries = [each.entry for each in observer.observe()]
-    found = Observed(tuple(entries), observer.watch.result(), observer.probed, left_out=observer.left_out)
+    rounding = observer.rounding
+    found = Observed(
+        tuple(entries),
+        observer.watch.result(),
+        observer.probed,
+        rounding=() if rounding is None else tuple(rounding.unexplained),
+        compared=0 if rounding is None else rounding.compared,
+        left_out=observer.left_out,
+    )
     write(found, request)
 
 

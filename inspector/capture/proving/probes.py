@@ -10,7 +10,7 @@ from ctrace.inspector.errors import TargetError
 Change = Callable[[Call], Call]
 
 
-def probes() -> dict[str, Change]:
+def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
     """Return all probes by name, those first that most often reach another branch."""
     import torch
 

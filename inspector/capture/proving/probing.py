@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
-from ctrace.inspector.capture.proving.calls import Seen, observe
+from ctrace.inspector.capture.proving.calls import Rounding, Seen, observe
 from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.probes import Change, probes, searches, state_probes
 from ctrace.inspector.capture.proving.sides import SideWatch
@@ -21,9 +21,10 @@ _NO_SUCH_FORM = (TargetError, RuntimeError, ValueError, TypeError, NotImplemente
 class Probing:
     """Runs probes: all that fit into the time, or those that a request names."""
 
-    def __init__(self, request: ProofRequest, watch: SideWatch) -> None:
+    def __init__(self, request: ProofRequest, watch: SideWatch, rounding: Rounding | None = None) -> None:
         self._request = request
         self._watch = watch
+        self._rounding = rounding
         self._changes: dict[str, Change] = {**probes(), **searches()}
         self._of_state = state_probes()
         self._ends = time.monotonic() + request.seconds
@@ -51,7 +52,15 @@ class Probing:
             seed()
             with self._watch.during(full):
                 backward = self._request.gradients and way.backward()
-                yield observe(subject, call, Entry(full), called=called, around=gradients(way), backward=backward)
+                yield observe(
+                    subject,
+                    call,
+                    Entry(full),
+                    called=called,
+                    around=gradients(way),
+                    backward=backward,
+                    rounding=self._rounding,
+                )
 
     def _names(self) -> list[str]:
         return [*probes(), *self._of_state, *searches()]

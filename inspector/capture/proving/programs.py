@@ -75,9 +75,7 @@ class ProgramObserver:
                 way = Way(lambda first=first: copied(first.call))  # type: ignore[misc]
                 fresh = functools.partial(_fresh, first.subject)
                 self._entries += [seen.entry for seen in probing.run(name, fresh, way)]
-        return Observed(
-            tuple(self._entries), self._watch.result(), tuple(probing.run_names), left_out=probing.left_out
-        )
+        return Observed(tuple(self._entries), self._watch.result(), tuple(probing.run_names), left_out=probing.left_out)
 
     def _compile(self, original: Any) -> Any:
         request = self._request

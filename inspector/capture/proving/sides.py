@@ -12,7 +12,6 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.state.copies import RandomStates
 from ctrace.inspector.model.proof import Condition, Sides
 
-
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 """Frames that do not see the variables of the line that they are on."""
 
@@ -31,7 +30,6 @@ class SideWatch:
         for each in conditions:
             place = os.path.realpath(each.file), each.line
             self._at.setdefault(place, []).append((each, self._compiled(each)))
-
 
     def _compiled(self, condition: Condition) -> CodeType | None:
         if not condition.expression:
@@ -101,7 +99,7 @@ class SideWatch:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                side = bool(eval(code, frame.f_globals, dict(frame.f_locals)))  # noqa: S307 - the user's own expression
+                side = bool(eval(code, frame.f_globals, dict(frame.f_locals)))
             self._seen[condition][side][self._entry] = None
         except Exception as error:
             self._note(condition, error)
@@ -115,4 +113,3 @@ class SideWatch:
         seen = self._seen[condition]
         if not seen[True] and not seen[False] and isinstance(error, NameError | AttributeError | SyntaxError):
             self._failed[condition] = kind_and_message(error).splitlines()[0]
-

@@ -5,7 +5,7 @@ from typing import Any
 from ctrace.inspector.capture.proving.digests import digest
 from ctrace.inspector.capture.state.world import is_plain, look
 
-_OURS = ("._compiled_call_impl", "._backward_hooks", "method Module.")
+_OURS = ("._compiled_call_impl", "._backward_hooks", "_torchdynamo_", "method Module.")
 """What torch.compile itself changes (_dynamo/mutation_guard.py patches nn.Module, 2.13)."""
 _MISSING = ["not set"]
 

@@ -16,9 +16,7 @@ def _find(scene: Scene) -> Iterator[Setting]:
         ids = tuple(
             cause.id
             for cause in scene.causes
-            if any(
-                break_kind(each) is RootKind.OUTPUT and f"{name}(" in each.source for each in scene.breaks(cause)
-            )
+            if any(break_kind(each) is RootKind.OUTPUT and f"{name}(" in each.source for each in scene.breaks(cause))
         )
         if ids:
             line = f"torch._dynamo.config.{_NAME}.add({function})"
