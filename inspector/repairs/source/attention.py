@@ -19,7 +19,7 @@ from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.code import code_of, index_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_number
-from ctrace.inspector.repairs.syntax.names import full_name, module_name
+from ctrace.inspector.repairs.syntax.names import full_name, module_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -128,19 +128,17 @@ def _assigned(line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
 
 def _reads(line: cst.CSTNode, name: str) -> int:
     """Count how often a statement reads a name."""
-    import libcst as cst
 
-    count = sum(isinstance(one, cst.Name) and one.value == name for one in walk(line))
+    count = sum(one.value == name for one in variables(line))
     return count - (_assigned(line, name) is not None)
 
 
 def _outside(code: Code, name: str, block: list[cst.BaseStatement]) -> bool:
     """Whether a function uses a name outside of a block, as a loop or a nested function may."""
-    import libcst as cst
 
     function = code.function(block[0])
-    inside = sum(isinstance(one, cst.Name) and one.value == name for line in block for one in walk(line))
-    return function is None or inside != sum(isinstance(one, cst.Name) and one.value == name for one in walk(function))
+    inside = sum(one.value == name for line in block for one in variables(line))
+    return function is None or inside != sum(one.value == name for one in variables(function))
 
 
 def _softmax(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:

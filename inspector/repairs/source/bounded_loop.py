@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.branches import bound_before, escaping
-from ctrace.inspector.repairs.syntax.code import code_of, index_of, walk
+from ctrace.inspector.repairs.syntax.code import code_of, index_of
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth
-from ctrace.inspector.repairs.syntax.names import fresh, parameters, read, torch_name
+from ctrace.inspector.repairs.syntax.names import fresh, parameters, read, torch_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -107,7 +107,7 @@ def _counter(code: Code, loop: cst.While, test: cst.BaseExpression) -> _Counted 
         if isinstance(line, cst.SimpleStatementLine) and code.text(line).strip().replace(" ", "") == f"{name}=0"
     ]
     function = code.function(loop)
-    uses = [one for one in walk(function) if isinstance(one, cst.Name) and one.value == name] if function else []
+    uses = [one for one in variables(function) if one.value == name] if function else []
     steps = [line for line in loop.body.body if _is_step(code, line, name)]
     # Its start, its test and its step; `i = i + 1` has it twice.
     expected = 3 if steps and isinstance(_small(steps[0]), cst.AugAssign) else 4

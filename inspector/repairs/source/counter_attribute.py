@@ -1,7 +1,7 @@
 """Count in a tensor instead of in an integer attribute, on which torch.compile specializes.
 
 Matches `self.n = 0` in `__init__` and `self.n += 1` in a method. The counter becomes a buffer that is not saved;
-arithmetic reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.clamp. What reads it from outside
+arithmetic reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.where. What reads it from outside
 gets a tensor, which the author has to allow.
 
 Leaves alone counters that Python needs as numbers: tests, `%`, indices, `range`, text, or passed to functions.
@@ -9,6 +9,7 @@ Leaves alone counters that Python needs as numbers: tests, `%`, indices, `range`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -81,11 +82,11 @@ def _is_count(code: Code, use: cst.Attribute, name: str) -> bool:
 
     small = code.around(use, cst.BaseSmallStatement)
     text = code.text(small).replace(" ", "").rstrip(";") if small is not None else ""
-    return text in {f"self.{name}+=1", f"self.{name}=self.{name}+1"}
+    return re.fullmatch(rf"self\.{name}(\+=|=self\.{name}\+)\d+", text) is not None
 
 
 def _limit(code: Code, use: cst.Attribute) -> tuple[cst.Call, str] | None:
-    """Return the `min(1.0, ...)` around arithmetic with a counter, and the torch.clamp argument that does the same.
+    """Return the `min(1.0, ...)` around arithmetic with a counter, and the comparison by which Python chooses.
 
     The limit is a float, and the arithmetic divides: else the result could be an int.
     """
@@ -103,7 +104,7 @@ def _limit(code: Code, use: cst.Attribute) -> tuple[cst.Call, str] | None:
     other = next(arg.value for arg in call.args if arg is not argument)
     if not is_number(other) or not isinstance(number(other), float):
         return None
-    return call, f"{'max' if call.func.value == 'min' else 'min'}={code.text(other)}"
+    return call, "<" if call.func.value == "min" else ">"
 
 
 def _clamp(code: Code, edits: Edits, found: dict[int, tuple[cst.Call, str]], name: str, torch: str) -> None:
@@ -112,7 +113,8 @@ def _clamp(code: Code, edits: Edits, found: dict[int, tuple[cst.Call, str]], nam
     for call, limit in found.values():
         inner = next(arg.value for arg in call.args if isinstance(arg.value, cst.BinaryOperation))
         text = code.text(inner).replace(f"self.{name}", f"self.{name}.double()")
-        edits.expression(call, f"{torch}.clamp({text}, {limit})")
+        first, second = (text if arg.value is inner else code.text(arg.value) for arg in call.args)
+        edits.expression(call, f"{torch}.where({second} {limit} {first}, {second}, {first})")
 
 
 REPAIR = SourceRepair("counter_attribute", "a counter in a tensor", find)

@@ -16,7 +16,7 @@ from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import op_of
-from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, read
+from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, read, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -43,7 +43,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     original = call.args[0].value
     if _changes(code, function, read(original), dotted(original), statement):
         return
-    uses = [one for one in walk(function) if isinstance(one, cst.Name) and one.value == target.value]
+    uses = [one for one in variables(function) if one.value == target.value]
     uses = [one for one in uses if one is not target]
     edits = Edits(code)
     if uses and all(_only_reads(code, one) for one in uses):

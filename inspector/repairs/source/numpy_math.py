@@ -1,10 +1,11 @@
 """Compute with Python's math instead of NumPy where only sizes and numbers are involved.
 
-Matches np.sqrt, np.prod, np.ceil, np.floor, np.exp, np.log, np.abs, np.max, np.min and np.pi with operands made of
-shapes, lengths, literals and math.
+Matches np.sqrt, np.ceil, np.floor, np.abs, np.max, np.min and `int(np.prod(...))` with operands made of shapes,
+lengths, literals and math.
 
 Leaves alone arrays and anything that may be one (names and attributes that are not assigned a number), results that
-are returned or stored as they are (np.float64 is not float). np.log and np.exp are labeled: the last bit may differ.
+are returned or stored as they are (np.float64 is not float), differences, which may be negative (np.sqrt returns NaN
+where math raises), np.log and np.exp for the same reason, and a product that stays NumPy's: of no sizes it is 1.0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ctrace.inspector.repairs.syntax.code import Code
 
 _EXACT = {"sqrt": "sqrt", "prod": "prod"}
-_ROUNDED = {"log": "log", "exp": "exp", "log2": "log2"}
 _WHOLE = {"ceil": "ceil", "floor": "floor"}
 _PLAIN = {"abs": "abs", "max": "max", "min": "min", "absolute": "abs"}
 
@@ -35,7 +35,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     code = code_of(place)
     if code is None:
         return
-    edits, changed, rounded = Edits(code), [], False
+    edits, changed = Edits(code), []
     math = module_name(code, edits, "math")
     taken: set[int] = set()
     for node in code.head(place.line):
@@ -44,24 +44,40 @@ def find(place: Place) -> Iterator[Rewrite]:
         package, _, name = full_name(code, node.func).rpartition(".")
         if package != "numpy" or len(node.args) != 1 or node.args[0].keyword or not _is_plain(code, node):
             continue
+        if any(isinstance(one, cst.Subtract | cst.Minus) for one in walk(node.args[0])):
+            continue
+        if name == "prod" and not _is_made_int(code, node):
+            continue
         new = _new(code, name, math, code.text(node.args[0].value))
         if new is None or not _is_number(code, node.args[0].value, sequence=name in {"prod", "max", "min"}):
             continue
         taken |= {id(below) for below in walk(node)}
         edits.expression(node, new)
         changed.append(dotted(node.func))
-        rounded = rounded or name in _ROUNDED
     if changed:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(changed))
-        yield Rewrite(edits.apply(), f"Use Python's math instead of {names}.", changes_arithmetic=rounded)
+        yield Rewrite(edits.apply(), f"Use Python's math instead of {names}.")
 
 
 def _new(code: Code, name: str, math: str, argument: str) -> str | None:
-    if name in _EXACT | _ROUNDED:
+    if name in _EXACT:
         return f"{math}.{name}({argument})"
     if name in _WHOLE:
         return f"float({math}.{name}({argument}))"
     return f"{_PLAIN[name]}({argument})" if name in _PLAIN else None
+
+
+def _is_made_int(code: Code, node: cst.Call) -> bool:
+    """Whether a product of a shape goes into `int()`: NumPy's of no sizes is 1.0, of other numbers it may overflow."""
+    import libcst as cst
+
+    above = code.parent(node)
+    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    return (
+        isinstance(call, cst.Call)
+        and full_name(code, call.func) == "int"
+        and not isinstance(node.args[0].value, cst.List | cst.Tuple)
+    )
 
 
 def _is_plain(code: Code, node: cst.Call) -> bool:
@@ -88,7 +104,11 @@ def _is_number(code: Code, node: cst.BaseExpression, *, sequence: bool = False, 
         sliced = any(isinstance(one.slice, cst.Slice) for one in node.slice)
         return sliced == sequence and _is_number(code, node.value, sequence=True, depth=depth)
     if isinstance(node, cst.List | cst.Tuple):
-        return sequence and all(_is_number(code, one.value, depth=depth) for one in node.elements)
+        return (
+            sequence
+            and len(node.elements) > 0
+            and all(_is_number(code, one.value, depth=depth) for one in node.elements)
+        )
     if isinstance(node, cst.Name):
         value = _assigned(code, node)
         return value is not None and depth < 3 and _is_number(code, value, sequence=sequence, depth=depth + 1)

@@ -1,10 +1,11 @@
 """Choose with torch.cond instead of branching on a tensor's value.
 
-Matches the same branches as torch.where does, also where the sides call modules or functions: only the side that is
+Matches the same branches as torch.where does, also where the sides call layers: only the side that is
 chosen runs. A side that is an existing tensor is cloned, since torch.cond returns no input.
 
-Leaves alone sides that are no tensors or differ in shape or dtype by reading, sides that write, print, raise or draw
-random numbers, and a side that is an existing tensor where the result escapes as it is.
+Leaves alone sides that are no tensors or differ in shape or dtype by reading, a side that is an existing tensor where
+the result escapes as it is, modules other than plain layers of torch.nn that `__init__` makes, functions that may
+write, print or raise, random numbers, and divisions that Python may refuse.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.branches import Branch, branch_at, may_alias
+from ctrace.inspector.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
-from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth, op_of, shape_of
-from ctrace.inspector.repairs.syntax.names import dotted, read, torch_name
+from ctrace.inspector.repairs.syntax.effects import (
+    FACTS,
+    is_literal,
+    is_number,
+    is_pure,
+    is_smooth,
+    number,
+    op_of,
+    shape_of,
+)
+from ctrace.inspector.repairs.syntax.names import bound, full_name, read, self_attribute, torch_name
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:
@@ -26,15 +37,8 @@ if TYPE_CHECKING:
 
     from ctrace.inspector.repairs.syntax.code import Code
 
-_RANDOM = words(
-    """
-    dropout rand randn randint bernoulli multinomial normal rand_like randn_like randperm
-    """
-)
-_WRITES = words(
-    """
-    print append extend update pop setattr manual_seed backward register_hook open next exec
-    """
+_MODULES = words(
+    "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"
 )
 
 
@@ -100,23 +104,65 @@ def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
 
 
 def _is_quiet(code: Code, side: cst.BaseExpression) -> bool:
-    """Whether no call in an expression is known to write, and none draws random numbers."""
+    """Whether an expression only calls ops and modules that are known to do nothing else.
+
+    torch.cond traces both sides: a side that raises for the numbers of Python at hand must not be among them.
+    """
+
+    return not any(_is_loud(code, one) for one in walk(side))
+
+
+def _is_loud(code: Code, node: cst.CSTNode) -> bool:
+    """Whether a node may do more than compute a value, or may raise."""
     import libcst as cst
 
-    for one in walk(side):
-        if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp | cst.FormattedString):
-            return False
-        if isinstance(one, cst.Arg) and one.keyword is not None and one.keyword.value in {"out", "inplace"}:
-            return False
-        if isinstance(one, cst.Call):
-            name = dotted(one.func).rpartition(".")[2] or (
-                one.func.attr.value if isinstance(one.func, cst.Attribute) else ""
-            )
-            if not name or name in _RANDOM | _WRITES or (name.endswith("_") and not name.endswith("__")):
-                return False
-            if name in {"item", "tolist", "numpy", "detach", "cpu", "cuda"}:
-                return False
-    return True
+    if isinstance(node, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp | cst.FormattedString):
+        return True
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide | cst.FloorDivide | cst.Modulo):
+        return not _is_safe_divisor(code, node.right)
+    if isinstance(node, cst.Call):
+        known = is_pure(code, node.with_changes(args=[])) or _is_module(code, node)
+        return not known or full_name(code, node.func).startswith("math.")
+    return isinstance(node, cst.Arg) and _is_in_place(code, node)
+
+
+def _is_in_place(code: Code, argument: cst.Arg) -> bool:
+    """Whether an argument makes an op write: `out=`, `inplace=True`, or a bare True, as in `F.relu(x, True)`."""
+    import libcst as cst
+
+    if argument.keyword is not None:
+        return argument.keyword.value in {"out", "inplace"}
+    return isinstance(argument.value, cst.Name) and argument.value.value == "True"
+
+
+def _is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether dividing by an expression cannot raise: it is a number, or a tensor that an op of the function made."""
+    import libcst as cst
+
+    if is_number(node):
+        return number(node) != 0
+    if isinstance(node, cst.Call):
+        return op_of(code, node) not in FACTS | {""}
+    function = code.function(node)
+    if not isinstance(node, cst.Name) or function is None:
+        return False
+    values = [one.value for one in walk(function) if isinstance(one, cst.Assign) and node.value in bound(one)]
+    return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
+
+
+def _is_module(code: Code, call: cst.Call) -> bool:
+    """Whether a call is one of a submodule whose forward only computes, by the class that `__init__` makes it of."""
+    import libcst as cst
+
+    name, function = self_attribute(call.func), code.function(call)
+    owner = code.owner(function) if function is not None else None
+    init = initializer(owner) if owner is not None else None
+    made = assigned_value(code, init, name) if init is not None and name else None
+    if made is None or not isinstance(made[1], cst.Call):
+        return False
+    kind = full_name(code, made[1].func).rpartition(".")
+    hooked = any(isinstance(one, cst.Attribute) and "hook" in one.attr.value for one in walk(code.module))
+    return kind[0] == "torch.nn" and kind[2] in _MODULES and not hooked
 
 
 def _values(code: Code, sides: list[cst.BaseExpression]) -> str:

@@ -195,9 +195,12 @@ def may_alias(code: Code, branch: Branch) -> bool:
             continue
         if not side.target or side.target in escaping(code, branch.replaced):
             return True
+        if written(code, branch.replaced) & {name for one in bare for name in read(one)}:
+            return True
     return False
 
 
+_KEEPS = words("append extend insert add data_ptr untyped_storage storage is_set_to share_memory_")
 _VIEWS = words(
     """
     view reshape flatten unsqueeze squeeze permute transpose t expand narrow unfold chunk split select
@@ -227,6 +230,22 @@ def escaping(code: Code, after: cst.CSTNode) -> set[str]:
     return {name for one in walk(function) for name in _shown(code, one)} if function is not None else set()
 
 
+def written(code: Code, near: cst.CSTNode) -> set[str]:
+    """Return the names of a function whose tensors some line changes in place."""
+    import libcst as cst
+
+    function = code.function(near)
+    found: set[str] = set()
+    for one in walk(function) if function is not None else ():
+        if isinstance(one, cst.AugAssign):
+            found |= targets(one.target) | _root(one.target)
+        elif isinstance(one, cst.Assign):
+            found = found.union(*(_root(target.target) for target in one.targets))
+        elif isinstance(one, cst.Call) and _writes(one):
+            found |= read(one.func.value) if isinstance(one.func, cst.Attribute) else set()
+    return found
+
+
 def _shown(code: Code, node: cst.CSTNode) -> set[str]:
     """Return the names that one node lets escape."""
     import libcst as cst
@@ -251,8 +270,8 @@ def _writes(call: cst.Call) -> bool:
 
     if isinstance(call.func, cst.Attribute):
         method = call.func.attr.value
-        return (method.endswith("_") and not method.endswith("__")) or method in {"append", "extend", "insert", "add"}
-    return isinstance(call.func, cst.Name) and call.func.value in {"id", "setattr"}
+        return (method.endswith("_") and not method.endswith("__")) or method in _KEEPS
+    return isinstance(call.func, cst.Name) and call.func.value in {"id", "setattr", "isinstance", "type"}
 
 
 def _root(target: cst.CSTNode) -> set[str]:

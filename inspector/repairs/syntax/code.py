@@ -25,6 +25,9 @@ class Code:
         wrapper = metadata.MetadataWrapper(parse_module(source))
         self.module: cst.Module = wrapper.module
         self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))
+        self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
+        self.imports: dict[str, str] | None = None
+        """What `names.imported` found, once it was asked."""
         self._ranges = cast("Mapping[cst.CSTNode, CodeRange]", wrapper.resolve(metadata.PositionProvider))
 
     def text(self, node: cst.CSTNode) -> str:
@@ -83,9 +86,14 @@ class Code:
 
     def statement(self, line: int) -> cst.BaseStatement | None:
         """Return the innermost statement with a line: of a compound one, only its head counts."""
+        if self._statements is None:
+            self._statements = list(self._heads())
+        return next((one for first, last, one in reversed(self._statements) if first <= line <= last), None)
+
+    def _heads(self) -> Iterator[tuple[int, int, cst.BaseStatement]]:
+        """Yield the lines of each statement; of a compound one, those of its head."""
         import libcst as cst
 
-        best: cst.BaseStatement | None = None
         for node in walk(self.module):
             if not isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 continue
@@ -93,9 +101,7 @@ class Code:
             body = getattr(node, "body", None)
             if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.IndentedBlock):
                 last = min((self.lines(one)[0] for one in body.body), default=last + 1) - 1
-            if first <= line <= last:
-                best = node
-        return best
+            yield first, last, node
 
     def head(self, line: int) -> list[cst.CSTNode]:
         """Return every node that stands on a line, without what is in the blocks of a compound statement there."""

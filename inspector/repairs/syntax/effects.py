@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.syntax.code import walk
-from ctrace.inspector.repairs.syntax.names import dotted, full_name
+from ctrace.inspector.repairs.syntax.names import dotted, full_name, imported
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def op_of(code: Code, call: cst.Call) -> str:
     if whole.startswith("torch."):
         package, _, name = whole.rpartition(".")
         return name if f"{package}." in _TORCH else ""
+    if whole.split(".")[0] in {name.split(".")[0] for name in imported(code).values()}:
+        return ""  # another module's function, such as `np.max`
     if isinstance(call.func, cst.Attribute) and not dotted(call.func.value).startswith("self"):
         return call.func.attr.value
     if isinstance(call.func, cst.Attribute):

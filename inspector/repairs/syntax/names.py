@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.syntax.code import walk
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
 
 def read(node: cst.CSTNode) -> set[str]:
     """Return every name in a node, except names of attributes and keywords; bound ones count too."""
+    return {one.value for one in variables(node)}
+
+
+def variables(node: cst.CSTNode) -> list[cst.Name]:
+    """Return every name in a node that is a variable: no name of an attribute or of a keyword."""
     import libcst as cst
 
     skipped = {id(one.attr) for one in walk(node) if isinstance(one, cst.Attribute)}
     skipped |= {id(one.keyword) for one in walk(node) if isinstance(one, cst.Arg) and one.keyword is not None}
-    return {one.value for one in walk(node) if isinstance(one, cst.Name) and id(one) not in skipped}
+    return [one for one in walk(node) if isinstance(one, cst.Name) and id(one) not in skipped]
 
 
 def targets(node: cst.CSTNode) -> set[str]:
@@ -88,34 +94,44 @@ def full_name(code: Code, node: cst.CSTNode) -> str:
 
 def imported(code: Code) -> dict[str, str]:
     """Return what the imports of a file bind, as dotted names; a name that is bound otherwise as well is left out."""
+    if code.imports is None:
+        taken = _bound_otherwise(code)
+        code.imports = {name: whole for name, whole in _all_imports(code) if name not in taken}
+    return code.imports
+
+
+def _all_imports(code: Code) -> Iterator[tuple[str, str]]:
     import libcst as cst
 
-    found: dict[str, str] = {}
     for one in walk(code.module):
-        if isinstance(one, cst.Import):
-            for alias in one.names:
-                whole = alias.evaluated_name
-                if alias.evaluated_alias:
-                    found[alias.evaluated_alias] = whole
-                else:
-                    found[whole.split(".")[0]] = whole.split(".")[0]
-        elif isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar) and not one.relative:
-            package = dotted(one.module) if one.module else ""
-            for alias in one.names:
-                found[alias.evaluated_alias or alias.evaluated_name] = f"{package}.{alias.evaluated_name}"
-    return {name: whole for name, whole in found.items() if not _bound_otherwise(code, name)}
+        if isinstance(one, cst.Import | cst.ImportFrom):
+            yield from _bindings(one)
 
 
-def _bound_otherwise(code: Code, name: str) -> bool:
+def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Yield the names that an import binds, and what they are."""
     import libcst as cst
 
+    if isinstance(node, cst.Import):
+        for alias in node.names:
+            whole, name = alias.evaluated_name, alias.evaluated_alias
+            yield (name, whole) if name else (whole.split(".")[0], whole.split(".")[0])
+    elif not isinstance(node.names, cst.ImportStar) and not node.relative and node.module:
+        for alias in node.names:
+            yield alias.evaluated_alias or alias.evaluated_name, f"{dotted(node.module)}.{alias.evaluated_name}"
+
+
+def _bound_otherwise(code: Code) -> set[str]:
+    """Return the names that something in a file binds which is no import."""
+    import libcst as cst
+
+    found: set[str] = set()
     for one in walk(code.module):
         if isinstance(one, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
-            if name in targets(one.target):
-                return True
-        elif isinstance(one, cst.Param | cst.FunctionDef | cst.ClassDef) and one.name.value == name:
-            return True
-    return False
+            found |= targets(one.target)
+        elif isinstance(one, cst.Param | cst.FunctionDef | cst.ClassDef):
+            found.add(one.name.value)
+    return found
 
 
 def module_name(code: Code, edits: Edits, module: str, usual: str = "") -> str | None:
@@ -125,13 +141,13 @@ def module_name(code: Code, edits: Edits, module: str, usual: str = "") -> str |
     """
     for name, whole in module_imports(code).items():
         if whole == module:
-            return name if not _bound_otherwise(code, name) else None
+            return name if name not in _bound_otherwise(code) else None
     head, dot, rest = module.partition(".")
     if dot and not usual:
         above = module_name(code, edits, head)
         return f"{above}.{rest}" if above else None
     wanted = usual or module
-    if _bound_otherwise(code, wanted) or imported(code).get(wanted, module) != module:
+    if wanted in _bound_otherwise(code) or imported(code).get(wanted, module) != module:
         return None
     edits.needs_import(f"import {module} as {usual}" if usual else f"import {module}")
     return wanted
@@ -141,21 +157,14 @@ def module_imports(code: Code) -> dict[str, str]:
     """Return what the imports at module level bind."""
     import libcst as cst
 
-    found: dict[str, str] = {}
-    for line in code.module.body:
-        if not isinstance(line, cst.SimpleStatementLine):
-            continue
-        for one in line.body:
-            if isinstance(one, cst.Import):
-                for alias in one.names:
-                    whole = alias.evaluated_name
-                    name = alias.evaluated_alias
-                    found[name or whole.split(".")[0]] = whole if name else whole.split(".")[0]
-            elif isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar) and one.module:
-                for alias in one.names:
-                    whole = f"{dotted(one.module)}.{alias.evaluated_name}"
-                    found[alias.evaluated_alias or alias.evaluated_name] = whole
-    return found
+    return {
+        name: whole
+        for line in code.module.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for one in line.body
+        if isinstance(one, cst.Import | cst.ImportFrom)
+        for name, whole in _bindings(one)
+    }
 
 
 def torch_name(code: Code, edits: Edits) -> str | None:
