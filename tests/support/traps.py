@@ -2,7 +2,8 @@
 
 A file of `tests/inspector/repairs/traps/programs/` holds the traps of one theme. Each begins with `=== name` and lines
 `key: value`: `repair` is the repair that tempts, `inputs` what the target is called with, `shows` arguments for which the
-two programs differ, `calls` how often they are made. Then follow the program, `--- tempting`, and the wrong program. A
+two programs differ, `calls` how often they are made; `scenario: shows` makes that call a scenario of the target, where
+its inputs do not let anybody guess that it is made. Then follow the program, `--- tempting`, and the wrong program. A
 program has a function `f` or a module class `M`.
 """
 
@@ -53,8 +54,13 @@ class Trap(NamedTuple):
         made = "M()" if "\nclass M(nn.Module):" in "\n" + body else "f"
         return (
             f"{_HEAD}{body}\n\ndef model():\n    torch.manual_seed(0)\n    return {made}\n\n\n"
-            f"def inputs():\n    return {self.about[inputs]}\n"
+            f"def inputs():\n    return {self.about[inputs]}\n{self._scenario()}"
         )
+
+    def _scenario(self) -> str:
+        """Return the call that shows the difference as a scenario, where nobody could guess that it is made."""
+        shown = f"\n\nscenarios = {{'shows': lambda: {self.about['shows']}}}\n"
+        return shown if self.about.get("scenario") == "shows" else ""
 
 
 def traps() -> list[Trap]:

@@ -38,6 +38,8 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     integers("integers reversed", lambda leaf: leaf.flatten().flip(0).reshape(leaf.shape))
     integers("integers largest", lambda leaf: torch.full_like(leaf, int(leaf.max()) if leaf.numel() else 0))
     integers("integers 1", torch.ones_like)
+    integers("integers negated", lambda leaf: -leaf)
+    integers("integers plus 5", lambda leaf: leaf + 5)
     flags("all false", torch.zeros_like)
     flags("all true", torch.ones_like)
     flags("inverted", torch.logical_not)
@@ -64,7 +66,19 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     floats("random 1", lambda leaf: _random(leaf, 1.0))
     floats("random 2", lambda leaf: _random(leaf, 10.0))
     floats("random 3", lambda leaf: _random(leaf, 0.1))
+    found.update(_pairs(found))
     return found
+
+
+def _pairs(single: dict[str, Change]) -> dict[str, Change]:
+    """Return probes that change tensors and what is beside them: a side of a branch may fail for one number only."""
+    beside = ("numbers 0", "numbers negated", "flags inverted", "integers negated", "integers plus 5")
+
+    def both(one: Change, other: Change) -> Change:
+        return lambda call: other(one(call))
+
+    signs = ("positive", "negative")
+    return {f"{sign} with {name}": both(single[sign], single[name]) for sign in signs for name in beside}
 
 
 def searches() -> dict[str, Change]:

@@ -80,7 +80,7 @@ def _is_count(code: Code, use: cst.Attribute, name: str) -> bool:
     """Whether an attribute is part of `self.n += 1` or of `self.n = self.n + 1`."""
     import libcst as cst
 
-    small = code.around(use, cst.BaseSmallStatement)
+    small = code.around(use, cst.Assign) or code.around(use, cst.AugAssign)
     text = code.text(small).replace(" ", "").rstrip(";") if small is not None else ""
     return re.fullmatch(rf"self\.{name}(\+=|=self\.{name}\+)\d+", text) is not None
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.code import code_of
+from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_pure
@@ -52,10 +52,18 @@ def _only_raises(node: cst.If) -> bool:
     return node.orelse is None and isinstance(small, cst.Raise)
 
 
+def _is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
+    """Whether a test may be about a tensor's value, by reading: it compares, or it reads a number."""
+    import libcst as cst
+
+    reads = any(isinstance(one, cst.Attribute) and one.attr.value in _ITEM for one in walk(test))
+    return reads or as_tensor(code, test) is not None
+
+
 def _guarded(code: Code, node: cst.If) -> Iterator[Rewrite]:
     import libcst as cst
 
-    if not is_pure(code, node.test, extra=_ITEM):
+    if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
     torch = torch_name(code, edits)
@@ -79,7 +87,7 @@ def _asserted(code: Code, statement: cst.SimpleStatementLine, node: cst.Assert) 
         edits = Edits(code)
         edits.expression(node.test, condition)
         yield Rewrite(edits.apply(), f"Assert `{condition}` on the tensor itself.", needs_inputs=(text,))
-    if not is_pure(code, node.test, extra=_ITEM):
+    if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
         return
     edits = Edits(code)
     torch = torch_name(code, edits)

@@ -144,7 +144,7 @@ def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
     lines: Sequence[cst.CSTNode] = body.body
     for line in lines:
         smalls = line.body if isinstance(line, cst.SimpleStatementLine) else [line]
-        for small in smalls:  # type: ignore[union-attr]
+        for small in smalls:
             if isinstance(small, cst.Pass):
                 continue
             if not isinstance(small, cst.Assign) or len(small.targets) != 1:

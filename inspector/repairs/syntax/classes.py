@@ -45,12 +45,6 @@ def after_super(code: Code, edits: Edits, function: cst.FunctionDef, text: str) 
     return False
 
 
-def at_end(edits: Edits, function: cst.FunctionDef, text: str) -> None:
-    """Insert statements at the end of a function's block."""
-
-    edits.after(cast("cst.BaseStatement", cast("cst.IndentedBlock", function.body).body[-1]), text)
-
-
 def attribute_uses(owner: cst.ClassDef, name: str) -> list[cst.Attribute]:
     """Return every `self.name` in a class."""
     return [cast("cst.Attribute", one) for one in walk(owner) if self_attribute(one) == name]
@@ -67,12 +61,14 @@ def assigned_value(
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
             continue
         small = line.body[0]
-        if (
-            isinstance(small, cst.Assign)
-            and len(small.targets) == 1
-            and self_attribute(small.targets[0].target) == name
-        ) or (isinstance(small, cst.AnnAssign) and small.value is not None and self_attribute(small.target) == name):
-            found.append((line, small.value))
+        if isinstance(small, cst.Assign):
+            target, value = small.targets[0].target, small.value if len(small.targets) == 1 else None
+        elif isinstance(small, cst.AnnAssign):
+            target, value = small.target, small.value
+        else:
+            continue
+        if value is not None and self_attribute(target) == name:
+            found.append((line, value))
     return found[0] if len(found) == 1 else None
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _Node = TypeVar("_Node", bound="cst.CSTNode")
 _KEPT = 8
+_REMEMBERED = 1 << 18
 
 
 class Code:
@@ -28,6 +29,8 @@ class Code:
         self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
         self.imports: dict[str, str] | None = None
         """What `names.imported` found, once it was asked."""
+        self.bound: set[str] | None = None
+        """What `names.bound_otherwise` found, once it was asked."""
         self._ranges = cast("Mapping[cst.CSTNode, CodeRange]", wrapper.resolve(metadata.PositionProvider))
 
     def text(self, node: cst.CSTNode) -> str:
@@ -118,7 +121,7 @@ class Code:
 
         above = self.parent(statement)
         if isinstance(above, cst.IndentedBlock | cst.Module):
-            return [cast("cst.BaseStatement", one) for one in above.body]
+            return list(above.body)
         return []
 
     def after(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
@@ -145,10 +148,18 @@ def index_of(nodes: list[cst.BaseStatement], node: cst.CSTNode) -> int:
 
 def walk(node: cst.CSTNode, skip: tuple[type[cst.CSTNode], ...] = ()) -> Iterator[cst.CSTNode]:
     """Yield a node and all nodes below it, outermost first; nothing of the kinds to skip."""
-    yield node
-    for child in node.children:
-        if not isinstance(child, skip):
-            yield from walk(child, skip)
+    left = [node]
+    while left:
+        one = left.pop()
+        yield one
+        below = _children(one)
+        left.extend(reversed([child for child in below if not isinstance(child, skip)] if skip else below))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Return the nodes directly below a node, which LibCST collects by a visit each time."""
+    return tuple(node.children)
 
 
 def code_of(place: Place) -> Code | None:

@@ -77,6 +77,8 @@ def _comparison(code: Code, test: cst.Comparison) -> str | None:
     if isinstance(target.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn | cst.Is):
         return None
     left, right = test.left, target.comparator
+    if any(is_literal(side) and not is_number(side) for side in (left, right)):
+        return None
     items = [one for one in (left, right) if _is_item(one)]
     whole = code.text(test)
     for item in items:

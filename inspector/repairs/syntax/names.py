@@ -123,15 +123,17 @@ def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
 
 def _bound_otherwise(code: Code) -> set[str]:
     """Return the names that something in a file binds which is no import."""
+    if code.bound is None:
+        code.bound = {name for one in walk(code.module) for name in _bound_by(one)}
+    return code.bound
+
+
+def _bound_by(node: cst.CSTNode) -> set[str]:
     import libcst as cst
 
-    found: set[str] = set()
-    for one in walk(code.module):
-        if isinstance(one, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
-            found |= targets(one.target)
-        elif isinstance(one, cst.Param | cst.FunctionDef | cst.ClassDef):
-            found.add(one.name.value)
-    return found
+    if isinstance(node, cst.AssignTarget | cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor):
+        return targets(node.target)
+    return {node.name.value} if isinstance(node, cst.Param | cst.FunctionDef | cst.ClassDef) else set()
 
 
 def module_name(code: Code, edits: Edits, module: str, usual: str = "") -> str | None:
