@@ -83,14 +83,14 @@ TRAPS = (
     Trap("buffer", "if x.sum() > 0:\n    self.seen.add_(1)\nreturn x * 2", "self.seen.add_(1)\nreturn x * 2", ("state_equal",)),
     Trap("copy", "y = copy.deepcopy(x)\nif x.sum() > 0:\n    y.mul_(2)\nreturn y", "y = x\ny.mul_(torch.where(x.sum() > 0, 2, 1))\nreturn y", ("outputs_equal", "inputs_equal")),
     Trap("cache", "self.cache.append(x.sum().item())\nreturn x * len(self.cache)", "self.cache.append(x.sum())\nreturn x * len(self.cache)", ("state_equal", "outputs_equal", "finding_gone", "nothing_new")),
-    Trap("once", "if x.sum() > 0 and self.count == 0:\n    print('first')\nself.count = self.count + 1\nreturn x * 2", "self.count = self.count + 1\nreturn x * 2", ("prints_equal",)),
+    Trap("once", "if x.sum() > 0 and self.count == 0:\n    print('first')\nself.count = self.count + 1\nreturn x * 2", "self.count = self.count + 1\nreturn x * 2", ("prints_equal", "nothing_new")),
     Trap("third_call", "if x.abs().sum() > 0:\n    y = x * (3 if self.seen > 1 else 2)\nelse:\n    y = x * 2\nself.seen.add_(1)\nreturn y", "self.seen.add_(1)\nreturn x * 2", ("outputs_equal",)),
     Trap("boolean_mean", "return x[x > 0].mean()", "m = (x > 0).float()\nreturn (x * m).sum() / m.sum()", ("outputs_equal",)),
     Trap("boolean_shape", "return x[x > 0]", "return torch.where(x > 0, x, 0)", ("outputs_equal",)),
     Trap("subclass", "if type(x) is torch.Tensor and x.sum() > 0:\n    return x * 2\nreturn x * 3", "return torch.where(x.sum() > 0, x * 2, x * 3)", ("outputs_equal", "both_sides")),
-    Trap("training", "if self.training and x.sum() > 0:\n    return x * 2\nreturn x * 3", "return torch.where(x.sum() > 0, x * 2, x * 3)", ("outputs_equal", "both_sides"), mode=".eval()"),
+    Trap("training", "if self.training and x.sum() > 0:\n    return x * 2\nreturn x * 3", "return torch.where(x.sum() > 0, x * 2, x * 3)", ("outputs_equal", "both_sides", "finding_gone"), mode=".eval()"),
     Trap("infinity", "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x * 3\nreturn y", "c = (x.sum() > 0).to(x.dtype)\nreturn c * (x * 2) + (1 - c) * (x * 3)", ("outputs_equal", "gradients_equal")),
-    Trap("views", "y = x\nif x.sum() > 0:\n    y = x[1:]\nreturn y", "return x", ("outputs_equal",)),
+    Trap("views", "y = x\nif x.sum() > 0:\n    y = x[1:]\nreturn y", "return x", ("outputs_equal", "nothing_new")),
     Trap("unused_gradient", "y = x * 2\nif x.sum() > 0:\n    y = self.linear(x)\nreturn y", "return torch.where(x.sum() > 0, self.linear(x), x * 2)", ("gradients_equal", "outputs_equal")),
 )  # fmt: skip
 RIGHT = (

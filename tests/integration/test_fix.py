@@ -34,7 +34,9 @@ model = Net()
 def inputs():
     return (torch.randn(6, 4),)
 """
-RANDOM = BRANCH.replace("h = self.linear(x)", "import time; h = self.linear(x) * time.time_ns()")
+RANDOM = BRANCH.replace("import torch\n", "import os\n\nimport torch\n", 1).replace(
+    "model = Net()", "model = Net()\nmodel.linear.weight.data.mul_(1 + os.urandom(1)[0] + os.urandom(1)[0] / 256)"
+)
 PROGRAM = """\
 import torch
 
