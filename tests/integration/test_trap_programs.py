@@ -24,10 +24,21 @@ _SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    made = new_server()
-    yield made
-    made.close()
+def servers() -> Iterator[list[ForkServer]]:
+    """Keep the server of this module, and close it."""
+    kept: list[ForkServer] = []
+    yield kept
+    for each in kept:
+        each.close()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, servers: list[ForkServer]) -> ForkServer:
+    """Return the one server of this module; it serves only what runs in its own environment."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    if not servers:
+        servers.append(new_server())
+    return servers[0]
 
 
 @pytest.mark.parametrize("trap", [pytest.param(trap, id=trap.id) for trap in traps()])
