@@ -46,6 +46,7 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     found["numbers negated"] = lambda call: _numbers(call, lambda number: -number)
     found["numbers 0"] = lambda call: _numbers(call, lambda number: type(number)(0))
     found["numbers larger"] = lambda call: _numbers(call, lambda number: number * 10 + 1)
+    found["numbers NaN"] = lambda call: _numbers(call, lambda number: nan if isinstance(number, float) else number)
     found["flags inverted"] = _inverted
     floats("shifted up", lambda leaf: leaf + 100.0)
     floats("shifted down", lambda leaf: leaf - 100.0)
