@@ -131,6 +131,9 @@ class Fixing:
                 continue
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
             attempt = self._prover.attempt(self._change(each))
+            if self._budget.is_spent and not attempt.outcome.proved:
+                self._untried += 1  # it may have failed for want of time
+                continue
             self._tried.append((each, attempt))
             if attempt.outcome.proved:
                 proved.update({each.finding, *each.findings})
