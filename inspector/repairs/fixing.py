@@ -75,7 +75,7 @@ class Fixing:
             if waiting and not unstable:
                 self._try_all(waiting)
                 combined = self._combined() if self._wanted.combine else None
-        except InterruptedTrialError:
+        except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
         return Fixes(
             self._session,
