@@ -182,7 +182,7 @@ class Fixing:
             members.append(each)
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
-            if attempt is not None and attempt.session is not None:
+            if attempt.session is not None:
                 steps.append(Step(each.name, each.summary, counts(attempt.session)))
         if attempt is None or not members:
             return None
