@@ -77,8 +77,10 @@ def _pairs(single: dict[str, Change]) -> dict[str, Change]:
     def both(one: Change, other: Change) -> Change:
         return lambda call: other(one(call))
 
-    signs = ("positive", "negative")
-    return {f"{sign} with {name}": both(single[sign], single[name]) for sign in signs for name in beside}
+    signs = ("positive", "negative", "integers negated")
+    return {
+        f"{sign} with {name}": both(single[sign], single[name]) for sign in signs for name in beside if name != sign
+    }
 
 
 def searches() -> dict[str, Change]:

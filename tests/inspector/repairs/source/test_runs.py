@@ -3,6 +3,7 @@
 import contextlib
 import io
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -40,9 +41,9 @@ def observed(source: str, case: Case) -> list[object]:
     return found
 
 
-def loaded(source: str) -> dict[str, object]:
+def loaded(source: str) -> dict[str, Any]:
     """Run a program."""
-    names: dict[str, object] = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__"}
     torch.manual_seed(0)
     exec(compile(source, "model.py", "exec"), names)
     return names

@@ -13,7 +13,7 @@ CASES = all_cases()
 def test_text_after_a_repair(name: str, case: Case):
     rewrite = case.rewrite(REPAIRS[name])
     if case.after is None:
-        assert rewrite is None, rewrite.source if rewrite else ""
+        assert rewrite is None, rewrite
         return
     assert rewrite is not None
     assert rewrite.source == case.spelled(case.after)
