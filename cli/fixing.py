@@ -103,19 +103,25 @@ def fixed(request: FixRequest) -> Exit:
     session = captured(resolved, request.options, request.timeout, store)
     fixes = _searched(request, resolved, session)
     _show(request, fixes)
-    if request.apply and not fixes.interrupted:
+    if fixes.interrupted:
+        return Exit.PROGRAM
+    if request.apply:
         _apply(request, fixes, store.root)
-    if session.failure is not None or fixes.interrupted:
-        return Exit.PROGRAM if fixes.interrupted else exit_code(session)
+    if session.failure is not None:
+        return exit_code(session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
     return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE
 
 
 def _searched(request: FixRequest, resolved: "Resolved", session: "Session") -> "Fixes":
     from ctrace.cli.progress import progress
+    from ctrace.inspector.model.outcome import FailurePhase
     from ctrace.inspector.repairs.fixing import Fixing
+    from ctrace.inspector.repairs.result import Fixes
     from ctrace.inspector.repairs.running import Budget, Runner
 
+    if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
+        return Fixes(session, (), interrupted=True)
     limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (session.time.total or 0.0))
     budget = Budget(request.budget)
     target = str(resolved.path.resolve()) if resolved.path is not None else None

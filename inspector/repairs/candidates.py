@@ -205,8 +205,7 @@ def _of_breaks(scene: Scene, cause: RootCause) -> Iterator[_Found]:
 
 
 def _gb(each: Break) -> str:
-    gb = each.gb
-    return gb if isinstance(gb, str) else next(iter(gb), "")
+    return next(iter(each.gb), "")
 
 
 def _of_others(scene: Scene, cause: RootCause) -> Iterator[_Found]:
@@ -332,7 +331,7 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
             if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                 torch = alias.asname or "torch"
     # The last import of the first block: what follows may already compile.
-    after = imports[0]
+    after: ast.stmt = imports[0]
     assert tree is not None
     for node in tree.body[tree.body.index(imports[0]) :]:
         if not isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,7 +1,8 @@
 """Findings of two runs, held against each other: which are gone, and which are new."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.scene import Scene
@@ -12,7 +13,7 @@ from ctrace.inspector.model.session import Session
 ATTENTION = "attention"
 """Findings that only Inductor shows."""
 
-Key = tuple[Hashable, ...]
+Key = tuple[Any, ...]
 
 
 def scene_of(session: Session) -> Scene:
@@ -56,7 +57,7 @@ def words_of(key: Key) -> str:
         case ("skip", function, *_):
             return f"{function} now runs eagerly"
         case ("recompile", function, _, causes):
-            subject = causes[0][1] if causes else ""  # type: ignore[index]
+            subject = causes[0][1] if causes else ""
             return f"{function} recompiles{f' for {subject}' if subject else ''}"
         case ("attention", *_):
             return "an attention that is not fused"

@@ -75,7 +75,7 @@ class Fixing:
             if waiting and not unstable:
                 self._try_all(waiting)
                 combined = self._combined() if self._wanted.combine else None
-        except InterruptedTrialError:
+        except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
         return Fixes(
             self._session,
@@ -131,6 +131,9 @@ class Fixing:
                 continue
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
             attempt = self._prover.attempt(self._change(each))
+            if self._budget.is_spent and not attempt.outcome.proved:
+                self._untried += 1  # it may have failed for want of time
+                continue
             self._tried.append((each, attempt))
             if attempt.outcome.proved:
                 proved.update({each.finding, *each.findings})
@@ -179,7 +182,7 @@ class Fixing:
             members.append(each)
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
-            if attempt is not None and attempt.session is not None:
+            if attempt.session is not None:
                 steps.append(Step(each.name, each.summary, counts(attempt.session)))
         if attempt is None or not members:
             return None

@@ -141,7 +141,8 @@ class Runner:
     def _run(self, options: Options, trial: Trial, proof: ProofRequest | None) -> Session:
         self.runs += 1
         left = self._budget.left
-        limit = self._limit if left is None else max(min(self._limit, left), _LEAST_SECONDS)
+        limit = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
+        limit = limit if left is None else max(min(limit, left), _LEAST_SECONDS)
         child = ChildProcess(server=self._server)
         output = OutputTail(child)
         with output.listening(), tempfile.TemporaryDirectory(prefix="ctrace-") as folder:

@@ -7,11 +7,10 @@ from ctrace.reports.wording.diagnosis import effect
 
 def first_words(fixes: Fixes) -> tuple[str, str]:
     """Return the verdict in one word, and its style."""
-    open_ = [each for each in fixes.findings if not each.expected]
-    if not open_:
-        return "NOTHING TO REPAIR", "green"
     if fixes.interrupted:
         return "INTERRUPTED", "yellow"
+    if not any(not each.expected for each in fixes.findings):
+        return "NOTHING TO REPAIR", "green"
     if chosen(fixes) is not None:
         return "REPAIRED", "green"
     return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
@@ -21,7 +20,7 @@ def answer(fixes: Fixes) -> str:
     """Say how many findings have a proved repair, and what the repairs save together."""
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
-        return "There is no finding that needs a change."
+        return "Nothing on disk has changed." if fixes.interrupted else "There is no finding that needs a change."
     found = chosen(fixes)
     together = set(found.findings) if found is not None else set()
     repaired = sum(each.id in together for each in open_)

@@ -151,7 +151,7 @@ def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] 
         return None
     try:
         total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
-        total.backward(retain_graph=True)  # type: ignore[union-attr]
+        total.backward(retain_graph=True)
     except Exception as error:
         return [("backward", kind_and_message(error).splitlines()[0])]
     inputs = ((f"input {index}", leaf) for index, leaf in enumerate(tensors(call)))

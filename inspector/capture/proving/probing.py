@@ -34,12 +34,14 @@ class Probing:
     def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
+        more = searches()
         for name in self._names():
-            if asked is None and time.monotonic() > self._ends:
+            is_late = asked is None and time.monotonic() > self._ends
+            if asked is None and name in more and (is_late or not self._watch.missing()):
+                continue
+            if is_late:
                 self.left_out = f"probes took longer than {self._request.seconds:g} s"
                 return
-            if asked is None and name in searches() and not self._watch.missing():
-                continue
             if f"{subject_name}, {name}" not in asked if asked is not None else False:
                 continue
             subject = fresh()

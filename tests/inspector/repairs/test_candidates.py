@@ -48,7 +48,8 @@ def test_a_file_without_imports_gets_no_line():
 def test_an_argument_of_torch_compile(before: str, after: str | None):
     made = with_compile_argument(before, "dynamic=True")
     assert made == after
-    assert made is None or ast.parse(made)
+    if made is not None:
+        ast.parse(made)
 
 
 SOURCE = """\
