@@ -11,6 +11,8 @@ import contextlib
 import io
 import logging
 import random
+import sys
+import types
 import warnings
 from typing import Any, NamedTuple
 
@@ -81,7 +83,9 @@ def observed(source: str, calls: int = 1) -> list[Any]:
     import numpy as np
     import torch
 
-    names: dict[str, Any] = {"__name__": "trap"}
+    module = types.ModuleType("trap_program")
+    sys.modules[module.__name__] = module  # torch.cond compiles in eager, too, and looks globals up there
+    names = module.__dict__
     exec(compile(source, "trap.py", "exec"), names)
     model = names["model"]()
     found: list[Any] = []

@@ -43,7 +43,6 @@ LEFT_TO_THE_PROOF = {
     "dtype: true division of integers": "right for floats",
     "dtype: a float factor of integers": "right for floats",
     "exceptions: an argument that is None": "the text does not say that it may be",
-    "gradients: a normalized vector": "right without gradients",
     "gradients: an argument that one side does not use": "right without gradients",
     "gradients: a side that needs no gradient": "right without gradients",
     "gradients: a parameter that one side does not use": "right without gradients",
