@@ -16,6 +16,7 @@ from ctrace.cli.commands import (
     cudagraphs,
     doctor,
     explain,
+    fix,
     fusion,
     graphs,
     guards,
@@ -62,6 +63,7 @@ _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(autotune.autotune, autotune.EXAMPLES)
 _add(check.check, check.EXAMPLES)
+_add(fix.fix, fix.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)
 _add(runs.runs, runs.EXAMPLES)

@@ -124,3 +124,8 @@ def graphviz_string(text: str) -> str:
     """Quote text for Graphviz, with its line breaks; escape `&`, which starts a character reference there."""
     escaped = plain(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+def patch_document(text: str) -> Document:
+    """Make a document of a patch; line ends stay as they are, hidden letters become escapes."""
+    return Document(without_commands(_shown_in(text, "\n\t\r")))

@@ -200,6 +200,7 @@ ORDER = (
     ("session",),
     ("runs",),
     ("gate", "doctor", "timing"),
+    ("repairs",),
     ("api",),
 )
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
@@ -212,7 +213,7 @@ CAPTURE_ORDER = (
     ("codegen", "calls"),
     ("state",),
     ("comparing",),
-    ("capturing", "scenarios", "timing"),
+    ("capturing", "proving", "scenarios", "timing"),
     ("inprocess", "main", "probe"),
     ("fork_server",),
 )

@@ -78,6 +78,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "cudagraphs": (Form("ctrace.reports.json.cuda_graphs:render_cuda_graphs_json"),),
     "autotune": (Form("ctrace.reports.json.autotuning:render_autotuning_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
+    "fix": (Form("ctrace.reports.json.fix:render_fix_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
         Form("ctrace.reports.json.targets:_data", "NAME"),

@@ -28,6 +28,8 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message, messa
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.proving.effects import seed
+from ctrace.inspector.capture.proving.observation import observe_model, observe_program
 from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
@@ -75,7 +77,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
 
 def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded, start: Start) -> Any:
     if ops is None:
-        status = _status(lambda: run_program(request, preloaded), _Reporting(recorder, "run"))
+        status = _status(lambda: _run_program(request, preloaded), _Reporting(recorder, "run"))
         return _status(_end_as_python_does, _Reporting(recorder, "run")) or status
     try:
         with in_this_process(recorder):
@@ -83,6 +85,15 @@ def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, pre
     except _Reported as reported:
         return reported.status
     return 0
+
+
+def _run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
+    trial = request.trial or Trial()
+    with edited_sources(trial.edits, trial.sources):
+        if request.proof is not None:
+            observe_program(lambda: run_program(request, preloaded), request.proof)
+        else:
+            run_program(request, preloaded)
 
 
 def _status(work: Callable[[], None], reporting: "_Reporting") -> Any:
@@ -110,7 +121,9 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
         loading, eagerly = pretence.loading, pretence.running
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request.path)
-    with start.loading(request), reporting, loading(), edited_sources(trial.edits):
+    with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
+        if request.proof is not None:
+            seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
         end_if_forked()
         prepare(loaded.model, trial)
@@ -118,6 +131,9 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
     reporting = _Reporting(recorder, "run", request.path)
     with reporting, settings_of(trial):
+        if request.proof is not None:
+            observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
+            return
         run_scenarios(Loaded(loaded.model, scenarios), request.options, recorder, ops, eagerly, failed=reporting.note)
     if reporting.call_failed:
         raise _Reported(1)

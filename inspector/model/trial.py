@@ -29,6 +29,13 @@ class Marked(Struct, frozen=True):
     dim: int
 
 
+class NewText(Struct, frozen=True):
+    """The text of a source file in a trial."""
+
+    file: str
+    text: str
+
+
 class Trial(Struct, frozen=True):
     """What to change in a run."""
 
@@ -46,6 +53,8 @@ class Trial(Struct, frozen=True):
     edits: tuple[LineEdit, ...] = ()
     ignored: tuple[str, ...] = ()
     """Functions, as `module:qualname`, for `torch._dynamo.config.ignore_logging_functions`."""
+    sources: tuple[NewText, ...] = ()
+    """Whole files with another text; those on disk do not change."""
 
 
 class Tried(Struct, frozen=True):

@@ -9,6 +9,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.model.outcome import Failure, FailurePhase, Target
+from ctrace.inspector.model.proof import ProofRequest
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
@@ -39,6 +40,7 @@ def capture(
     child: ChildProcess | None = None,
     name: str | None = None,
     trial: Trial | None = None,
+    proof: ProofRequest | None = None,
     check_advice: bool = False,
     say: Callable[[str], None] = lambda _text: None,
     then: "Callable[[Session, Run | None], Session] | None" = None,
@@ -47,7 +49,8 @@ def capture(
 
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
-    model before the first call, to check a piece of advice. With `check_advice`, up to three more runs check the advice
+    model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
+    writes the result to the proof's file. With `check_advice`, up to three more runs check the advice
     on this run. `then` adds what is measured after the run to its log and its session.
 
     Raises:
@@ -66,7 +69,9 @@ def capture(
         if options.caches is not None:
             request = replace(request, caches=_private_folder(store, options.caches))
         outcome = launch(
-            saving.request(replace(request, cores=child.cores, trial=trial, records_files=child.records_files)),
+            saving.request(
+                replace(request, cores=child.cores, trial=trial, proof=proof, records_files=child.records_files)
+            ),
             saving.run,
             timeout=timeout,
             stdout=stdout,

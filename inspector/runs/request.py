@@ -7,6 +7,7 @@ from msgspec import Struct, to_builtins
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.model.proof import ProofRequest
 from ctrace.inspector.model.trial import Trial
 
 CORES = "CTRACE_CORES"
@@ -65,6 +66,8 @@ class CaptureRequest(Struct, frozen=True):
     """The folder of the private caches; empty: none."""
     records_files: bool = False
     """Whether to record the files that the model was loaded from."""
+    proof: ProofRequest | None = None
+    """What to observe in the target's calls, instead of capturing what torch.compile does."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

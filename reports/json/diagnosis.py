@@ -12,12 +12,13 @@ def diagnosis_data(session: Session) -> dict[str, Any]:
     """Return `causes`, costliest first, and `advice`, best first, as plain data."""
     found = diagnose(session)
     return {
-        "causes": [_cause(each, session.environment.cwd) for each in found.causes],
+        "causes": [root_cause_data(each, session.environment.cwd) for each in found.causes],
         "advice": [_suggestion(each) for each in found.advice],
     }
 
 
-def _cause(each: RootCause, cwd: str) -> dict[str, Any]:
+def root_cause_data(each: RootCause, cwd: str) -> dict[str, Any]:
+    """Return one root cause."""
     return {
         "id": each.id,
         "kind": str(each.kind),
@@ -37,11 +38,12 @@ def _suggestion(each: Suggestion) -> dict[str, Any]:
         "text": each.text,
         "causes": list(each.causes),
         "checked": each.checked,
-        "effect": None if each.effect is None else _effect(each.effect),
+        "effect": None if each.effect is None else effect_data(each.effect),
         "general": each.general,
     }
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
+def effect_data(effect: Effect) -> dict[str, Any]:
+    """Return counts as pairs: before, after."""
     names = ("graphs", "breaks", "recompiles", "coverage")
     return {name: [getattr(effect.before, name), getattr(effect.after, name)] for name in names}

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.calls.replaced import replaced_text
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.processes.boot import displayed
 from ctrace.inspector.runs.request import CaptureRequest
@@ -62,7 +63,7 @@ def _code(path: str) -> CodeType:
     if path.endswith(".pyc"):
         code: Any = SourcelessFileLoader("__main__", path).get_code("__main__")
     else:
-        code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+        code = compile(replaced_text(path) or Path(path).read_bytes(), path, "exec", dont_inherit=True)
     assert isinstance(code, CodeType)
     return code
 

@@ -9,16 +9,17 @@ import importlib.machinery
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.replaced import replaced_text, replaced_texts
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.trial import LineEdit, Marked, Trial
+from ctrace.inspector.model.trial import LineEdit, Marked, NewText, Trial
 
 
 class TrialError(TargetError):
@@ -29,17 +30,23 @@ class TrialError(TargetError):
 
 
 @contextmanager
-def edited_sources(edits: tuple[LineEdit, ...]) -> Iterator[None]:
-    """Import files with their edits while the block runs."""
+def edited_sources(edits: tuple[LineEdit, ...], sources: tuple[NewText, ...] = ()) -> Iterator[None]:
+    """Import files with their edits, or with another text, while the block runs."""
     files = {os.path.realpath(edit.file) for edit in edits}
-    if not files:
+    with replaced_texts(sources), _edited(files, edits) if files or sources else nullcontext():
         yield
-        return
+
+
+@contextmanager
+def _edited(files: set[str], edits: tuple[LineEdit, ...]) -> Iterator[None]:
     loader = importlib.machinery.SourceFileLoader
     original = loader.get_code
 
     def get_code(self: Any, fullname: str) -> Any:
         path = self.get_filename(fullname)
+        text = replaced_text(path)
+        if text is not None:
+            return compile(text, path, "exec", dont_inherit=True)
         if os.path.realpath(path) not in files:
             return original(self, fullname)
         return compile(edited_text(Path(path), edits), path, "exec", dont_inherit=True)

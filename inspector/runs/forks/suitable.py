@@ -27,9 +27,12 @@ class _DoubtError(Exception):
 def why_new_process(request: CaptureRequest) -> str:
     """Return why a capture needs a new process; empty if it may run in a fork."""
     options = request.options
-    if request.kind != "model":
+    is_program = request.kind != "model"
+    if is_program and request.trial is None:
         return "it is a program"
-    if options.target is not None or options.build or not options.trace_only:
+    # A program chooses its backend itself; what a trial of one counts is Dynamo's, whatever that backend is.
+    is_more = options.build or not (options.trace_only or is_program)
+    if options.target is not None or (is_more and request.proof is None):
         return "it does more than capture graphs"
     try:
         _Reading(request).check()

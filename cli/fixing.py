@@ -1,0 +1,218 @@
+"""The steps of `ctrace fix`: run the target, search for repairs, show them, and write them where the user asks."""
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import Exit, RunError, TargetError, did_you_mean
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.repairs.fixing import Wanted
+    from ctrace.inspector.repairs.result import Fixes
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.target import Resolved
+
+_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
+_UNITS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+_TIMES_AS_LONG = 5.0
+_LEAST_LIMIT = 60.0
+
+
+class FixRequest(Struct, frozen=True):
+    """A command line of `ctrace fix`."""
+
+    target: str | None
+    args: tuple[str, ...]
+    options: "Options"
+    wanted: "Wanted"
+    budget: float | None = None
+    timeout: float | None = None
+    apply: bool = False
+    force: bool = False
+    diff: bool = False
+    json: bool = False
+    report: bool = False
+    output: Path | None = None
+    fail_on_unfixed: bool = False
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Return the seconds of `120s`, `5m` or `90`; None: no limit.
+
+    Raises:
+        TargetError: it is no time.
+    """
+    if text is None:
+        return None
+    match = _TIME.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise TargetError(f"--budget {text}: not a time", "write it as 120s, 5m or 1h")
+    return float(match["number"]) * _UNITS[match["unit"]]
+
+
+def refuse(request: FixRequest) -> None:
+    """Refuse options that do not fit together, and names that do not exist.
+
+    Raises:
+        TargetError: one does not fit.
+    """
+    from ctrace.inspector.diagnosis.rules import RULES
+    from ctrace.inspector.repairs.configuration import all_settings
+    from ctrace.inspector.repairs.source import all_repairs
+
+    if request.target is None:
+        raise TargetError("ctrace fix needs a target: it runs the model again", "name one: ctrace fix model.py")
+    forms = [
+        name
+        for name, is_set in (("--json", request.json), ("--diff", request.diff), ("--report", request.report))
+        if is_set
+    ]
+    if len(forms) > 1:
+        raise TargetError(f"{' and '.join(forms)} exclude each other", "choose one")
+    known = sorted(
+        {
+            *(each.name for each in all_repairs()),
+            *(each.name for each in all_settings()),
+            *(rule.__name__ for rule in RULES),
+        }
+    )
+    for option, names in (("--only", request.wanted.names), ("--accept", request.wanted.accepted)):
+        for name in names:
+            if name not in known:
+                todo = did_you_mean(name, known, f"there are: {', '.join(known[:12])} ...")
+                raise TargetError(f"{option} {name}: there is no such repair", todo)
+
+
+def fixed(request: FixRequest) -> Exit:
+    """Run the target, search for repairs, and show or write them; return the exit code.
+
+    Raises:
+        CtraceError: the command line or the target is wrong, or a file cannot be written.
+    """
+    from ctrace.cli.capturing import captured
+    from ctrace.cli.show import exit_code
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import resolve
+
+    store = Store()
+    resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
+    session = captured(resolved, request.options, request.timeout, store)
+    fixes = _searched(request, resolved, session)
+    _show(request, fixes)
+    if fixes.interrupted:
+        return Exit.PROGRAM
+    if request.apply:
+        _apply(request, fixes, store.root)
+    if session.failure is not None:
+        return exit_code(session)
+    unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
+    return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE
+
+
+def _searched(request: FixRequest, resolved: "Resolved", session: "Session") -> "Fixes":
+    from ctrace.cli.progress import progress
+    from ctrace.inspector.model.outcome import FailurePhase
+    from ctrace.inspector.repairs.fixing import Fixing
+    from ctrace.inspector.repairs.result import Fixes
+    from ctrace.inspector.repairs.running import Budget, Runner
+
+    if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
+        return Fixes(session, (), interrupted=True)
+    limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (session.time.total or 0.0))
+    budget = Budget(request.budget)
+    target = str(resolved.path.resolve()) if resolved.path is not None else None
+    with progress(is_program=False) as shown, Runner(resolved, request.options, limit, budget) as runner:
+        search = Fixing(session, runner, budget, target=target, wanted=request.wanted, say=shown.say)
+        return search.run()
+
+
+def _show(request: FixRequest, fixes: "Fixes") -> None:
+    from ctrace.cli.console import write_report
+    from ctrace.cli.show import show_screen
+
+    if request.json:
+        from ctrace.reports.json.fix import render_fix_json
+
+        write_report(render_fix_json(fixes), request.output)
+        return
+    if request.output is not None or request.diff:
+        _show_patch(request, fixes)
+        if request.diff:
+            return
+    if request.report:
+        from ctrace.reports.library_issue import render_issues
+
+        write_report(render_issues(fixes), None)
+        return
+    from ctrace.reports.terminal.fix import fix_screen
+
+    show_screen(lambda width: fix_screen(fixes, width, target=str(request.target)), None)
+
+
+def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
+    """Write the patch to the user's file exactly, or to stdout with hidden letters escaped.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    from ctrace.cli.console import say, write_report
+    from ctrace.inspector.files.disk_errors import reason
+    from ctrace.inspector.files.writing import write_output
+    from ctrace.inspector.repairs.result import chosen
+    from ctrace.reports.escape import patch_document
+
+    found = chosen(fixes)
+    text = found.patch if found is not None else ""
+    if request.output is None or str(request.output) == "-":
+        write_report(patch_document(text), None)
+        return
+    if not text:
+        say(f"ctrace: {request.output} not written: no proved repair changes a file")
+        return
+    try:
+        write_output(request.output, text)
+    except OSError as error:
+        raise RunError(f"{request.output} cannot be written: {reason(error)}", "name another file with -o") from None
+    say(f"Wrote {request.output}")
+
+
+def _apply(request: FixRequest, fixes: "Fixes", root: Path) -> None:
+    from ctrace.cli.console import say
+    from ctrace.inspector.repairs.applying import apply, refuse_dirty
+    from ctrace.inspector.repairs.result import base_of, chosen
+
+    combined = chosen(fixes)
+    if combined is None or not combined.files:
+        say("ctrace: nothing to apply: no proved repair changes a file")
+        return
+    if not request.force:
+        refuse_dirty(each.file for each in combined.files)
+    cwd = str(fixes.session.environment.cwd or Path.cwd())
+    names = [each.name for each in combined.steps]
+    patch = apply(root, names, base_of(fixes), combined.files, cwd)
+    for each in combined.files:
+        say(f"Changed {os.path.relpath(each.file)}")
+    for how in combined.how:
+        say(f"Not written, because no file holds it: {how}")
+    say(f"Reverse patch: {os.path.relpath(patch)}. To take it back: ctrace fix --undo")
+
+
+def undone(target: str | None) -> None:
+    """Take the last applied repair back.
+
+    Raises:
+        CtraceError: there is none, or a file has changed since.
+    """
+    from ctrace.cli.console import say
+    from ctrace.inspector.repairs.applying import undo
+    from ctrace.inspector.runs.store import Store
+
+    if target is not None:
+        raise TargetError("--undo takes no target", "it takes back the last applied repair: ctrace fix --undo")
+    applied = undo(Store().root)
+    for each in applied.files:
+        say(f"Restored {os.path.relpath(each.file)}")

@@ -1,0 +1,151 @@
+"""Describe values so that two descriptions are equal if and only if the values are, bit for bit."""
+
+import ctypes
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
+_DEEP = 8
+_MOST_ITEMS = 100_000
+
+
+class Storages:
+    """Names of the memory that tensors share."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def add(self, name: str, tensor: Any) -> None:
+        """Name the memory of a tensor; the first name stays."""
+        pointer = _pointer(tensor)
+        if pointer:
+            self._names.setdefault(pointer, name)
+
+    def shared_with(self, tensor: Any) -> str:
+        """Return the name of a tensor's memory; empty: it has none yet."""
+        return self._names.get(_pointer(tensor), "")
+
+
+def _pointer(tensor: Any) -> int:
+    try:
+        return int(tensor.untyped_storage().data_ptr())
+    except (RuntimeError, NotImplementedError):  # sparse, nested or without storage
+        return 0
+
+
+def describe(value: Any, storages: Storages | None = None, *, exact: bool = True, name: str = "") -> Any:
+    """Return a value as plain data.
+
+    Args:
+        storages: names of memory; a tensor that shares it says so, any other adds its own under `name`.
+        exact: whether zeros of different sign and NaN of different bits differ.
+    """
+    return _Describer(storages, exact=exact).describe(value, name, _DEEP)
+
+
+class _Describer:
+    def __init__(self, storages: Storages | None, *, exact: bool) -> None:
+        self._storages = storages
+        self._exact = exact
+        self._seen: dict[int, str] = {}
+
+    def describe(self, value: Any, name: str, deep: int) -> Any:
+        import torch
+
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, name)
+        if value is None or isinstance(value, bool | int | str):
+            return [type(value).__name__, repr(value)]
+        if isinstance(value, float | complex | bytes):
+            return [type(value).__name__, repr(value)]
+        if id(value) in self._seen:
+            return ["same as", self._seen[id(value)]]
+        self._seen[id(value)] = name
+        return self._container(value, name, deep) if deep else [type(value).__qualname__]
+
+    def _container(self, value: Any, name: str, deep: int) -> Any:
+        if isinstance(value, dict):
+            items = [
+                [plain_repr(key), self.describe(each, f"{name}[{key!r:.40}]", deep - 1)]
+                for key, each in list(value.items())[:_MOST_ITEMS]
+            ]
+            return [type(value).__qualname__, items]
+        if isinstance(value, list | tuple):
+            return [
+                type(value).__qualname__,
+                [self.describe(each, f"{name}[{index}]", deep - 1) for index, each in enumerate(value[:_MOST_ITEMS])],
+            ]
+        if isinstance(value, set | frozenset):
+            return [type(value).__qualname__, sorted(map(plain_repr, value))]
+        if callable(value):
+            return [type(value).__qualname__, getattr(value, "__qualname__", "")]
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict) and attributes:
+            items = [[key, self.describe(each, f"{name}.{key}", deep - 1)] for key, each in attributes.items()]
+            return [type(value).__qualname__, items]
+        return [type(value).__qualname__, plain_repr(value)]
+
+    def _tensor(self, tensor: Any, name: str) -> Any:
+        import torch
+
+        kind = type(tensor).__qualname__
+        with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+            about = [
+                kind,
+                str(tensor.dtype).removeprefix("torch."),
+                list(tensor.shape),
+                list(tensor.stride()) if tensor.layout is torch.strided and not tensor.is_nested else [],
+                str(tensor.device),
+                str(tensor.layout).removeprefix("torch."),
+                tensor.requires_grad,
+            ]
+            shared = ""
+            if self._storages is not None:
+                shared = self._storages.shared_with(tensor)
+                if not shared:
+                    self._storages.add(name, tensor)
+            return [*about, shared, digest(tensor, exact=self._exact)]
+
+
+def plain_repr(value: Any) -> str:
+    """Return the `repr` of a value without addresses."""
+    try:
+        return _ADDRESS.sub("0x", repr(value))[:2000]
+    except Exception as error:
+        return f"repr raised {type(error).__name__}"
+
+
+def without_addresses(text: str) -> str:
+    """Drop addresses from a text."""
+    return _ADDRESS.sub("0x", text)
+
+
+def digest(tensor: Any, *, exact: bool = True) -> str:
+    """Return a digest of a tensor's values, independent of its strides."""
+    import torch
+
+    if tensor.is_meta:
+        return "meta"
+    with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+        plain = tensor.detach()
+        if type(plain) is not torch.Tensor:
+            plain = plain.as_subclass(torch.Tensor)
+        if plain.is_nested:
+            return digest_of(digest(each, exact=exact) for each in plain.unbind())
+        if plain.is_quantized:
+            plain = plain.int_repr()
+        if plain.layout is not torch.strided:
+            plain = plain.to_dense()
+        plain = plain.resolve_conj().resolve_neg().cpu().contiguous()
+        if not exact and plain.is_floating_point():
+            plain = torch.where(plain.isnan(), float("nan"), plain) + 0.0
+        size = plain.numel() * plain.element_size()
+        data = ctypes.string_at(plain.data_ptr(), size) if size else b""
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Return a digest of several digests."""
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()

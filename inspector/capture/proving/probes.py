@@ -1,0 +1,270 @@
+"""Inputs made from a scenario's own, to reach what it does not: other branches, odd values, other dtypes and sizes."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ctrace.inspector.capture.calls.tensors import mapped, recast, resized, restrided, tensors
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.errors import TargetError
+
+Change = Callable[[Call], Call]
+
+
+def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
+    """Return all probes by name, those first that most often reach another branch."""
+    import torch
+
+    inf, nan = float("inf"), float("nan")
+    found: dict[str, Change] = {}
+
+    def floats(name: str, change: Callable[[Any], Any]) -> None:
+        found[name] = lambda call: _values(call, change, lambda leaf: leaf.is_floating_point() or leaf.is_complex())
+
+    def integers(name: str, change: Callable[[Any], Any]) -> None:
+        found[name] = lambda call: _values(call, change, _is_integer)
+
+    def flags(name: str, change: Callable[[Any], Any]) -> None:
+        found[name] = lambda call: _values(call, change, lambda leaf: leaf.dtype is torch.bool)
+
+    floats("negated", lambda leaf: -leaf)
+    floats("zeros", torch.zeros_like)
+    floats("large", lambda leaf: leaf * 1e4)
+    floats("NaN", lambda leaf: torch.full_like(leaf, nan))
+    floats("positive", lambda leaf: leaf.abs() + 0.5)
+    floats("negative", lambda leaf: -leaf.abs() - 0.5)
+    floats("small", lambda leaf: leaf * 1e-4)
+    floats("ones", torch.ones_like)
+    integers("integers 0", torch.zeros_like)
+    integers("integers reversed", lambda leaf: leaf.flatten().flip(0).reshape(leaf.shape))
+    integers("integers largest", lambda leaf: torch.full_like(leaf, int(leaf.max()) if leaf.numel() else 0))
+    integers("integers 1", torch.ones_like)
+    integers("integers negated", lambda leaf: -leaf)
+    integers("integers plus 5", lambda leaf: leaf + 5)
+    flags("all false", torch.zeros_like)
+    flags("all true", torch.ones_like)
+    flags("inverted", torch.logical_not)
+    found["numbers negated"] = lambda call: _numbers(call, lambda number: -number)
+    found["numbers 0"] = lambda call: _numbers(call, lambda number: type(number)(0))
+    found["numbers larger"] = lambda call: _numbers(call, lambda number: number * 10 + 1)
+    found["numbers NaN"] = lambda call: _numbers(call, lambda number: nan if isinstance(number, float) else number)
+    found["flags inverted"] = _inverted
+    floats("shifted up", lambda leaf: leaf + 100.0)
+    floats("shifted down", lambda leaf: leaf - 100.0)
+    floats("infinity", lambda leaf: torch.full_like(leaf, inf))
+    floats("one NaN", lambda leaf: _first(leaf, nan))
+    floats("one infinity", lambda leaf: _first(leaf, -inf))
+    floats("one value", lambda leaf: _first(torch.zeros_like(leaf), 3.0))
+    floats("first row 0", _first_row_zero)
+    found["float64"] = lambda call: _changed(call, lambda leaf: recast(leaf, "float64"))
+    found["float16"] = lambda call: _changed(call, lambda leaf: recast(leaf, "float16"))
+    found["empty batch"] = lambda call: resized(call, 0, 0)
+    found["batch 1"] = lambda call: resized(call, 0, 1)
+    found["noncontiguous"] = lambda call: _changed(call, lambda leaf: restrided(leaf, "noncontiguous"))
+    found["requires_grad"] = _requiring
+    found["one tensor twice"] = _aliased
+    found["views of one tensor"] = _views
+    found["subclass"] = _subclassed
+    floats("random 1", lambda leaf: _random(leaf, 1.0))
+    floats("random 2", lambda leaf: _random(leaf, 10.0))
+    floats("random 3", lambda leaf: _random(leaf, 0.1))
+    found.update(_pairs(found))
+    return found
+
+
+def _pairs(single: dict[str, Change]) -> dict[str, Change]:
+    """Return probes that change tensors and what is beside them: a side of a branch may fail for one number only."""
+    beside = ("numbers 0", "numbers negated", "flags inverted", "integers negated", "integers plus 5")
+
+    def both(one: Change, other: Change) -> Change:
+        return lambda call: other(one(call))
+
+    signs = ("positive", "negative", "integers negated")
+    return {
+        f"{sign} with {name}": both(single[sign], single[name]) for sign in signs for name in beside if name != sign
+    }
+
+
+def searches() -> dict[str, Change]:
+    """Return more probes, for conditions of which no call has reached one side."""
+    import torch
+
+    found: dict[str, Change] = {}
+
+    def add(name: str, change: Callable[[Any], Any]) -> None:
+        found[name] = lambda call: _values(call, change, lambda leaf: leaf.is_floating_point())
+
+    for scale in (0.01, 0.1, 3.0, 10.0, 100.0, 1e6):
+        add(f"times {scale:g}", lambda leaf, by=scale: leaf * by)  # type: ignore[misc]
+        add(f"times {-scale:g}", lambda leaf, by=scale: leaf * -by)  # type: ignore[misc]
+    for shift in (0.1, 1.0, 5.0, 30.0, 1000.0):
+        add(f"plus {shift:g}", lambda leaf, by=shift: leaf + by)  # type: ignore[misc]
+        add(f"minus {shift:g}", lambda leaf, by=shift: leaf - by)  # type: ignore[misc]
+    add("alternating", lambda leaf: _alternating(leaf, 1.0))
+    add("alternating and large", lambda leaf: _alternating(leaf, 100.0))
+    add("sorted", lambda leaf: leaf.flatten().sort().values.reshape(leaf.shape))
+    add("uniform", lambda leaf: torch.rand_like(leaf) if leaf.is_floating_point() else leaf)
+    for number in (2, 3, 5, 7, 100):
+        found[f"integers {number}"] = lambda call, to=number: _values(  # type: ignore[misc]
+            call, lambda leaf: torch.full_like(leaf, to), _is_integer
+        )
+        found[f"numbers {number}"] = lambda call, to=number: _numbers(call, lambda one: type(one)(to))  # type: ignore[misc]
+    return found
+
+
+def state_probes() -> dict[str, Callable[[Any], bool]]:
+    """Return changes of a model's parameters and buffers, by name; each returns whether it changed one."""
+    return {
+        "state negated": lambda model: _state(model, lambda leaf: -leaf),
+        "state 0": lambda model: _state(model, lambda leaf: leaf * 0),
+        "state large": lambda model: _state(model, lambda leaf: leaf * 1e3 + 100),
+    }
+
+
+def _state(model: Any, change: Callable[[Any], Any]) -> bool:
+    import torch
+
+    if not isinstance(model, torch.nn.Module):
+        return False
+    leaves = [leaf for leaf in (*model.parameters(), *model.buffers()) if leaf.is_floating_point()]
+    with torch.no_grad():
+        for leaf in leaves:
+            leaf.copy_(change(leaf))
+    return bool(leaves)
+
+
+def _is_integer(leaf: Any) -> bool:
+    import torch
+
+    return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype is torch.bool or leaf.is_quantized)
+
+
+def _values(call: Call, change: Callable[[Any], Any], which: Callable[[Any], bool]) -> Call:
+    """Change the values of some tensors, in their own strides.
+
+    Raises:
+        TargetError: nothing changes.
+    """
+    import torch
+
+    def changed(leaf: Any) -> Any:
+        if not which(leaf) or leaf.layout is not torch.strided or leaf.is_nested:
+            return leaf
+        with torch.no_grad():
+            new = change(leaf.detach()).to(leaf.dtype)
+            made = torch.empty_like(leaf.detach())
+            made.copy_(new)
+        return made.requires_grad_(leaf.requires_grad)
+
+    if not any(which(leaf) for leaf in tensors(call)):
+        raise TargetError("no such input", "")
+    return mapped(call, changed)
+
+
+def _changed(call: Call, change: Callable[[Any], Any]) -> Call:
+    changed = mapped(call, change)
+    if all(old is new for old, new in zip(tensors(call), tensors(changed), strict=True)):
+        raise TargetError("no input changes", "")
+    return changed
+
+
+def _first(leaf: Any, value: float) -> Any:
+    made = leaf.clone()
+    if made.numel():
+        made.flatten()[0] = value
+        made.view(-1)[0] = value
+    return made
+
+
+def _first_row_zero(leaf: Any) -> Any:
+    made = leaf.clone()
+    if made.dim() and made.shape[0]:
+        made[0] = 0
+    return made
+
+
+def _alternating(leaf: Any, size: float) -> Any:
+    import torch
+
+    signs = 1.0 - 2.0 * (torch.arange(leaf.numel(), device=leaf.device) % 2)
+    return (signs * size).reshape(leaf.shape)
+
+
+def _random(leaf: Any, scale: float) -> Any:
+    import torch
+
+    return torch.randn(leaf.shape, device=leaf.device, dtype=torch.float32) * scale
+
+
+def _leaves(call: Call) -> Iterator[Any]:
+    from torch.utils import _pytree
+
+    yield from _pytree.tree_leaves((call.args, call.kwargs))
+
+
+def _numbers(call: Call, change: Callable[[Any], Any]) -> Call:
+    from torch.utils import _pytree
+
+    def is_number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    if not any(map(is_number, _leaves(call))):
+        raise TargetError("no number", "")
+    args, kwargs = _pytree.tree_map(
+        lambda value: change(value) if is_number(value) else value, (call.args, call.kwargs)
+    )
+    return Call(args, kwargs)
+
+
+def _inverted(call: Call) -> Call:
+    from torch.utils import _pytree
+
+    if not any(isinstance(value, bool) for value in _leaves(call)):
+        raise TargetError("no flag", "")
+    args, kwargs = _pytree.tree_map(
+        lambda value: not value if isinstance(value, bool) else value, (call.args, call.kwargs)
+    )
+    return Call(args, kwargs)
+
+
+def _requiring(call: Call) -> Call:
+    def changed(leaf: Any) -> Any:
+        if not leaf.is_floating_point() or leaf.requires_grad:
+            return leaf
+        return leaf.detach().clone().requires_grad_(True)
+
+    return _changed(call, changed)
+
+
+def _aliased(call: Call) -> Call:
+    """Pass one tensor wherever another has its form."""
+    first: dict[Any, Any] = {}
+
+    def changed(leaf: Any) -> Any:
+        return first.setdefault((leaf.shape, leaf.dtype, leaf.requires_grad), leaf)
+
+    return _changed(call, changed)
+
+
+def _views(call: Call) -> Call:
+    """Pass views into larger tensors, so that what is written in place is seen beside the view."""
+    import torch
+
+    def changed(leaf: Any) -> Any:
+        if leaf.layout is not torch.strided or leaf.is_nested or not leaf.dim() or leaf.requires_grad:
+            return leaf
+        with torch.no_grad():
+            return torch.cat([leaf, leaf])[: leaf.shape[0]]
+
+    return _changed(call, changed)
+
+
+_subclasses: list[Any] = []
+
+
+def _subclassed(call: Call) -> Call:
+    """Pass tensors of a subclass that passes itself on, as torch's own subclasses do."""
+    import torch
+
+    if not _subclasses:
+        _subclasses.append(type("Subclass", (torch.Tensor,), {}))
+    return _changed(call, lambda leaf: leaf.detach().clone().as_subclass(_subclasses[0]))

@@ -1,0 +1,167 @@
+"""Write repaired files, all or none, and keep what takes them back."""
+
+import errno
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.files.disk_errors import reason, remedy
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.model.trial import NewText
+from ctrace.inspector.repairs.texts import reversed_patch
+
+_FOLDER = "fixes"
+_RECORD = ".json"
+
+
+class Replaced(Struct, frozen=True):
+    """A file before and after."""
+
+    file: str
+    before: str
+    after: str
+
+
+class Applied(Struct, frozen=True):
+    """An applied repair, as it is kept on disk."""
+
+    names: tuple[str, ...]
+    files: tuple[Replaced, ...]
+
+
+def refuse_dirty(files: Iterable[str]) -> None:
+    """Refuse files with changes that git does not have: an undo must not be the only way back.
+
+    Raises:
+        TargetError: a file has such changes.
+    """
+    for file in files:
+        state = _git_state(Path(file))
+        if state:
+            raise TargetError(f"{file} {state}", "commit or stash it first, or use --force")
+
+
+def _git_state(path: Path) -> str:
+    """Say what git lacks of a file; empty: nothing, or there is no git."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "-C", str(path.parent), "status", "--porcelain", "--", path.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode or not done.stdout.strip():
+        return ""
+    return "is not in git yet" if done.stdout.startswith("??") else "has uncommitted changes"
+
+
+def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iterable[NewText], cwd: str) -> Path:
+    """Write files, all or none, after saving what takes them back; return the saved reverse patch.
+
+    Raises:
+        RunError: a file has changed since the proof, or cannot be written; all files are as before.
+    """
+    changed = tuple(Replaced(os.path.realpath(each.file), base[each.file], each.text) for each in files)
+    for each in changed:
+        if _read(each.file) != each.before:
+            what = f"{each.file} has changed since the repair was proved"
+            raise RunError(what, "run ctrace fix again")
+    patch = _saved(root, Applied(tuple(names), changed), reversed_patch(base, files, cwd))
+    _replace_all((each.file, each.before, each.after) for each in changed)
+    return patch
+
+
+def _saved(root: Path, applied: Applied, patch: str) -> Path:
+    folder = root / _FOLDER
+    name = time.strftime("%Y%m%d-%H%M%S")
+    number = 1
+    while (folder / f"{name}-{number}{_RECORD}").exists():
+        number += 1
+    record = folder / f"{name}-{number}{_RECORD}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(record.with_suffix(".patch"), patch, is_precious=True)
+        write_text(record, json.encode(applied).decode(), is_precious=True)
+    except OSError as error:
+        what = f"{folder} cannot be written: {reason(error)}, so nothing was changed"
+        raise RunError(what, remedy(error)) from None
+    return record.with_suffix(".patch")
+
+
+def undo(root: Path) -> Applied:
+    """Take the last applied repair back.
+
+    Raises:
+        RunError: there is none, a file has changed since, or one cannot be written; all files are as before.
+    """
+    records = sorted((root / _FOLDER).glob(f"*{_RECORD}")) if (root / _FOLDER).is_dir() else []
+    if not records:
+        raise RunError("there is no applied repair to undo", f"repairs that ctrace fix --apply wrote are in {root}")
+    record = records[-1]
+    try:
+        applied = json.decode(record.read_bytes(), type=Applied)
+    except (OSError, DecodeError, ValidationError) as error:
+        raise RunError(f"{record} cannot be read: {error}", f"apply {record.with_suffix('.patch')} by hand") from None
+    for each in applied.files:
+        if _read(each.file) != each.after:
+            what = f"{each.file} has changed since the repair was applied"
+            raise RunError(what, f"apply the reverse patch by hand: {record.with_suffix('.patch')}")
+    _replace_all((each.file, each.after, each.before) for each in applied.files)
+    for path in (record, record.with_suffix(".patch")):
+        with suppress(OSError):
+            path.unlink()
+    return applied
+
+
+def _read(file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8", newline="") as opened:
+            return opened.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not in UTF-8"
+        raise RunError(f"{file} cannot be read: {why}", "check the file") from None
+
+
+def _replace_all(files: Iterable[tuple[str, str, str]]) -> None:
+    """Replace files, given as path, old and new text; on any error or interrupt, write the old ones back."""
+    done: list[tuple[str, str]] = []
+    try:
+        for file, before, after in files:
+            done.append((file, before))
+            _write(Path(file), after)
+    except BaseException as error:
+        for file, before in reversed(done):
+            with suppress(OSError):
+                _write(Path(file), before)
+        if isinstance(error, OSError):
+            what = f"{done[-1][0]} cannot be written: {reason(error)}; all files are as before"
+            raise RunError(what, remedy(error)) from None
+        raise
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, with its permissions.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    mode = path.stat().st_mode
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(mode & 0o7777)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,26 @@
+"""Call the model without gradients."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.model.diagnosis import RootKind
+from ctrace.inspector.repairs.setting import ConfigurationRepair, Setting, advised
+
+_KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, RootKind.BACKEND, RootKind.FAILURE)
+"""Causes that gradients may be behind."""
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in advised(scene):
+        ids = tuple(cause.id for cause in scene.causes if cause.id in each.causes and cause.kind in _KINDS)
+        if each.trial is not None and each.trial.grad == "off" and ids:
+            yield Setting(
+                "Call the model under torch.no_grad().",
+                ids,
+                trial=each.trial,
+                how="with torch.no_grad(): around the call",
+                question="Does nothing need gradients of these calls?",
+            )
+
+
+REPAIR = ConfigurationRepair("no_grad", "Call the model without gradients", _find)

@@ -1,0 +1,66 @@
+"""Findings of two runs, held against each other: which are gone, and which are new."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.session import Session
+
+ATTENTION = "attention"
+"""Findings that only Inductor shows."""
+
+Key = tuple[Any, ...]
+
+
+def scene_of(session: Session) -> Scene:
+    """Return a run with its root causes."""
+    return Scene(session, root_causes(session))
+
+
+def keys_of(session: Session) -> Counter[Key]:
+    """Count the findings of a run, in a form that does not change when lines move."""
+    return Counter([key for _, _, key in _keys(session)])
+
+
+def keys_of_cause(cause: RootCause, session: Session) -> Counter[Key]:
+    """Count the findings that a root cause stands for."""
+    mine = {(each.what, each.index) for each in cause.symptoms}
+    return Counter([key for what, index, key in _keys(session) if (what, index) in mine])
+
+
+def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
+    if session.failure is not None:
+        yield Finding.FAILURE, 0, ("failure", session.failure.type)
+    for index, broken in enumerate(session.breaks):
+        yield Finding.BREAK, index, ("break", broken.gb, broken.file, " ".join(broken.source.split()))
+    for index, skip in enumerate(session.skips):
+        yield Finding.SKIP, index, ("skip", skip.function, skip.file, skip.rule)
+    for index, recompile in enumerate(session.recompiles):
+        causes = tuple((str(each.kind), each.subject) for each in recompile.causes[:1])
+        yield Finding.RECOMPILE, index, ("recompile", recompile.function, recompile.file, causes)
+    for index, danger in enumerate(session.dangers):
+        yield Finding.DANGER, index, ("danger", danger.kind, danger.subject)
+    for index, attention in enumerate(session.attention):
+        if state_of(attention) not in (State.FUSED, State.MATCHED):
+            yield Finding.ATTENTION, index, (ATTENTION, str(state_of(attention)))
+
+
+def words_of(key: Key) -> str:
+    """Say what a finding is, in a few words."""
+    match key:
+        case ("break", _, _, source):
+            return f"a graph break at `{source}`"
+        case ("skip", function, *_):
+            return f"{function} now runs eagerly"
+        case ("recompile", function, _, causes):
+            subject = causes[0][1] if causes else ""
+            return f"{function} recompiles{f' for {subject}' if subject else ''}"
+        case ("attention", *_):
+            return "an attention that is not fused"
+        case ("danger", _, subject):
+            return f"a result that differs from eager{f' ({subject})' if subject else ''}"
+    return " ".join(map(str, key))

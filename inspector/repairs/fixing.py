@@ -1,0 +1,300 @@
+"""Find repairs for the findings of a run, try each in a process of its own, and combine those that are proved."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from shutil import which
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.diagnosis.advise import counts
+from ctrace.inspector.model.diagnosis import Effect, RootCause
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.trial import NewText, Trial
+from ctrace.inspector.repairs.candidates import Candidate, Files, candidates
+from ctrace.inspector.repairs.findings import Key, keys_of, keys_of_cause, scene_of
+from ctrace.inspector.repairs.missed import missed_findings
+from ctrace.inspector.repairs.proving import Attempt, Change, Prover, trial_with
+from ctrace.inspector.repairs.result import Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.repairs.texts import changed_lines, merged_files, patch_of
+
+_ENOUGH = 2
+"""Proved repairs of one finding: alternatives cost time."""
+_MOST_TRIES = 10
+"""Candidates of one finding."""
+
+Say = Callable[[str], None]
+
+
+class Wanted(Struct, frozen=True):
+    """What the user asked for."""
+
+    names: tuple[str, ...] = ()
+    """Repairs to try, by name; empty: all."""
+    finding: str = ""
+    """The finding to repair, by id or place; empty: all."""
+    accepted: tuple[str, ...] = ()
+    """Repairs whose question the user has answered with yes."""
+    inference: bool = False
+    """Whether gradients do not count."""
+    combine: bool = True
+    build: bool = True
+    """Whether to build kernels for the last proof, where a compiler is there."""
+
+
+class Fixing:
+    """One search for repairs."""
+
+    def __init__(
+        self, session: Session, runner: Runner, budget: Budget, *, target: str | None, wanted: Wanted, say: Say
+    ) -> None:
+        self._session = session
+        self._runner = runner
+        self._budget = budget
+        self._target = target
+        self._wanted = wanted
+        self._say = say
+        self._prover = Prover(runner, session, inference=wanted.inference)
+        self._files = Files()
+        self._scene = scene_of(session)
+        self._tried: list[tuple[Candidate, Attempt]] = []
+        self._untried = 0
+
+    def run(self) -> Fixes:
+        """Search until nothing is left to try, or the budget is spent."""
+        began = time.monotonic()
+        unstable, combined, interrupted = "", None, False
+        findings = tuple(each for each in self._scene.causes if not each.expected)
+        try:
+            waiting = list(self._ordered(candidates(self._scene, self._files, self._target), findings))
+            if waiting:
+                self._say("observing the target in eager")
+                unstable = self._why_unstable()
+            if waiting and not unstable:
+                self._try_all(waiting)
+                combined = self._combined() if self._wanted.combine else None
+        except (InterruptedTrialError, KeyboardInterrupt):
+            interrupted = True
+        return Fixes(
+            self._session,
+            self._scene.causes,
+            missed=missed_findings(self._session),
+            repairs=self._ranked(),
+            combined=combined,
+            unstable=unstable,
+            problems=tuple(self._files.problems),
+            seconds=time.monotonic() - began,
+            budget_spent=self._untried > 0,
+            untried=self._untried,
+            interrupted=interrupted,
+            texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
+        )
+
+    def _why_unstable(self) -> str:
+        try:
+            return self._prover.why_unstable()
+        except FailedTrialError as error:
+            return f"the target cannot be observed in eager: {error}"
+
+    def _ordered(self, found: Iterable[Candidate], findings: tuple[RootCause, ...]) -> Iterator[Candidate]:
+        """Yield the best candidate of each finding, then the second best, and so on."""
+        by_finding: dict[str, list[Candidate]] = defaultdict(list)
+        for each in found:
+            if self._is_wanted(each):
+                by_finding[each.finding].append(each)
+        for number in range(_MOST_TRIES):
+            for cause in findings:
+                mine = sorted(by_finding[cause.id], key=_worth)
+                yield from mine[number : number + 1]
+
+    def _is_wanted(self, each: Candidate) -> bool:
+        wanted = self._wanted
+        if wanted.names and each.name not in wanted.names:
+            return False
+        return not wanted.finding or wanted.finding in (each.finding, *each.findings) or self._is_at(each)
+
+    def _is_at(self, each: Candidate) -> bool:
+        """Whether a finding is at the place that the user named, as `file.py:12`."""
+        name, _, line = self._wanted.finding.rpartition(":")
+        causes = [cause for cause in self._scene.causes if cause.id in (each.finding, *each.findings)]
+        return any(cause.file and cause.file.endswith(name) and str(cause.line) == line for cause in causes if name)
+
+    def _try_all(self, waiting: list[Candidate]) -> None:
+        proved: Counter[str] = Counter()
+        for number, each in enumerate(waiting, 1):
+            if proved[each.finding] >= _ENOUGH:
+                continue
+            if self._budget.is_spent:
+                self._untried += 1
+                continue
+            self._say(f"trying {number} of {len(waiting)}: {each.name}")
+            attempt = self._prover.attempt(self._change(each))
+            if self._budget.is_spent and not attempt.outcome.proved:
+                self._untried += 1  # it may have failed for want of time
+                continue
+            self._tried.append((each, attempt))
+            if attempt.outcome.proved:
+                proved.update({each.finding, *each.findings})
+
+    def _change(self, each: Candidate, files: tuple[NewText, ...] | None = None) -> Change:
+        gone: Counter[Key] = Counter()
+        mine = {each.finding} if each.kind == "source" else {each.finding, *each.findings}
+        for cause in self._scene.causes if each.removes else ():
+            if cause.id in mine:
+                gone += keys_of_cause(cause, self._session)
+        return Change(
+            trial_with(each.files if files is None else files, each.trial),
+            gone,
+            each.conditions,
+            each.changes_arithmetic,
+            each.may_drop_output,
+        )
+
+    # The combination
+
+    def _combined(self) -> Combined | None:
+        """Add repairs, the best first, as long as the whole is proved and better."""
+        free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(pair[0])]
+        free.sort(key=lambda pair: self._rank(*pair))
+        steps: list[Step] = []
+        files: tuple[NewText, ...] = ()
+        trial = Trial()
+        members: list[Candidate] = []
+        attempt: Attempt | None = None
+        fixed: set[str] = set()
+        for each, alone in free:
+            if {each.finding} <= fixed or self._budget.is_spent:
+                continue
+            both = merged_files(self._files.all(), files, each.files)
+            joined = _joined(trial, each.trial)
+            if both is None or joined is None:
+                continue
+            if not members:
+                attempt = alone
+            else:
+                self._say(f"combining {len(members) + 1} repairs")
+                current = self._prover.attempt(self._together([*members, each], both, joined))
+                if not current.outcome.proved or not _is_better(attempt, current):
+                    continue
+                attempt = current
+            members.append(each)
+            files, trial = both, joined
+            fixed |= self._fixed_by(attempt)
+            if attempt.session is not None:
+                steps.append(Step(each.name, each.summary, counts(attempt.session)))
+        if attempt is None or not members:
+            return None
+        change = self._together(members, files, trial)
+        outcome = self._finished(change, attempt.outcome, build=self._wanted.build and can_build())
+        base = self._files.all()
+        how = tuple(each.how for each in members if each.how)
+        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
+
+    def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
+        if self._budget.is_spent:
+            return replace(outcome, note="the budget was spent before Inductor was tried")
+        self._say("compiling the repaired target with Inductor")
+        return self._prover.through_backend(change, outcome, build=build)
+
+    def _may_combine(self, each: Candidate) -> bool:
+        is_accepted = not each.question or each.name in self._wanted.accepted
+        return is_accepted and not each.library
+
+    def _together(self, members: list[Candidate], files: tuple[NewText, ...], trial: Trial) -> Change:
+        gone: Counter[Key] = Counter()
+        for each in members:
+            gone |= self._change(each).gone
+        return Change(
+            trial_with(files, trial),
+            gone,
+            tuple(dict.fromkeys(condition for each in members for condition in each.conditions)),
+            any(each.changes_arithmetic for each in members),
+            any(each.may_drop_output for each in members),
+        )
+
+    def _fixed_by(self, attempt: Attempt | None) -> set[str]:
+        """Return the findings that are gone in a run."""
+        if attempt is None or attempt.session is None:
+            return set()
+        now, was = keys_of(attempt.session), keys_of(self._session)
+        fixed = set()
+        for cause in self._scene.causes:
+            mine = keys_of_cause(cause, self._session)
+            if mine and all(now[key] <= was[key] - mine[key] for key in mine):
+                fixed.add(cause.id)
+        return fixed
+
+    # The result
+
+    @property
+    def _cwd(self) -> str:
+        return self._session.environment.cwd or "."
+
+    def _ranked(self) -> tuple[Tried, ...]:
+        ordered = sorted(self._tried, key=lambda pair: self._rank(*pair))
+        return tuple(self._as_tried(each, attempt) for each, attempt in ordered)
+
+    def _as_tried(self, each: Candidate, attempt: Attempt) -> Tried:
+        fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
+        names = (each.finding, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
+        return Tried(
+            each.finding,
+            (*names, *sorted(fixed - set(names))),
+            each.name,
+            each.kind,
+            each.summary,
+            attempt.outcome,
+            each.files,
+            patch_of(self._files.all(), each.files, self._cwd),
+            each.how,
+            "" if each.name in self._wanted.accepted else each.question,
+            each.changes_arithmetic,
+            each.library,
+        )
+
+    def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
+        """Sort: proved before unproved, free before asked, by what they save, then the smaller change."""
+        outcome = attempt.outcome
+        gain = outcome.effect.gain if outcome.effect is not None else 0
+        lines = changed_lines(self._files.all(), each.files)
+        passed = sum(check.passed for check in outcome.checks)
+        if not outcome.proved:
+            return (1, 0, 0, -passed, lines)
+        return (0, bool(each.question), bool(each.library), -gain, lines)
+
+
+def _worth(each: Candidate) -> tuple[bool, bool, bool]:
+    """Sort candidates of one finding: the user's own files, what asks nothing, source."""
+    return bool(each.library), bool(each.question), each.kind != "source"
+
+
+def _joined(first: Trial, second: Trial) -> Trial | None:
+    """Return both settings as one; None: they contradict."""
+    if first == Trial() or second == Trial():
+        return second if first == Trial() else first
+    if first == second:
+        return first
+    if first.dynamic is not None and second.dynamic is not None and first.dynamic != second.dynamic:
+        return None
+    return replace(
+        first,
+        dynamic=first.dynamic if second.dynamic is None else second.dynamic,
+        grad=first.grad or second.grad,
+        evaluate=first.evaluate or second.evaluate,
+        calls=tuple(dict.fromkeys((*first.calls, *second.calls))),
+        marked=tuple(dict.fromkeys((*first.marked, *second.marked))),
+    )
+
+
+def _is_better(before: Attempt | None, after: Attempt) -> bool:
+    if before is None or before.session is None or after.session is None:
+        return after.session is not None
+    effect = Effect(counts(before.session), counts(after.session))
+    return effect.gain > 0 or effect.helps
+
+
+def can_build() -> bool:
+    """Whether a C++ compiler is there, which Inductor needs on a CPU."""
+    return any(which(name) for name in ("c++", "g++", "clang++", "cl"))

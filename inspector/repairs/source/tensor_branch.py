@@ -1,0 +1,130 @@
+"""Select with torch.where instead of branching on a tensor's value.
+
+Matches `if test:` with assignments on both sides, or on one side to a name that has a value already; two `return`;
+and `a if test else b`. Both sides are computed then, and the values of one are used.
+
+Leaves alone what would show that both sides ran: calls it does not know, assignments to attributes, changes in place,
+random numbers, ops whose gradient may be infinite or NaN (0 times NaN is NaN) or that may raise, sides that are no
+tensors or differ in shape or dtype by reading, and a side that is an existing tensor where the result escapes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at, escaping, may_alias
+from ctrace.inspector.repairs.syntax.code import code_of, walk
+from ctrace.inspector.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.repairs.syntax.edits import Edits
+from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth, shape_of
+from ctrace.inspector.repairs.syntax.names import fresh, read, torch_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.repairs.syntax.code import Code
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the branch at a place as torch.where."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    branch = branch_at(code, statement) if statement is not None else None
+    if branch is not None and not may_alias(code, branch):
+        yield from _branch(code, branch)
+    for node in code.head(place.line):
+        if isinstance(node, cst.IfExp):
+            yield from _ternary(code, node)
+
+
+def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+    """Whether computing both sides and selecting one is the same, by reading."""
+    if is_literal(yes) or is_literal(no):
+        return False
+    pure = all(is_pure(code, side) and is_smooth(code, side) for side in (yes, no))
+    return pure and shape_of(code, yes) == shape_of(code, no)
+
+
+def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
+    import libcst as cst
+
+    test = cast("cst.BaseExpression", branch.test)
+    condition = as_tensor(code, test)
+    pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
+    if condition is None or not all(selectable(code, *pair) for pair in pairs):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    text = _text(code, branch.sides, condition, torch, fresh(code, "condition"))
+    replaced = cast("cst.BaseStatement", branch.replaced)
+    if text is None or not isinstance(replaced, cst.BaseStatement):
+        return
+    edits.statement(replaced, text)
+    for one in branch.removed:
+        edits.remove(cast("cst.BaseStatement", one))
+    shown = code.text(test)
+    yield Rewrite(edits.apply(), f"Replace the branch on `{shown}` by torch.where.", needs_inputs=(shown,))
+
+
+def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str) -> str | None:
+    """Return the statements that select; None: a side reads a name that an earlier one assigned."""
+    import libcst as cst
+
+    several = len(sides) > 1
+    lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
+    for side in sides:
+        assert isinstance(side.yes, cst.CSTNode)
+        assert isinstance(side.no, cst.CSTNode)
+        if (read(side.yes) | read(side.no)) & assigned:
+            return None
+        assigned.add(side.target)
+        chosen = name if several else condition
+        value = f"{torch}.where({chosen}, {code.text(side.yes)}, {code.text(side.no)})"
+        if side.target:
+            lines.append(f"{side.target} = {value}")
+        else:
+            values.append(value)
+    if values:
+        lines.append(f"return {', '.join(values)}")
+    return "\n".join(lines)
+
+
+def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
+    import libcst as cst
+
+    condition = as_tensor(code, node.test)
+    if condition is None or not selectable(code, node.body, node.orelse):
+        return
+    bare = any(isinstance(one, cst.Name | cst.Attribute | cst.Subscript) for one in (node.body, node.orelse))
+    if bare and _escapes(code, node):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    edits.expression(node, f"{torch}.where({condition}, {code.text(node.body)}, {code.text(node.orelse)})")
+    shown = code.text(node.test)
+    yield Rewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
+
+
+def _escapes(code: Code, node: cst.IfExp) -> bool:
+    """Whether the value of a ternary itself is returned, stored, or changed in place."""
+    import libcst as cst
+
+    above = code.parent(node)
+    if isinstance(above, cst.Assign):
+        names = {one.value for target in above.targets for one in walk(target.target) if isinstance(one, cst.Name)}
+        plain = all(isinstance(target.target, cst.Name) for target in above.targets)
+        return not plain or bool(names & escaping(code, node))
+    return not isinstance(above, cst.BinaryOperation | cst.UnaryOperation | cst.Attribute)
+
+
+REPAIR = SourceRepair("tensor_branch", "torch.where instead of a branch on a tensor", find)

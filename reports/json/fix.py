@@ -1,0 +1,97 @@
+"""Repairs as JSON, for programs. Names are fixed: they may be added to, never renamed."""
+
+from typing import Any
+
+from ctrace.inspector.repairs.missed import MissedFinding
+from ctrace.inspector.repairs.result import Check, Combined, Fixes, Step, Tried
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.diagnosis import effect_data, root_cause_data
+from ctrace.reports.json.explain import SCHEMA
+
+
+def render_fix_json(fixes: Fixes) -> Document:
+    """Write what `ctrace fix` found, tried and proved."""
+    return json_document(fix_data(fixes))
+
+
+def fix_data(fixes: Fixes) -> dict[str, Any]:
+    """Return the result as plain data; `combined` is null if nothing is proved."""
+    session = fixes.session
+    cwd = session.environment.cwd
+    return {
+        "schema": SCHEMA,
+        "verdict": str(session.verdict),
+        "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
+        "findings": [root_cause_data(each, cwd) for each in fixes.findings],
+        "missed_fusions": [_missed(each) for each in fixes.missed],
+        "repairs": [_tried(each) for each in fixes.repairs],
+        "combined": None if fixes.combined is None else _combined(fixes.combined),
+        "unstable": fixes.unstable or None,
+        "budget_spent": fixes.budget_spent,
+        "untried": fixes.untried,
+        "interrupted": fixes.interrupted,
+        "seconds": round(fixes.seconds, 2),
+        "problems": list(fixes.problems),
+    }
+
+
+def _missed(each: MissedFinding) -> dict[str, Any]:
+    return {
+        "id": each.id,
+        "first": list(each.first),
+        "second": list(each.second),
+        "lines": list(each.lines),
+        "bytes": each.bytes,
+        "times": each.times,
+    }
+
+
+def _tried(each: Tried) -> dict[str, Any]:
+    effect = each.outcome.effect
+    return {
+        "finding": each.finding,
+        "findings": list(each.findings),
+        "name": each.name,
+        "kind": each.kind,
+        "summary": each.summary,
+        "proved": each.proved,
+        "why": each.outcome.why or None,
+        "checks": [_check(check) for check in each.outcome.checks],
+        "effect": None if effect is None else effect_data(effect),
+        "changes_arithmetic": each.changes_arithmetic,
+        "question": each.question or None,
+        "library": each.library or None,
+        "how": each.how or None,
+        "patch": each.patch,
+    }
+
+
+def _check(each: Check) -> dict[str, Any]:
+    return {"name": each.name, "passed": each.passed, "detail": each.detail}
+
+
+def _combined(each: Combined) -> dict[str, Any]:
+    effect = each.outcome.effect
+    return {
+        "repairs": [_step(step) for step in each.steps],
+        "findings": list(each.findings),
+        "proved": each.outcome.proved,
+        "why": each.outcome.why or None,
+        "note": each.outcome.note,
+        "checks": [_check(check) for check in each.outcome.checks],
+        "effect": None if effect is None else effect_data(effect),
+        "how": list(each.how),
+        "patch": each.patch,
+    }
+
+
+def _step(each: Step) -> dict[str, Any]:
+    found = each.counts
+    return {
+        "name": each.name,
+        "summary": each.summary,
+        "graphs": found.graphs,
+        "breaks": found.breaks,
+        "recompiles": found.recompiles,
+        "coverage": found.coverage,
+    }

@@ -1,0 +1,59 @@
+"""The text of an issue for the authors of a package whose code breaks the graph."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.model.diagnosis import RootCause
+from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.repairs.result import Fixes, Tried
+from ctrace.inspector.source.owners import owner_of
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, markup_document
+
+
+def render_issues(fixes: Fixes) -> Document:
+    """Write one issue for each finding in a package, as Markdown."""
+    prefixes = fixes.session.environment.prefixes
+    found = [
+        cause
+        for cause in fixes.findings
+        if cause.file and not cause.expected and owner_of(cause.file, prefixes) is not Owner.USER
+    ]
+    if not found:
+        return markup_document("No finding is in a package that you do not own.\n")
+    return markup_document("\n---\n\n".join("\n".join(_issue(cause, fixes)) + "\n" for cause in found))
+
+
+def _issue(cause: RootCause, fixes: Fixes) -> Iterator[str]:
+    session = fixes.session
+    package = package_of(cause.file or "") or "the library"
+    yield f"# torch.compile: {fmt.one_line(cause.title, 120)}"
+    yield ""
+    yield f"- {package}, {fmt.file_name(cause.file or '')}, line {cause.line}, in {cause.function or 'a function'}"
+    yield f"- torch {session.environment.torch}, Python {session.environment.python}"
+    yield ""
+    if cause.source:
+        yield from ("```python", cause.source, "```", "")
+    if cause.why:
+        yield f"{fmt.one_line(cause.why, 400)}"
+        yield ""
+    repairs = [each for each in fixes.repairs if cause.id in (each.finding, *each.findings) and each.library]
+    proved = [each for each in repairs if each.proved]
+    yield from _patch(proved[0]) if proved else _no_patch(repairs)
+
+
+def _patch(each: Tried) -> Iterator[str]:
+    passed = [check for check in each.outcome.checks if check.passed]
+    yield f"This change removes it, and {len(passed)} checks passed: {fmt.one_line(each.summary, 200)}"
+    if each.question:
+        yield f"It needs a decision: {each.question}"
+    yield from ("", "```diff", each.patch.rstrip("\n"), "```")
+
+
+def _no_patch(tried: list[Tried]) -> Iterator[str]:
+    if not tried:
+        yield "ctrace knows no repair for it."
+        return
+    yield "No repair is proved:"
+    for each in tried[:3]:
+        yield f"- {fmt.one_line(each.summary, 200)} Unproved, because {fmt.one_line(each.outcome.why, 200)}."

@@ -1,0 +1,157 @@
+"""Screen of `ctrace fix`: what is proved and what it saves, the patch, then what is not proved, and why."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.model.diagnosis import Effect, RootCause
+from ctrace.inspector.repairs.result import Combined, Fixes, Tried
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import item, more, section
+from ctrace.reports.wording.diagnosis import effect
+from ctrace.reports.wording.fix import answer, first_words, next_commands
+
+_PATCH_LINES = 60
+_MOST = 6
+_SUMMARY = 300
+_WHY = 300
+
+
+def fix_screen(fixes: Fixes, _width: int, *, target: str) -> Iterator[RenderableType]:
+    """Show the answer, the repairs that are proved together, and the others."""
+    session = fixes.session
+    name = fmt.one(session.target.path or session.target.name or "this run")
+    word, style = first_words(fixes)
+    yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes), 500))
+    if fixes.unstable:
+        yield Text(f"Nothing can be proved: {fmt.one_line(fixes.unstable, 400)}", style="yellow")
+    found = fixes.combined
+    if found is not None:
+        yield from _combined(found, fixes)
+    yield from _questions(fixes)
+    yield from _others(fixes)
+    yield from _unproved(fixes)
+    yield from _untouched(fixes)
+    for problem in fixes.problems[:_MOST]:
+        yield Text(f"! {fmt.one_line(problem, 300)}", style="yellow")
+    yield from more(len(fixes.problems), "problem", most=_MOST)
+    commands = next_commands(fixes, fmt.one_line(target))
+    if commands:
+        yield section("Next")
+        for command, does in commands:
+            yield item(Text.assemble((command, "bold"), f"   {does}"))
+
+
+def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
+    proved = found.outcome.proved
+    yield section("Proved repairs" if proved else "Proved one by one, but not together")
+    if not proved:
+        yield item(Text(fmt.one_line(f"unproved, because {found.outcome.why}", _WHY), style="yellow"))
+    before = found.outcome.effect.before if found.outcome.effect is not None else None
+    for number, step in enumerate(found.steps, 1):
+        head = f"{number}. " if len(found.steps) > 1 else ""
+        lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
+        saved = effect(Effect(before, step.counts)) if before is not None else ""
+        detail = f"{step.name}{f': {saved}' if saved else ''}"
+        lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
+        before = step.counts
+        yield item(Group(*lines))
+    if found.outcome.note:
+        passed = sum(each.passed for each in found.outcome.checks)
+        note = f"{passed} of {len(found.outcome.checks)} checks passed; {found.outcome.note}"
+        yield item(Text(fmt.one_line(note, 200), style="dim"))
+    for how in found.how:
+        yield item(Text(f"Write: {fmt.one_line(how, 300)}"))
+    if found.patch:
+        yield section("Patch")
+        yield from _patch(found.patch)
+
+
+def _patch(patch: str) -> Iterator[RenderableType]:
+    lines = patch.splitlines()
+    for line in lines[:_PATCH_LINES]:
+        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
+        yield item(Text(fmt.plain(line), style=style, no_wrap=True, overflow="ellipsis"))
+    if len(lines) > _PATCH_LINES:
+        yield item(Text(f"and {fmt.count(len(lines) - _PATCH_LINES, 'more line')}: see --diff", style="dim"))
+
+
+def _questions(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show what only the author can decide."""
+    asked = [each for each in fixes.repairs if each.proved and each.question]
+    if not asked:
+        return
+    yield section("Your choice")
+    for each in asked[:_MOST]:
+        yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
+        yield _below(f"{each.question} If yes: --accept {each.name}")
+        if each.outcome.effect is not None and (saved := effect(each.outcome.effect)):
+            yield _below(f"{each.name}: {saved}", "dim")
+    yield from more(len(asked), "repair", most=_MOST)
+
+
+def _others(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show proved repairs that are not part of the combination."""
+    found = fixes.combined
+    taken = {(step.name, step.summary) for step in found.steps} if found is not None else set()
+    others = [each for each in fixes.repairs if each.is_free and (each.name, each.summary) not in taken]
+    if not others:
+        return
+    yield section("Also proved" if taken else "Proved")
+    for each in others[:_MOST]:
+        yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
+        saved = effect(each.outcome.effect) if each.outcome.effect is not None else ""
+        yield _below(": ".join(part for part in (each.name, saved) if part), "dim")
+        if each.library:
+            yield _below(f"in {each.library}: not changed; --report prints the text of an issue")
+        if each.how:
+            yield _below(f"Write: {each.how}")
+    yield from more(len(others), "repair", most=_MOST)
+
+
+def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show, for each finding without a proved repair, what was tried for it and why it is unproved."""
+    open_ = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
+    tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
+    if not tried:
+        return
+    yield section("Unproved")
+    for cause, mine in tried[:_MOST]:
+        yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
+        for each in mine[:3]:
+            yield _below(f"{each.name}: {each.summary}")
+            yield _below(f"  unproved, because {each.outcome.why}", "yellow")
+        if len(mine) > 3:
+            yield _below(f"and {fmt.count(len(mine) - 3, 'more candidate')}: see --json", "dim")
+    yield from more(len(tried), "finding", most=_MOST)
+
+
+def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
+    tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
+    left = [each for each in fixes.findings if not each.expected and each.id not in tried]
+    if not left:
+        return
+    why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
+    why = "Not tried" if fixes.unstable or fixes.interrupted else why
+    yield section(why)
+    for each in left[:_MOST]:
+        yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
+    yield from more(len(left), "finding", most=_MOST)
+
+
+def _titled(cause: RootCause, fixes: Fixes) -> str:
+    where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd) if cause.file else ""
+    return f"{cause.title} ({where})" if where else cause.title
+
+
+def _place(each: Tried, fixes: Fixes) -> str:
+    cause = next((cause for cause in fixes.findings if cause.id == each.finding), None)
+    if cause is None or not cause.file or each.summary.startswith(fmt.file_name(cause.file)):
+        return ""
+    return f"{fmt.place(cause.file, cause.line, fixes.session.environment.cwd)}: "
+
+
+def _below(text: str, style: str = "") -> RenderableType:
+    return Padding(Text(fmt.one_line(text, _WHY), style=style), (0, 0, 0, 3))

@@ -1,0 +1,57 @@
+"""The answer of `ctrace fix` in words."""
+
+from ctrace.inspector.repairs.result import Fixes, chosen
+from ctrace.reports import format as fmt
+from ctrace.reports.wording.diagnosis import effect
+
+
+def first_words(fixes: Fixes) -> tuple[str, str]:
+    """Return the verdict in one word, and its style."""
+    if fixes.interrupted:
+        return "INTERRUPTED", "yellow"
+    if not any(not each.expected for each in fixes.findings):
+        return "NOTHING TO REPAIR", "green"
+    if chosen(fixes) is not None:
+        return "REPAIRED", "green"
+    return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
+
+
+def answer(fixes: Fixes) -> str:
+    """Say how many findings have a proved repair, and what the repairs save together."""
+    open_ = [each for each in fixes.findings if not each.expected]
+    if not open_:
+        return "Nothing on disk has changed." if fixes.interrupted else "There is no finding that needs a change."
+    found = chosen(fixes)
+    together = set(found.findings) if found is not None else set()
+    repaired = sum(each.id in together for each in open_)
+    left = [each for each in open_ if each.id not in together and fixes.is_fixed(each.id)]
+    verb = "has" if repaired == 1 else "have"
+    parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
+    if found is not None and found.outcome.effect is not None and (saved := effect(found.outcome.effect)):
+        parts[0] += f": {saved}"
+    if left:
+        parts.append(f"{len(left)} more with your choice, or in a library")
+    way = _way(fixes)
+    sentence = f"{'; '.join(parts)}.{way} Nothing on disk has changed."
+    if fixes.untried:
+        sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
+    return sentence
+
+
+def _way(fixes: Fixes) -> str:
+    found = chosen(fixes)
+    if found is None or len(found.steps) < 2 or found.outcome.effect is None:
+        return ""
+    graphs = [found.outcome.effect.before.graphs, *(step.counts.graphs for step in found.steps)]
+    return f" Graphs: {' → '.join(map(str, graphs))}."
+
+
+def next_commands(fixes: Fixes, target: str) -> list[tuple[str, str]]:
+    """Return what to type next, each with what it does."""
+    found = chosen(fixes)
+    commands = []
+    if found is not None and found.files:
+        commands.append((f"ctrace fix {target} --apply", "write this patch"))
+    if any(each.library for each in fixes.repairs):
+        commands.append((f"ctrace fix {target} --report", "print the text of an issue for the library"))
+    return commands

@@ -1,0 +1,114 @@
+"""Applied repairs: all files or none, and a way back."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.model.trial import NewText
+from ctrace.inspector.repairs import applying
+from ctrace.inspector.repairs.applying import apply, refuse_dirty, undo
+
+
+def files_in(folder: Path, **texts: str) -> dict[str, str]:
+    found = {}
+    for name, text in texts.items():
+        path = folder / f"{name}.py"
+        path.write_text(text)
+        found[str(path)] = text
+    return found
+
+
+def changed(base: dict[str, str]) -> list[NewText]:
+    return [NewText(file, f"{text}# changed\n") for file, text in base.items()]
+
+
+def texts(base: dict[str, str]) -> list[str]:
+    return [Path(file).read_text() for file in base]
+
+
+def test_apply_and_undo(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n")
+    Path(next(iter(base))).chmod(0o755)
+    patch = apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert texts(base) == ["a = 1\n# changed\n", "b = 2\n# changed\n"]
+    assert "-# changed" in patch.read_text()
+    assert Path(next(iter(base))).stat().st_mode & 0o777 == 0o755
+    assert undo(tmp_path / ".ctrace").names == ("x",)
+    assert texts(base) == ["a = 1\n", "b = 2\n"]
+    with pytest.raises(RunError, match="no applied repair"):
+        undo(tmp_path / ".ctrace")
+
+
+def test_undo_goes_back_step_by_step(tmp_path: Path):
+    root = tmp_path / ".ctrace"
+    base = files_in(tmp_path, one="a = 1\n")
+    apply(root, ["x"], base, changed(base), str(tmp_path))
+    later = {file: Path(file).read_text() for file in base}
+    apply(root, ["y"], later, changed(later), str(tmp_path))
+    assert undo(root).names == ("y",)
+    assert undo(root).names == ("x",)
+    assert texts(base) == ["a = 1\n"]
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n")
+    Path(next(iter(base))).write_text("a = 3\n")
+    with pytest.raises(RunError, match="has changed since the repair was proved"):
+        apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert texts(base) == ["a = 3\n"]
+
+
+def test_undo_leaves_later_work_alone(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n")
+    apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    Path(next(iter(base))).write_text("a = 3\n")
+    with pytest.raises(RunError, match="changed since the repair was applied"):
+        undo(tmp_path / ".ctrace")
+    assert texts(base) == ["a = 3\n"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_an_error_between_two_files_leaves_both_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+):
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n")
+    write = applying._write
+    calls = []
+
+    def failing(path: Path, text: str) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise error
+        write(path, text)
+
+    monkeypatch.setattr(applying, "_write", failing)
+    with pytest.raises((KeyboardInterrupt, RunError)):
+        apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert texts(base) == ["a = 1\n", "b = 2\n"]
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    base = files_in(tmp_path, one="a = 1\n")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(RunError, match="all files are as before"):
+        apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert texts(base) == ["a = 1\n"]
+
+
+def test_a_dirty_file_is_refused(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n")
+    file = next(iter(base))
+    refuse_dirty([file])  # no git here
+    for command in (["init", "-q"], ["config", "user.email", "a@b.c"], ["config", "user.name", "a"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    with pytest.raises(TargetError, match="is not in git yet"):
+        refuse_dirty([file])
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    subprocess.run(["git", "commit", "-qm", "x"], cwd=tmp_path, check=True)
+    refuse_dirty([file])
+    Path(file).write_text("a = 2\n")
+    with pytest.raises(TargetError, match="uncommitted changes"):
+        refuse_dirty([file])

@@ -1,0 +1,103 @@
+"""Two runs of a proof, held against each other."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ctrace.inspector.model.proof import Condition, Entry, Observed, Sides
+from ctrace.inspector.repairs.comparing import checks_of, differences, sides_check
+
+TENSOR = ["Tensor", "float32", [2], [1], "cpu", "strided", False, "", "abc"]
+ENTRY = Entry("base", outputs=TENSOR, inputs=[TENSOR], state=[], random="r", printed="x\n")
+OTHERS: dict[str, Any] = {
+    "raised": "ValueError: no",
+    "outputs": [*TENSOR[:-1], "xyz"],
+    "gradients": [["weight", TENSOR]],
+    "inputs": [[*TENSOR[:-1], "xyz"]],
+    "state": [["attribute model.count", ["int", "0"], ["int", "1"]]],
+    "printed": "",
+    "logged": ("root WARNING: x",),
+    "warned": ("UserWarning: x",),
+    "random": "s",
+}
+
+
+def seen(*entries: Entry) -> Observed:
+    return Observed(entries)
+
+
+def test_equal_calls_do_not_differ():
+    assert differences(seen(ENTRY), seen(ENTRY)) == ()
+    assert all(each.passed for each in checks_of((), 1))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_each_way_to_differ_fails_its_own_check(kind: str):
+    found = differences(seen(ENTRY), seen(replace(ENTRY, **{kind: OTHERS[kind]})))
+    assert [each.kind for each in found] == [kind]
+    failed = [each for each in checks_of(found, 1) if not each.passed]
+    assert len(failed) == 1
+    assert failed[0].detail.startswith("eager ")
+    assert "base" in failed[0].detail
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (1, "float64", "has dtype float32 before, float64 after"),
+        (2, [3], "has shape"),
+        (3, [2], "has stride"),
+        (6, True, "has requires_grad"),
+        (7, "input 0", "has shared memory none before, input 0 after"),
+        (8, "xyz", "has other values"),
+    ],
+)
+def test_a_tensor_that_differs_says_how(place: int, value: Any, words: str):
+    other = [*TENSOR[:place], value, *TENSOR[place + 1 :]]
+    (found,) = differences(seen(ENTRY), seen(replace(ENTRY, outputs=other)))
+    assert words in found.detail
+
+
+def test_missing_and_new_calls_differ():
+    assert [each.detail for each in differences(seen(ENTRY), seen())] == ["this call is missing"]
+    assert [each.detail for each in differences(seen(), seen(ENTRY))] == ["this call is new"]
+
+
+def test_rounded_values_may_differ_but_not_their_form():
+    other = replace(ENTRY, outputs=[*TENSOR[:-1], "xyz"])
+    assert differences(seen(ENTRY), seen(other), rounded=True) == ()
+    wider = replace(ENTRY, outputs=["Tensor", "float64", *TENSOR[2:]])
+    assert differences(seen(ENTRY), seen(wider), rounded=True)
+
+
+def test_integers_are_never_rounded():
+    whole = ["Tensor", "int64", *TENSOR[2:]]
+    one, other = replace(ENTRY, outputs=whole), replace(ENTRY, outputs=[*whole[:-1], "xyz"])
+    assert differences(seen(one), seen(other), rounded=True)
+
+
+CONDITION = Condition("f.py", 7, "x.sum() > 0")
+
+
+@pytest.mark.parametrize(
+    ("sides", "passed", "words"),
+    [
+        (Sides(CONDITION, ("a",), ("b",)), True, "both sides"),
+        (Sides(CONDITION, ("a",), ()), False, "no input took the other side of line 7: `x.sum() > 0` was never false"),
+        (Sides(CONDITION, (), ("a",)), False, "never true"),
+        (Sides(CONDITION), False, "no input reached line 7"),
+        (Sides(CONDITION, ("a",), ("b",), "NameError: y"), False, "cannot be evaluated: NameError: y"),
+        (Sides(Condition("f.py", 8, ""), ("a",)), True, "every changed line"),
+        (Sides(Condition("f.py", 8, "")), False, "no input reached line 8"),
+    ],
+)
+def test_both_sides(sides: Sides, passed: bool, words: str):
+    found = sides_check([sides], None)
+    assert found is not None
+    assert found.passed is passed
+    assert words in found.detail
+
+
+def test_without_conditions_there_is_no_check_of_sides():
+    assert sides_check([], None) is None

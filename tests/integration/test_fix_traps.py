@@ -1,0 +1,80 @@
+"""A repair that is wrong is never proved, whatever wrote it; one that is right is."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.model.trial import NewText, Trial
+from ctrace.inspector.repairs.candidates import conditions_of
+from ctrace.inspector.repairs.findings import keys_of
+from ctrace.inspector.repairs.proving import Change, Prover, trial_with
+from ctrace.inspector.repairs.result import Outcome
+from ctrace.inspector.repairs.running import Budget, Runner, new_server
+from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.target import resolve
+from tests.integration.repair_traps import RIGHT, TRAPS, Trap
+
+pytestmark = pytest.mark.integration
+
+
+_environment: dict[str, str] = {}
+"""Of the first test: a server serves only what runs in its own environment."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, servers: list[ForkServer]) -> ForkServer:
+    """Return the one server of this module."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    _environment.update({} if _environment else os.environ)
+    for name in {*os.environ} - {*_environment}:
+        monkeypatch.delenv(name)
+    for name, value in _environment.items():
+        monkeypatch.setenv(name, value)
+    if not servers:
+        servers.append(new_server())
+    return servers[0]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[ForkServer]]:
+    """Keep the server of this module, and close it."""
+    kept: list[ForkServer] = []
+    yield kept
+    for each in kept:
+        each.close()
+
+
+def proof_of(trap: Trap, folder: Path, server: ForkServer) -> Outcome:
+    """Prove a trap's change with the conditions that any change of source gets."""
+    before, after = trap.texts()
+    path = folder / "net.py"
+    path.write_text(before)
+    file = str(path)
+    with Runner(resolve(file), Options(), 120, Budget(None), server) as runner:
+        session = runner.capture(Trial())
+        prover = Prover(runner, session)
+        assert prover.why_unstable() == ""
+        found = keys_of(session)
+        gone = Counter({key: count for key, count in found.items() if key[0] in ("break", "recompile")})
+        change = Change(trial_with([NewText(file, after)]), gone, conditions_of(file, before, after))
+        outcome = prover.attempt(change).outcome
+    assert path.read_text() == before
+    return outcome
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
+def test_a_wrong_repair_is_not_proved(trap: Trap, tmp_path: Path, server: ForkServer):
+    outcome = proof_of(trap, tmp_path, server)
+    failed = [each.name for each in outcome.checks if not each.passed]
+    assert not outcome.proved
+    assert set(failed) & set(trap.checks), outcome.checks
+
+
+@pytest.mark.parametrize("trap", [each for each in RIGHT if not each.checks], ids=lambda trap: trap.name)
+def test_a_right_repair_is_proved(trap: Trap, tmp_path: Path, server: ForkServer):
+    outcome = proof_of(trap, tmp_path, server)
+    assert outcome.proved, outcome.why
