@@ -150,7 +150,12 @@ def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
         for node in _inside(function):
             if isinstance(node, _CONTROL) and node.test.lineno in lines:
                 found[Condition(file, node.test.lineno, ast.unparse(node.test))] = None
-            elif isinstance(node, ast.stmt) and node.lineno in lines and _does_something(node):
+            elif (
+                isinstance(node, ast.stmt)
+                and node.lineno in lines
+                and _does_something(node)
+                and function.name != "__init__"  # it has run when the calls begin
+            ):
                 found[Condition(file, node.lineno, "")] = None
     return tuple(found)
 
@@ -333,10 +338,10 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
     # The last import of the first block: what follows may already compile.
     after: ast.stmt = imports[0]
     assert tree is not None
-    for node in tree.body[tree.body.index(imports[0]) :]:
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+    for statement in tree.body[tree.body.index(imports[0]) :]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
             break
-        after = node
+        after = statement
     end = after.end_lineno or after.lineno
     ending = "\r\n" if "\r\n" in text else "\n"
     added = [f"import {each}" for each in (*([] if torch else ["torch"]), *needs) if each not in known]
