@@ -21,10 +21,8 @@ from ctrace.inspector.repairs.source import all_repairs
 from ctrace.inspector.repairs.texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
-_ASKS = {"printing": "May compiled calls leave out what this prints? Eager calls still print it."}
-"""Rules of advice whose edit only the author can accept."""
-_LEFT_OUT = frozenset(("buffers", "kept_numbers"))
-"""Rules whose edit stands in for a change that the advice only describes."""
+_LEFT_OUT = frozenset(("buffers", "kept_numbers", "choices", "printing"))
+"""Rules whose edit only stands in for the change that the advice describes; the folder `source` has that change."""
 
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -253,7 +251,6 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
             if texts is None:
                 continue
             own = all(scene.is_users(text.file) for text in texts)
-            question = _ASKS.get(rule.__name__, "")
             yield Candidate(
                 each.causes[0],
                 each.causes,
@@ -261,8 +258,6 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
                 "source",
                 each.text,
                 texts,
-                question=question,
-                may_drop_output=bool(question),
                 library="" if own else package_of(texts[0].file) or "a library",
                 conditions=tuple(
                     condition

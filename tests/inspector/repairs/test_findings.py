@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.diagnosis import RootCause, RootKind, Symptom
 from ctrace.inspector.model.diagnosis import Finding as What
+from ctrace.inspector.model.diagnosis import RootCause, RootKind, Symptom
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.repairs.findings import keys_of, keys_of_cause, scene_of, words_of
