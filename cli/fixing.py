@@ -150,7 +150,7 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
         return
     from ctrace.reports.terminal.fix import fix_screen
 
-    show_screen(lambda width: fix_screen(fixes, width, target=str(request.target)), None)
+    show_screen(lambda width: fix_screen(fixes, width, target=str(request.target), applies=request.apply), None)
 
 
 def _show_patch(request: FixRequest, fixes: "Fixes") -> None:

@@ -21,10 +21,8 @@ from ctrace.inspector.repairs.source import all_repairs
 from ctrace.inspector.repairs.texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
-_ASKS = {"printing": "May compiled calls leave out what this prints? Eager calls still print it."}
-"""Rules of advice whose edit only the author can accept."""
-_LEFT_OUT = frozenset(("buffers", "kept_numbers"))
-"""Rules whose edit stands in for a change that the advice only describes."""
+_LEFT_OUT = frozenset(("buffers", "kept_numbers", "choices", "printing"))
+"""Rules whose edit only stands in for the change that the advice describes; the folder `source` has that change."""
 
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -150,7 +148,12 @@ def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
         for node in _inside(function):
             if isinstance(node, _CONTROL) and node.test.lineno in lines:
                 found[Condition(file, node.test.lineno, ast.unparse(node.test))] = None
-            elif isinstance(node, ast.stmt) and node.lineno in lines and _does_something(node):
+            elif (
+                isinstance(node, ast.stmt)
+                and node.lineno in lines
+                and _does_something(node)
+                and function.name != "__init__"  # it has run when the calls begin
+            ):
                 found[Condition(file, node.lineno, "")] = None
     return tuple(found)
 
@@ -248,7 +251,6 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
             if texts is None:
                 continue
             own = all(scene.is_users(text.file) for text in texts)
-            question = _ASKS.get(rule.__name__, "")
             yield Candidate(
                 each.causes[0],
                 each.causes,
@@ -256,8 +258,6 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
                 "source",
                 each.text,
                 texts,
-                question=question,
-                may_drop_output=bool(question),
                 library="" if own else package_of(texts[0].file) or "a library",
                 conditions=tuple(
                     condition
@@ -333,10 +333,10 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
     # The last import of the first block: what follows may already compile.
     after: ast.stmt = imports[0]
     assert tree is not None
-    for node in tree.body[tree.body.index(imports[0]) :]:
-        if not isinstance(node, ast.Import | ast.ImportFrom):
+    for statement in tree.body[tree.body.index(imports[0]) :]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
             break
-        after = node
+        after = statement
     end = after.end_lineno or after.lineno
     ending = "\r\n" if "\r\n" in text else "\n"
     added = [f"import {each}" for each in (*([] if torch else ["torch"]), *needs) if each not in known]

@@ -29,7 +29,10 @@ def keys_of(session: Session) -> Counter[Key]:
 def keys_of_cause(cause: RootCause, session: Session) -> Counter[Key]:
     """Count the findings that a root cause stands for."""
     mine = {(each.what, each.index) for each in cause.symptoms}
-    return Counter([key for what, index, key in _keys(session) if (what, index) in mine])
+    found = [key for what, index, key in _keys(session) if (what, index) in mine]
+    # A recompilation may have several causes: a repair of one leaves the others.
+    own = [key for key in found if key[0] != "recompile" or key[3] == str(cause.kind)]
+    return Counter(own or found)
 
 
 def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
@@ -40,8 +43,8 @@ def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
     for index, skip in enumerate(session.skips):
         yield Finding.SKIP, index, ("skip", skip.function, skip.file, skip.rule)
     for index, recompile in enumerate(session.recompiles):
-        causes = tuple((str(each.kind), each.subject) for each in recompile.causes[:1])
-        yield Finding.RECOMPILE, index, ("recompile", recompile.function, recompile.file, causes)
+        for kind, subject in [(str(each.kind), each.subject) for each in recompile.causes] or [("", "")]:
+            yield Finding.RECOMPILE, index, ("recompile", recompile.function, recompile.file, kind, subject)
     for index, danger in enumerate(session.dangers):
         yield Finding.DANGER, index, ("danger", danger.kind, danger.subject)
     for index, attention in enumerate(session.attention):
@@ -56,8 +59,7 @@ def words_of(key: Key) -> str:
             return f"a graph break at `{source}`"
         case ("skip", function, *_):
             return f"{function} now runs eagerly"
-        case ("recompile", function, _, causes):
-            subject = causes[0][1] if causes else ""
+        case ("recompile", function, _, _, subject):
             return f"{function} recompiles{f' for {subject}' if subject else ''}"
         case ("attention", *_):
             return "an attention that is not fused"

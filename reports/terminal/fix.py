@@ -19,12 +19,15 @@ _SUMMARY = 300
 _WHY = 300
 
 
-def fix_screen(fixes: Fixes, _width: int, *, target: str) -> Iterator[RenderableType]:
-    """Show the answer, the repairs that are proved together, and the others."""
+def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
+    """Show the answer, the repairs that are proved together, and the others.
+
+    With `applies`, the files are written next.
+    """
     session = fixes.session
     name = fmt.one(session.target.path or session.target.name or "this run")
     word, style = first_words(fixes)
-    yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes), 500))
+    yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes, applies=applies), 500))
     if fixes.unstable:
         yield Text(f"Nothing can be proved: {fmt.one_line(fixes.unstable, 400)}", style="yellow")
     found = fixes.combined
@@ -37,7 +40,7 @@ def fix_screen(fixes: Fixes, _width: int, *, target: str) -> Iterator[Renderable
     for problem in fixes.problems[:_MOST]:
         yield Text(f"! {fmt.one_line(problem, 300)}", style="yellow")
     yield from more(len(fixes.problems), "problem", most=_MOST)
-    commands = next_commands(fixes, fmt.one_line(target))
+    commands = next_commands(fixes, fmt.one_line(target), applies=applies)
     if commands:
         yield section("Next")
         for command, does in commands:

@@ -16,7 +16,7 @@ def first_words(fixes: Fixes) -> tuple[str, str]:
     return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
 
 
-def answer(fixes: Fixes) -> str:
+def answer(fixes: Fixes, *, applies: bool = False) -> str:
     """Say how many findings have a proved repair, and what the repairs save together."""
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
@@ -32,7 +32,8 @@ def answer(fixes: Fixes) -> str:
     if left:
         parts.append(f"{len(left)} more with your choice, or in a library")
     way = _way(fixes)
-    sentence = f"{'; '.join(parts)}.{way} Nothing on disk has changed."
+    kept = "" if applies else " Nothing on disk has changed."
+    sentence = f"{'; '.join(parts)}.{way}{kept}"
     if fixes.untried:
         sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
     return sentence
@@ -46,11 +47,11 @@ def _way(fixes: Fixes) -> str:
     return f" Graphs: {' → '.join(map(str, graphs))}."
 
 
-def next_commands(fixes: Fixes, target: str) -> list[tuple[str, str]]:
+def next_commands(fixes: Fixes, target: str, *, applies: bool = False) -> list[tuple[str, str]]:
     """Return what to type next, each with what it does."""
     found = chosen(fixes)
     commands = []
-    if found is not None and found.files:
+    if found is not None and found.files and not applies:
         commands.append((f"ctrace fix {target} --apply", "write this patch"))
     if any(each.library for each in fixes.repairs):
         commands.append((f"ctrace fix {target} --report", "print the text of an issue for the library"))

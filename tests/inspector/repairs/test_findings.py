@@ -1,0 +1,35 @@
+"""Findings of two runs, held against each other."""
+
+from msgspec.structs import replace
+
+from ctrace.inspector.model.diagnosis import Finding as What
+from ctrace.inspector.model.diagnosis import RootCause, RootKind, Symptom
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.repairs.findings import keys_of, keys_of_cause, scene_of, words_of
+from tests.support.sessions import PARTIAL
+
+
+def test_lines_that_move_change_no_key():
+    moved = replace(PARTIAL, breaks=tuple(replace(each, line=each.line + 7) for each in PARTIAL.breaks))
+    assert keys_of(moved) == keys_of(PARTIAL)
+    assert keys_of(PARTIAL).total() > 0
+
+
+def test_each_key_belongs_to_a_cause():
+    scene = scene_of(PARTIAL)
+    for cause in scene.causes:
+        mine = keys_of_cause(cause, PARTIAL)
+        assert mine <= keys_of(PARTIAL)
+        assert all(words_of(key) for key in mine)
+
+
+def test_a_recompilation_with_two_causes_is_two_findings():
+    size = Cause(CauseKind.SIZE, "x.size(0)", "4", "8")
+    grad = Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", "False", "True")
+    both = Session(recompiles=(Recompile("0/1", "forward", "f.py", 3, False, (grad, size)),))
+    cause = RootCause("size-1", RootKind.SIZE, "t", "f.py", 3, "forward", (Symptom(What.RECOMPILE),))
+    left = Session(recompiles=(Recompile("0/1", "forward", "f.py", 3, False, (grad,)),))
+    gone = keys_of_cause(cause, both)
+    assert not gone & keys_of(left)
+    assert keys_of(left) <= keys_of(both)
