@@ -12,8 +12,7 @@ from ctrace.inspector.diagnosis.scene import Scene
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.model.diagnosis import Finding, RootCause
 from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.proof import Condition
-from ctrace.inspector.model.trial import NewText, Trial
+from ctrace.inspector.model.trial import Condition, NewText, Trial
 from ctrace.inspector.repairs.configuration import all_settings
 from ctrace.inspector.repairs.model import Place, Rewrite
 from ctrace.inspector.repairs.setting import Setting

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from ctrace.inspector.model.proof import Entry, Observed, Sides
+from ctrace.inspector.model.trial import Entry, Observed, Sides
 from ctrace.inspector.repairs.result import Check
 
 KINDS = ("raised", "outputs", "gradients", "inputs", "state", "printed", "logged", "warned", "random")

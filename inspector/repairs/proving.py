@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.model.diagnosis import Effect
-from ctrace.inspector.model.proof import Condition, Observed, ProofRequest
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import NewText, Trial
+from ctrace.inspector.model.trial import Condition, NewText, Observed, ProofRequest, Trial
 from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, sides_check
 from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
 from ctrace.inspector.repairs.result import Check, Outcome

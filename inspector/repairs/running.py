@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.gate.jobs.output_tail import OutputTail
 from ctrace.inspector.model.outcome import FailurePhase
-from ctrace.inspector.model.proof import Observed, ProofRequest
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.model.trial import Observed, ProofRequest, Trial
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.server import ForkServer

@@ -9,8 +9,7 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.model.outcome import Failure, FailurePhase, Target
-from ctrace.inspector.model.proof import ProofRequest
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.model.trial import ProofRequest, Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.request import CaptureRequest, Options

@@ -7,8 +7,7 @@ from msgspec import Struct, to_builtins
 
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.model.proof import ProofRequest
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.model.trial import ProofRequest, Trial
 
 CORES = "CTRACE_CORES"
 """The environment variable that limits the cores of a capture."""

@@ -14,7 +14,7 @@ from ctrace.inspector.capture.proving.digests import Storages, describe, digest_
 from ctrace.inspector.capture.proving.effects import noting_effects, random_digest
 from ctrace.inspector.capture.proving.rounding import Reference, Values, unexplained, values_of
 from ctrace.inspector.capture.proving.state import State
-from ctrace.inspector.model.proof import Entry, ProofRequest
+from ctrace.inspector.model.trial import Entry, ProofRequest
 
 _GRADIENT_STEP = 0.37
 

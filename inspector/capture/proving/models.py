@@ -12,8 +12,8 @@ from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.probing import Probing, callable_of
 from ctrace.inspector.capture.proving.sides import SideWatch
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.proof import Entry, ProofRequest
 from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.model.trial import Entry, ProofRequest
 
 TIMES = 3
 """Calls of each scenario: the third shows state that two calls have changed."""

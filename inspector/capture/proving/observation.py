@@ -9,7 +9,7 @@ from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.proving.models import ModelObserver
 from ctrace.inspector.capture.proving.programs import ProgramObserver
 from ctrace.inspector.files.writing import write_text
-from ctrace.inspector.model.proof import Observed, ProofRequest
+from ctrace.inspector.model.trial import Observed, ProofRequest
 
 
 def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None:

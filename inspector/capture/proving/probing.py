@@ -11,7 +11,7 @@ from ctrace.inspector.capture.proving.probes import Change, probes, searches, st
 from ctrace.inspector.capture.proving.sides import SideWatch
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.proof import Entry, ProofRequest
+from ctrace.inspector.model.trial import Entry, ProofRequest
 
 _ALIASING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous")
 """Probes whose inputs lose their form when they are copied."""

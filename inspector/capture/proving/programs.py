@@ -18,7 +18,7 @@ from ctrace.inspector.capture.proving.probing import Probing
 from ctrace.inspector.capture.proving.sides import SideWatch
 from ctrace.inspector.capture.proving.state import State
 from ctrace.inspector.capture.state.copies import copied
-from ctrace.inspector.model.proof import Entry, Observed, ProofRequest
+from ctrace.inspector.model.trial import Entry, Observed, ProofRequest
 
 _MOST_CALLS = 30
 """Observed calls of one function; a program may make thousands."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.state.copies import RandomStates
-from ctrace.inspector.model.proof import Condition, Sides
+from ctrace.inspector.model.trial import Condition, Sides
 
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 """Frames that do not see the variables of the line that they are on."""

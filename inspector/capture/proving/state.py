@@ -30,7 +30,7 @@ def _items(subject: Any) -> Any:
     import torch
 
     world = look(subject)
-    for (kind, path), (container, content) in world.held.items():
+    for (kind, path), (container, content) in world.containers.items():
         for key, value in content.items():
             where = f"{kind} {container.path_of(key) if key != '' else path}"
             if any(part in where for part in _OURS):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.proof import Condition, Entry, Observed, Sides
+from ctrace.inspector.model.trial import Condition, Entry, Observed, Sides
 from ctrace.inspector.repairs.comparing import checks_of, differences, sides_check
 
 TENSOR = ["Tensor", "float32", [2], [1], "cpu", "strided", False, "", "abc"]
