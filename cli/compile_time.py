@@ -54,7 +54,7 @@ def show_compile_time(
         _write_trace(session, perfetto)
 
     def data() -> "Document":
-        from ctrace.reports.json.compile_time import render_compile_json
+        from ctrace.reports.json.speed.compile_time import render_compile_json
 
         return render_compile_json(session)
 

@@ -81,7 +81,7 @@ def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool =
     from ctrace.cli.show import show_either
 
     def data() -> "Document":
-        from ctrace.reports.json.timing import render_table_json, render_timing_json
+        from ctrace.reports.json.speed.timing import render_table_json, render_timing_json
 
         return render_table_json(timings) if timings.is_table else render_timing_json(timings)
 

@@ -48,7 +48,7 @@ def autotune(
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.autotuning import render_autotuning_json
+        from ctrace.reports.json.speed.autotuning import render_autotuning_json
 
         check_selection(session, graph, op)
         return render_autotuning_json(session, graph, op)

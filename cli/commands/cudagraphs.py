@@ -42,7 +42,7 @@ def cudagraphs(
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.cuda_graphs import render_cuda_graphs_json
+        from ctrace.reports.json.speed.cuda_graphs import render_cuda_graphs_json
 
         return render_cuda_graphs_json(session, graph)
 

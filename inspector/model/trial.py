@@ -1,7 +1,7 @@
 """Extra runs, as plain data: what a trial changes to check advice or a repair, and what a proof observes in calls.
 
-Most trials run Dynamo without a backend (`Options.trace_only`): that counts graphs, breaks and recompilations, and costs
-an import of torch and the time that Dynamo takes. What two proofs observed is compared without torch.
+Most trials run Dynamo without a backend (`Options.trace_only`): that counts graphs, breaks and recompilations, and
+costs an import of torch and the time that Dynamo takes. What two proofs observed is compared without torch.
 """
 
 from typing import Any

@@ -19,7 +19,7 @@ from ctrace.inspector.model.session import Session, Verdict
 from ctrace.inspector.recompiles.view import caches, groups
 from ctrace.inspector.session.build import build
 from ctrace.reports.json.built import built_data
-from ctrace.reports.json.compile_time import render_compile_json
+from ctrace.reports.json.speed.compile_time import render_compile_json
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time import compile_time_screen
 from ctrace.reports.terminal.explain import explain_screen

@@ -9,8 +9,8 @@ import schemas
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.timing.model import Timings
-from ctrace.reports.json.cuda_graphs import render_cuda_graphs_json
-from ctrace.reports.json.timing import render_table_json, render_timing_json
+from ctrace.reports.json.speed.cuda_graphs import render_cuda_graphs_json
+from ctrace.reports.json.speed.timing import render_table_json, render_timing_json
 from tests.support import sessions, timings
 
 
