@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.reports.json.timing:render_table_json", "--modes A,B or --backends A,B"),
     ),
     "cudagraphs": (Form("ctrace.reports.json.cuda_graphs:render_cuda_graphs_json"),),
+    "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (

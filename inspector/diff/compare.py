@@ -83,7 +83,7 @@ def _not_compared(before: Session, after: Session, pairs: Pairs) -> Iterator[tup
     yield What.CACHE, "a capture of ctrace runs without torch's caches, and outcomes of caches are not read from logs"
 
 
-def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after: Session) -> str:  # noqa: FBT001
+def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after: Session) -> str:
     """Say why a list that may be empty cannot be compared; empty if both runs recorded it."""
     lacks = [
         name

@@ -52,7 +52,8 @@ def _groups(fusion: Fusion) -> Iterator[_Group]:
 
 
 def _shared(one: _Group, other: _Group) -> int:
-    return (Counter(one) & Counter(other)).total()
+    """Count the ops that two groups share."""
+    return len({op for node in one for op in node} & {op for node in other for op in node})
 
 
 def _text(group: _Group) -> str:

@@ -116,7 +116,7 @@ def _between(old: Seen, new: Seen) -> Iterator[Change]:
         is_printed = True
         found = list(graph_changes(one, other))
         if found:
-            yield from (_change(each, new) for each in found)
+            yield from (_change(each, old, new) for each in found)
             return
     if not is_printed and old.graph.ops != new.graph.ops:
         yield edited(What.GRAPH, new.where, _summary(old), _summary(new))
@@ -132,9 +132,9 @@ def _stages(old: Seen, new: Seen) -> Iterator[tuple[FxGraph, FxGraph]]:
             yield one, other
 
 
-def _change(found: NodeChange, new: Seen) -> Change:
-    at = found.at
-    where = place(new.session, at.file, at.line) if at else new.where
+def _change(found: NodeChange, old: Seen, new: Seen) -> Change:
+    at, seen = found.at, new if found.now else old
+    where = place(seen.session, at.file, at.line) if at else seen.where
     was, now = _listed(found.was), _listed(found.now)
     how = How.ADDED if was is None else How.REMOVED if now is None else How.CHANGED
     return Change(What.GRAPH, how, where, was, now)

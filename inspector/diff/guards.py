@@ -7,12 +7,14 @@ from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.graphs import Pairs, Seen
 from ctrace.inspector.diff.nodes import without_numbers
 from ctrace.inspector.gate.lock.matching import paired
+from ctrace.inspector.graphs.text.scan import pieces
 from ctrace.inspector.guards.printed_tree import parse
 from ctrace.inspector.guards.view import about
 from ctrace.inspector.model.guards import Guard
 
 _ID = re.compile(r"\b\d{8,}\b|0x[0-9a-f]+")
 """Addresses and ids of objects: no two processes have the same ones."""
+_MANY = 3
 
 
 def guard_changes(pairs: Pairs) -> Iterator[Change]:
@@ -40,7 +42,7 @@ def _between(old: Seen, new: Seen) -> Iterator[Change]:
     for guard in removed:
         yield Change(What.GUARD, How.REMOVED, old.where, was=_text(guard))
     for guard, before in both:
-        yield edited(What.GUARD, new.where, _text(before), _text(guard))
+        yield edited(What.GUARD, new.where, *_differing(before, guard))
     for guard in added:
         yield Change(What.GUARD, How.ADDED, new.where, now=_text(guard))
 
@@ -48,6 +50,25 @@ def _between(old: Seen, new: Seen) -> Iterator[Change]:
 def content(guard: Guard) -> str:
     """Return a guard's check without what differs between processes and when code moves."""
     return _ID.sub("#", without_numbers(guard.code))
+
+
+def _differing(before: Guard, guard: Guard) -> tuple[str, str]:
+    """Write two versions of a guard; of a check with many arguments, only those that differ."""
+    was, now = pieces(content(before)), pieces(content(guard))
+    if len(was) != len(now) or len(was) < _MANY:
+        calls = [_arguments(content(each)) for each in (before, guard)]
+        was, now = pieces(calls[0]), pieces(calls[1])
+    if len(was) != len(now) or len(was) < _MANY:
+        return _text(before), _text(guard)
+    other = [(one, two) for one, two in zip(was, now, strict=True) if one != two]
+    name = about(guard) or guard.kind
+    return f"{name}: {', '.join(one for one, _ in other)}", f"{name}: {', '.join(two for _, two in other)}"
+
+
+def _arguments(code: str) -> str:
+    """Return what is between the parentheses of a call; the whole text if it is not a call."""
+    at = code.find("(")
+    return code[at + 1 : -1] if at > 0 and code.endswith(")") else code
 
 
 def _text(guard: Guard) -> str:

@@ -99,10 +99,17 @@ def _node_changes(
         is_other_type = _type(old.type) != _type(new.type)
         if is_other_type:
             other_type.add(new.name)
-        is_rewired = [known.get(name, name) for name in old.uses] != list(new.uses)
+        is_rewired = _is_rewired(old, new, known)
         if _token(old) != _token(new) or is_rewired or (is_other_type and not follows):
             if not (new.kind is Kind.OUTPUT and is_rewired):
                 yield old, new
+
+
+def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str]) -> bool:
+    """Whether a node reads other values; a value that is new or gone is a difference already."""
+    values = set(known.values())
+    pairs = zip(old.uses, new.uses, strict=False)
+    return any(one in known and other in values and known[one] != other for one, other in pairs)
 
 
 def _aligned(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
@@ -167,4 +174,5 @@ def _text(node: FxNode) -> str:
     """Write a node as `relu(linear) -> f32[4, 32]`."""
     name = ".".join(filter(None, (op_name(node), overload(node))))
     result = f" -> {type_text(node.type)}" if node.type else ""
-    return f"{name}({node.args}){result}" if node.kind is not Kind.OUTPUT else f"return {node.args}"
+    args = _WORD.sub(lambda match: _source(match[0]), node.args)
+    return f"{name}({args}){result}" if node.kind is not Kind.OUTPUT else f"return {args}"

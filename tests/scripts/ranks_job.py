@@ -1,0 +1,60 @@
+"""A job of several ranks; its argument says in what the second rank differs. For tests/support/record_ranks.py."""
+
+import os
+import signal
+import sys
+
+case, rank = sys.argv[1], int(os.environ["RANK"])
+if case == "environment" and rank == 1:
+    os.environ["TORCHINDUCTOR_EPILOGUE_FUSION"] = "0"
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed import _functional_collectives as collectives  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+is_other = rank == 1
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter = nn.Linear(8, 16)
+        self.leave = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.enter(x))
+        if case == "branch" and is_other:
+            hidden = torch.sin(hidden)
+        return self.leave(hidden)
+
+
+def train(model: nn.Module) -> None:
+    """Take a few steps; a rank with more rows recompiles."""
+    sizes = {"shape": (6, 6, 6), "recompile": (4, 4, 6), "killed": (4, 6, 6)}.get(case, (4, 4, 4))
+    for number, size in enumerate(sizes if is_other or case == "killed" else (4, 4, 4)):
+        if case == "killed" and is_other and number == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        model(torch.rand(size, 8)).sum().backward()
+
+
+def reduced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    if case == "order" and is_other:
+        most = collectives.all_reduce(y, "max", dist.group.WORLD)
+        total = collectives.all_reduce(x, "sum", dist.group.WORLD)
+    else:
+        total = collectives.all_reduce(x, "sum", dist.group.WORLD)
+        most = collectives.all_reduce(y, "max", dist.group.WORLD)
+    return total * 2 + most
+
+
+if case in ("order", "environment", "collectives"):
+    torch.compile(reduced)(torch.ones(4), torch.ones(4))
+elif case == "ddp":
+    train(torch.compile(DistributedDataParallel(Net()), backend="aot_eager"))
+else:
+    train(DistributedDataParallel(torch.compile(Net(), backend="aot_eager")))
+dist.destroy_process_group()
