@@ -37,7 +37,7 @@ def _parameters(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A file, file.py:name, pkg.mod:name, a saved run, or a TORCH_TRACE log or folder. Default: the last run."
+            help="A file, file.py:name, pkg.mod:name, a saved run, a TORCH_TRACE log or folder. Default: the last run."
         ),
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,

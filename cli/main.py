@@ -20,6 +20,7 @@ from ctrace.cli.commands import (
     graphs,
     guards,
     kernels,
+    ranks,
     recompiles,
     run,
     runs,
@@ -61,6 +62,7 @@ _add(kernels.kernels, kernels.EXAMPLES)
 _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(diff.diff, diff.EXAMPLES)
+_add(ranks.ranks, ranks.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)

@@ -76,6 +76,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "cudagraphs": (Form("ctrace.reports.json.cuda_graphs:render_cuda_graphs_json"),),
     "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),
+    "ranks": (Form("ctrace.reports.json.ranks:render_ranks_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (

@@ -100,9 +100,9 @@ def _node_changes(
         if is_other_type:
             other_type.add(new.name)
         is_rewired = _is_rewired(old, new, known)
-        if _token(old) != _token(new) or is_rewired or (is_other_type and not follows):
-            if not (new.kind is Kind.OUTPUT and is_rewired):
-                yield old, new
+        is_output = new.kind is Kind.OUTPUT  # collects the nodes, which are compared themselves
+        if not is_output and (_token(old) != _token(new) or is_rewired or (is_other_type and not follows)):
+            yield old, new
 
 
 def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str]) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 case, rank = sys.argv[1], int(os.environ["RANK"])
 if case == "environment" and rank == 1:
-    os.environ["TORCHINDUCTOR_EPILOGUE_FUSION"] = "0"
+    os.environ["TORCHINDUCTOR_SIZE_ASSERTS"] = "0"
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -35,10 +35,19 @@ class Net(nn.Module):
 def train(model: nn.Module) -> None:
     """Take a few steps; a rank with more rows recompiles."""
     sizes = {"shape": (6, 6, 6), "recompile": (4, 4, 6), "killed": (4, 6, 6)}.get(case, (4, 4, 4))
-    for number, size in enumerate(sizes if is_other or case == "killed" else (4, 4, 4)):
-        if case == "killed" and is_other and number == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
+    for size in sizes if is_other or case == "killed" else (4, 4, 4):
         model(torch.rand(size, 8)).sum().backward()
+
+
+compiled = []
+
+
+def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+    """Compile as aot_eager does; a rank that is killed dies while it compiles its second graph."""
+    compiled.append(graph)
+    if case == "killed" and is_other and len(compiled) > 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
 
 
 def reduced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -54,7 +63,7 @@ def reduced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 if case in ("order", "environment", "collectives"):
     torch.compile(reduced)(torch.ones(4), torch.ones(4))
 elif case == "ddp":
-    train(torch.compile(DistributedDataParallel(Net()), backend="aot_eager"))
+    train(torch.compile(DistributedDataParallel(Net()), backend=backend))
 else:
-    train(DistributedDataParallel(torch.compile(Net(), backend="aot_eager")))
+    train(DistributedDataParallel(torch.compile(Net(), backend=backend)))
 dist.destroy_process_group()

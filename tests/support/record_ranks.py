@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.record import DATA, ROOT, SCRIPTS, neutral  # noqa: E402
+from tests.support.record import DATA, ROOT, SCRIPTS, neutral
 
 CASES = ("equal", "shape", "recompile", "branch", "killed", "ddp", "order", "environment", "collectives")
 RANKS = 2
@@ -34,7 +34,7 @@ def main() -> None:
             kept.mkdir(parents=True)
             for log in logs:
                 text = neutral(log.read_text(encoding="utf-8"), script)
-                name = re.sub(r"_[^_]+\.log$", ".log.gz", log.name)
+                name = re.sub(r"(rank_\d+).*", r"\1.log.gz", log.name)
                 (kept / name).write_bytes(gzip.compress(text.encode(), mtime=0))
         print(f"wrote {kept.relative_to(ROOT)}, {len(logs)} logs")
 

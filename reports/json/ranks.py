@@ -1,0 +1,44 @@
+"""The JSON of `ctrace ranks`."""
+
+from typing import Any
+
+from ctrace.inspector.ranks.job import Divergence, Job
+from ctrace.reports.escape import Document, json_document
+
+
+def render_ranks_json(job: Job) -> Document:
+    """Write which ranks agree, and where the first one parts from the others."""
+    data: dict[str, Any] = {
+        "ranks": list(job.ranks),
+        "missing": list(job.missing),
+        "agree": job.agree,
+        "first_divergence": None if job.divergence is None else _divergence(job.divergence),
+        "cut": {str(rank): why for rank, why in job.cut.items()},
+        "groups": [list(group) for group in job.groups],
+        "compilations": [
+            {
+                "compilation": compile_id,
+                "function": function,
+                "file": file,
+                "line": line,
+                "groups": [None if column[at] is None else column[at].digests for column in job.contents],
+            }
+            for at, (compile_id, function, file, line) in enumerate(job.compilations)
+        ],
+        "seconds": {str(rank): seconds for rank, seconds in job.seconds.items()},
+        "notes": list(job.notes),
+        "reports": list(job.reports),
+    }
+    return json_document(data)
+
+
+def _divergence(found: Divergence) -> dict[str, Any]:
+    return {
+        "compilation": found.compilation,
+        "function": found.function,
+        "file": found.file,
+        "line": found.line,
+        "kind": found.kind,
+        "subject": found.subject,
+        "values": {str(rank): value for rank, value in found.values.items()},
+    }
