@@ -40,6 +40,7 @@ _ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
     lambda each: (each.kernel.language, each.source, each.name, tuple(each.facts.items())),
     lambda each: (each.kernel.language, each.source, each.name),
     lambda each: (each.kernel.language, each.name, each.kernel.ops),
+    lambda each: (each.kernel.language, each.name, each.kernel.lines or id(each)),
 )
 """What two kernels share, the most first."""
 

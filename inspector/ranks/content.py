@@ -28,7 +28,7 @@ class Item(Struct, frozen=True):
 
 
 _DEVICE = re.compile(r"\b((?:cuda|xpu|hpu|mtia)(?::|, index=)|device=|index=)\d+")
-_ID = re.compile(r"\b\d{8,}\b|0x[0-9a-f]+")
+_ID = re.compile(r"(?<![.\d])\d{8,}\b|0x[0-9a-f]+")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 _ANNOTATION = re.compile(r': "[^"\n]*"')
 _PLACE = re.compile(r"# (?:.*? )?File: (?P<file>.+?):(?P<line>\d{1,9}) in ")

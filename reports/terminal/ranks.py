@@ -22,11 +22,11 @@ _KINDS = {
 }
 _ADVICE = {
     Kind.INPUT: "Each rank compiles for its own sizes: pad the input to one size, or mark the dimension dynamic.",
-    Kind.COLLECTIVE: "Ranks that call collectives in another order, or other ones, wait for each other: the job hangs.",
-    Kind.GRAPH: "A branch in the model depends on the rank, its data or its environment: make it the same on every rank.",
+    Kind.COLLECTIVE: "Ranks that call other collectives, or in another order, wait for each other: the job can hang.",
+    Kind.GRAPH: "A branch in the model depends on the rank, its data or its environment.",
     Kind.GUARD: "The graphs are equal; a later call can meet the guards of one rank and recompile on another.",
     Kind.CACHE_KEY: "The ranks cannot share compiled code: compare their environment variables and torch's settings.",
-    Kind.RECOMPILE: "While one rank recompiles, the others wait in their next collective: find what changed on that rank.",
+    Kind.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
     Kind.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
 _MOST_ROWS = 20
@@ -56,12 +56,11 @@ def _answer(job: Job) -> Iterator[RenderableType]:
     several = fmt.count(len(job.compilations), "compilation")
     match job.agree:
         case True:
-            whole = f"all {number} compiled the same" if len(job.ranks) > 1 else "there is one rank"
-            yield Text.assemble(("AGREE", "bold green"), f"  {number}: {whole}: {several}")
+            whole = "compiled the same" if len(job.ranks) > 1 else "nothing to compare it with"
+            yield Text.assemble(("AGREE", "bold green"), f"  {number}: {whole}, {several}")
         case False:
-            yield Text.assemble(
-                ("DIVERGE", "bold red"), f"  {number} in {fmt.count(len(job.groups), 'group')}: {_groups(job)}"
-            )
+            groups = f"{fmt.count(len(job.groups), 'group')}: {_groups(job)}"
+            yield Text.assemble(("DIVERGE", "bold red"), f"  {number} in {groups}")
         case None:
             yield Text.assemble(("INCOMPLETE", "bold yellow"), f"  {number}: cannot tell whether all ranks agree")
 
@@ -143,5 +142,5 @@ def _times(job: Job) -> Iterator[RenderableType]:
     (slowest, most), middle = ordered[0], ordered[len(ordered) // 2][1]
     line = f"Compile time: {fmt.seconds(ordered[-1][1])} to {fmt.seconds(most)}"
     if most > 1.5 * middle and most - middle > 1:
-        line += f"; rank {slowest} takes longest, the others wait for it in their next collective"
+        line += f"; rank {slowest} took longest, and the others may have waited for it"
     yield Text(f"\n{line}", style="dim")
