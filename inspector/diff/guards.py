@@ -12,7 +12,7 @@ from ctrace.inspector.guards.printed_tree import parse
 from ctrace.inspector.guards.view import about
 from ctrace.inspector.model.guards import Guard
 
-_ID = re.compile(r"(?<![.\d])\d{8,}\b|0x[0-9a-f]+")
+_ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 """Addresses and ids of objects: no two processes have the same ones."""
 _MANY = 3
 

@@ -7,6 +7,7 @@ process groups that they are in. All of these are put aside.
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ class Item(Struct, frozen=True):
 
 
 _DEVICE = re.compile(r"\b((?:cuda|xpu|hpu|mtia)(?::|, index=)|device=|index=)\d+")
-_ID = re.compile(r"(?<![.\d])\d{8,}\b|0x[0-9a-f]+")
+_ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 _UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
 _ANNOTATION = re.compile(r': "[^"\n]*"')
 _PLACE = re.compile(r"# (?:.*? )?File: (?P<file>.+?):(?P<line>\d{1,9}) in ")
@@ -38,7 +39,7 @@ _COLLECTIVE = re.compile(
 )
 _RENAMED = re.compile(r"\w+ = [Ll]_\w+")
 _GROUP = re.compile(r"""(?P<quote>['"])(?P<name>\d+|[^'"\s]*group[^'"\s]*|[0-9a-f]{32,})(?P=quote)""")
-_LATENCY = re.compile(r"Guard latency = .*")
+_LATENCY = "Guard latency = "
 _HASHED = re.compile(r"^\[(?P<hash>\w+)\] (?P<name>[^:\n]*): ?(?P<value>.*)$", re.DOTALL)
 _PICKED = re.compile(r"picked_rank_idx=\d+")
 _LONGEST = 2_000
@@ -69,8 +70,9 @@ def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
                 yield "cache_key", items
 
 
+@lru_cache(maxsize=10_000)
 def _neutral(text: str) -> str:
-    """Put aside what differs between healthy ranks."""
+    """Put aside what differs between healthy ranks; the same lines come again in every graph."""
     return _UNIQUE.sub("", _ID.sub("#", _DEVICE.sub(r"\1#", text)))
 
 
@@ -129,8 +131,8 @@ def _schedule(payload: str) -> Iterator[Item]:
 def _guards(payload: str) -> Iterator[Item]:
     """Yield the checks of a printed guard tree, without comments."""
     for line in payload.split("\n"):
-        text = _LATENCY.sub("", line.partition("  # ")[0]).strip(" |+-")
-        if text:
+        text = line.partition("  # ")[0].strip(" |+-")
+        if text and not text.startswith(_LATENCY):
             yield Item("guard", _neutral(text), text[:_LONGEST])
 
 

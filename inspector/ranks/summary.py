@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.log.files import opened
+from ctrace.inspector.log.files import UNREADABLE, opened
 from ctrace.inspector.log.reader import Broken, Entry, parse
 from ctrace.inspector.ranks.content import items_of
 
@@ -121,8 +121,6 @@ class Lines:
 
 
 def _readable(lines: Iterable[str], seen: Lines) -> Iterator[str]:
-    from ctrace.inspector.log.files import UNREADABLE
-
     try:
         yield from lines
     except UNREADABLE as error:
@@ -158,8 +156,9 @@ class Places:
         """Return function, file and line of a `dynamo_start`."""
         stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
         frame = stack[-1] if isinstance(stack, list) and stack and isinstance(stack[-1], dict) else {}
-        line = frame.get("line")
-        return str(frame.get("name", "?")), self.files.get(frame.get("filename"), "?"), line if type(line) is int else 0
+        line, file = frame.get("line"), frame.get("filename")
+        name = self.files.get(file, "?") if isinstance(file, int) else "?"
+        return str(frame.get("name", "?")), name, line if type(line) is int else 0
 
 
 class _Fold:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.ranks.job import Divergence, Job
+from ctrace.inspector.ranks.summary import Digest
 from ctrace.reports.escape import Document, json_document
 
 
@@ -21,7 +22,7 @@ def render_ranks_json(job: Job) -> Document:
                 "function": function,
                 "file": file,
                 "line": line,
-                "groups": [None if column[at] is None else column[at].digests for column in job.contents],
+                "groups": [_digests(column[at]) for column in job.contents],
             }
             for at, (compile_id, function, file, line) in enumerate(job.compilations)
         ],
@@ -30,6 +31,11 @@ def render_ranks_json(job: Job) -> Document:
         "reports": list(job.reports),
     }
     return json_document(data)
+
+
+def _digests(one: Digest | None) -> dict[str, str] | None:
+    """Return what a group of ranks compiled, as digests by kind; equal digests mean equal content."""
+    return None if one is None else one.digests
 
 
 def _divergence(found: Divergence) -> dict[str, Any]:

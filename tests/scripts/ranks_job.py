@@ -12,6 +12,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.distributed import _functional_collectives as collectives  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 dist.init_process_group("gloo")
@@ -62,6 +63,18 @@ def reduced(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 if case in ("order", "environment", "collectives"):
     torch.compile(reduced)(torch.ones(4), torch.ones(4))
+elif case == "fsdp":
+    from torch.distributed.fsdp import fully_shard
+
+    net = Net()
+    for part in (net.enter, net.leave, net):
+        fully_shard(part, mesh=init_device_mesh("cpu", (2,)))
+    train(torch.compile(net, backend=backend))
+elif case == "tensor_parallel":
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    plan = {"enter": ColwiseParallel(), "leave": RowwiseParallel()}
+    train(torch.compile(parallelize_module(Net(), init_device_mesh("cpu", (2,)), plan), backend=backend))
 elif case == "ddp":
     train(torch.compile(DistributedDataParallel(Net()), backend=backend))
 else:

@@ -19,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.record import DATA, ROOT, SCRIPTS, neutral
 
-CASES = ("equal", "shape", "recompile", "branch", "killed", "ddp", "order", "environment", "collectives")
+CASES = (
+    "equal", "shape", "recompile", "branch", "killed", "ddp", "fsdp", "tensor_parallel", "order", "environment",
+    "collectives",
+)  # fmt: skip
 RANKS = 2
 SECONDS = 300
 
