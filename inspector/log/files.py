@@ -6,7 +6,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -16,6 +16,9 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _HEAD = 1 << 16
 """How much of a file decides whether it is a log."""
+_PIECE = 1 << 10
+"""Small, since a read of a truncated file fails as a whole."""
+_NAMES = (".log", ".log.gz", ".log.zst")
 _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re.MULTILINE)
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
 _RANK = re.compile(rb'^[VDIWEC]\d{4} [^\n]*?\] \{[^\n]*"rank": (\d{1,9})[,}]', re.MULTILINE)
@@ -56,13 +59,12 @@ def _zstd(path: Path) -> "IO[bytes]":
 
 
 def head_of(path: Path) -> bytes:
-    """Return the beginning of a file, decompressed; empty if it cannot be read."""
-    try:
-        with _binary(path) as file:
-            data: bytes = file.read(_HEAD)
-            return data
-    except (OSError, *UNREADABLE):
-        return b""
+    """Return the beginning of a file, decompressed, as far as it can be read."""
+    found: list[bytes] = []
+    with suppress(OSError, *UNREADABLE), _binary(path) as file:
+        while len(found) * _PIECE < _HEAD and (piece := file.read(_PIECE)):
+            found.append(piece)
+    return b"".join(found)
 
 
 def is_log(path: Path) -> bool:
@@ -71,7 +73,7 @@ def is_log(path: Path) -> bool:
     Raises:
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    return path.suffix == ".log" or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
+    return path.name.endswith(_NAMES) or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
 
 
 def rank_of(path: Path) -> int | None:
