@@ -169,7 +169,8 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
             say(f"ctrace: {what}; skipped")
         return load(store.load())
     path = Path(target)
-    is_run = holds((store.root / target).is_dir) or holds((path / "run.json").is_file)
+    is_of_store = not path.is_absolute() and holds((store.root / target).is_dir)
+    is_run = is_of_store or holds((path / "run.json").is_file)
     if holds(path.is_dir) and not is_run:
         return load_log(_log_of(path, rank))
     _refuse_rank(rank)
@@ -184,7 +185,7 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
 def _log_of(folder: Path, rank: int | None) -> Path:
     """Choose a log of a folder, and say which one it is if there are several."""
     from ctrace.cli.console import say
-    from ctrace.inspector.runs.logs import choose
+    from ctrace.inspector.log.folders import choose
 
     chosen = choose(folder, rank)
     if chosen.note:

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.log.folders import LogFile, logs_in
 from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
-from ctrace.inspector.runs.logs import LogFile, logs_in
 
 _PARALLEL_BYTES = 32 << 20
 """Logs of fewer bytes in total are read faster by one process than a second one starts."""

@@ -29,6 +29,8 @@ COMMANDS = (
     "kernels",
     "time",
     "cudagraphs",
+    "diff",
+    "ranks",
     "check",
     "run",
     "runs",

@@ -51,9 +51,9 @@ def test_truncated_compressed_log_ends_in_a_broken_record(tmp_path: Path):
 
 def test_zstd_without_its_module_says_what_to_install(tmp_path: Path):
     (tmp_path / "log.zst").write_bytes(b"\x28\xb5\x2f\xfd rest")
-    with patch.dict(sys.modules, {"compression": None, "compression.zstd": None, "zstandard": None}):
-        with pytest.raises(SetupError) as caught:
-            is_log(tmp_path / "log.zst")
+    missing = {"compression": None, "compression.zstd": None, "zstandard": None}
+    with patch.dict(sys.modules, missing), pytest.raises(SetupError) as caught:
+        is_log(tmp_path / "log.zst")
     assert "zstd" in caught.value.what
     assert "pip install zstandard" in caught.value.todo
 

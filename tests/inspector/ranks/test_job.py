@@ -183,7 +183,7 @@ def test_two_jobs_in_one_folder_are_refused(tmp_path: Path):
     (tmp_path / "two").mkdir()
     copied("equal", tmp_path / "one")
     copied("shape", tmp_path / "two")
-    with pytest.raises(RunError, match="every rank in .* has several logs: two jobs"):
+    with pytest.raises(RunError, match=r"every rank in .* has several logs: two jobs"):
         read_job(tmp_path)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError, SelectionError
+from ctrace.inspector.log.folders import choose, logs_in
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.runs.logs import choose, logs_in
 from tests.support.places import DATA
 
 JOB = DATA / "ranks" / "equal"
