@@ -36,6 +36,17 @@ class Divergence(Struct, frozen=True):
     """By rank."""
 
 
+class Compiled(Struct, frozen=True):
+    """One compilation, on all ranks."""
+
+    id: str
+    function: str
+    file: str
+    line: int
+    contents: tuple[Digest | None, ...]
+    """What each group of ranks compiled, in the order of `Job.groups`; None: it did not compile this."""
+
+
 class Job(Struct, frozen=True):
     """All ranks of a job."""
 
@@ -43,10 +54,8 @@ class Job(Struct, frozen=True):
     missing: tuple[int, ...]
     cut: dict[int, str]
     """Ranks whose log is incomplete, each with the evidence."""
-    compilations: tuple[tuple[str, str, str, int], ...]
-    """Every compilation of any rank: id, function, file and line, in the order of the rank with the most."""
-    contents: tuple[tuple[Digest | None, ...], ...]
-    """For each group, what its ranks compiled, by the index of `compilations`."""
+    compilations: tuple["Compiled", ...]
+    """Every compilation of any rank, in the order of the rank with the most."""
     groups: tuple[tuple[int, ...], ...]
     """Ranks that compiled the same, the largest group first."""
     seconds: dict[int, float]
@@ -150,12 +159,12 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
     rows = list(
         dict.fromkeys(_place(one) for each in (longest, *(group[0] for group in ordered)) for one in each.compilations)
     )
+    known = [{_place(one): one for one in group[0].compilations} for group in ordered]
     return Job(
         ranks=ranks,
         missing=missing,
         cut={each.rank: each.cut for each in summaries if each.cut},
-        compilations=tuple(rows),
-        contents=tuple(_column(group[0], rows) for group in ordered),
+        compilations=tuple(Compiled(*row, tuple(each.get(row) for each in known)) for row in rows),
         groups=tuple(tuple(each.rank for each in group) for group in ordered),
         seconds={each.rank: each.seconds for each in summaries},
         divergence=_divergence(ordered),
@@ -166,11 +175,6 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
 
 def _place(one: Digest) -> tuple[str, str, str, int]:
     return one.id, one.function, one.file, one.line
-
-
-def _column(summary: Summary, rows: list[tuple[str, str, str, int]]) -> tuple[Digest | None, ...]:
-    known = {_place(one): one for one in summary.compilations}
-    return tuple(known.get(row) for row in rows)
 
 
 def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ctrace.reports.escape import Document, json_document
 
 def render_diff_json(before: str, after: str, found: RunDiff, failed_on: Sequence[What] = ()) -> Document:
     """Write every difference between two runs."""
-    data: dict[str, Any] = {
+    data = {
         "before": before,
         "after": after,
         "equal": found.equal,

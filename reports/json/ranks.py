@@ -9,7 +9,7 @@ from ctrace.reports.escape import Document, json_document
 
 def render_ranks_json(job: Job) -> Document:
     """Write which ranks agree, and where the first one parts from the others."""
-    data: dict[str, Any] = {
+    data = {
         "ranks": list(job.ranks),
         "missing": list(job.missing),
         "agree": job.agree,
@@ -18,13 +18,13 @@ def render_ranks_json(job: Job) -> Document:
         "groups": [list(group) for group in job.groups],
         "compilations": [
             {
-                "compilation": compile_id,
-                "function": function,
-                "file": file,
-                "line": line,
-                "groups": [_digests(column[at]) for column in job.contents],
+                "compilation": each.id,
+                "function": each.function,
+                "file": each.file,
+                "line": each.line,
+                "groups": [_digests(one) for one in each.contents],
             }
-            for at, (compile_id, function, file, line) in enumerate(job.compilations)
+            for each in job.compilations
         ],
         "seconds": {str(rank): seconds for rank, seconds in job.seconds.items()},
         "notes": list(job.notes),

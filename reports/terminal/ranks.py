@@ -113,17 +113,17 @@ def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
     shown = job.compilations if all_of_it else job.compilations[:_MOST_ROWS]
     room = max(width - 16 - 18 * len(groups), 20)
-    for at, (compile_id, function, file, line) in enumerate(shown):
-        name = Text.assemble(fmt.one_line(function, 40), (f"  {fmt.file_name(file)}:{line}", "dim"))
+    for each in shown:
+        name = Text.assemble(fmt.one_line(each.function, 40), (f"  {fmt.file_name(each.file)}:{each.line}", "dim"))
         name.truncate(room, overflow="ellipsis")
-        rows.add_row(compile_id, name, *_letters([column[at] for column in job.contents][: len(groups)]))
+        rows.add_row(each.id, name, *_letters(each.contents[: len(groups)]))
     yield item(rows)
     yield from more(len(job.compilations), "compilation", "--all", most=len(shown))
     if len(groups) < len(job.groups):
         yield Text(f"  and {len(job.groups) - len(groups)} more groups of ranks: see --all")
 
 
-def _letters(contents: list[Digest | None]) -> Iterator[str]:
+def _letters(contents: Iterable[Digest | None]) -> Iterator[str]:
     known: dict[str, str] = {}
     for each in contents:
         if each is None:

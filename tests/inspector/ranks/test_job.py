@@ -157,7 +157,7 @@ def test_equal_ranks_share_their_summary(tmp_path: Path):
     for rank in range(2, 50):
         log_of(folder, rank).write_text(with_rank(usual, rank), encoding="utf-8")
     found = read_job(folder)
-    assert len(found.contents) == 1
+    assert len(found.groups) == 1
     assert found.agree is True
 
 
