@@ -18,6 +18,7 @@ _PARALLEL_BYTES = 32 << 20
 _PROCESSES = 2
 _MOST_VALUES = 8
 """Different contents whose text is read again for a divergence."""
+COMPILATION = "the compilation itself"
 _NOTHING = "nothing"
 _INSTALLED = "-packages/"
 
@@ -233,7 +234,7 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
             texts.append(group[0].cut or f"does not compile it: its log ends after {last}")
         else:
             texts.append(_reason(group[0], each))
-    return _made(one, kind, "the compilation itself", dict(zip(map(_ranks, groups), texts, strict=True)))
+    return _made(one, kind, COMPILATION, dict(zip(map(_ranks, groups), texts, strict=True)))
 
 
 def _reason(summary: Summary, one: Digest) -> str:

@@ -9,10 +9,12 @@ from rich.text import Text
 from ctrace.inspector.diff.changes import Change, How, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, more, section
-from ctrace.reports.wording.diff import answer, name_of, not_compared
+from ctrace.reports.wording.diff import answer, name_of, not_compared, places
 
 _SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
 _LONGEST = 240
+_GUARD = 72
+"""Columns of a guard, of which a run has hundreds."""
 
 
 def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -37,18 +39,19 @@ def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> 
 
 def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableType]:
     shown = changes if all_of_it else changes[:MOST]
-    for change in shown:
-        sign, style = _SIGNS[change.how]
-        yield Text.assemble((f"  {sign} ", style), (fmt.one_line(change.where, 120), "bold"))
-        for text in _sides(change, cut=not all_of_it):
-            yield Padding(text, (0, 0, 0, 6))
-        yield from _detail(change, all_of_it=all_of_it)
+    for where, several in places(shown).items():
+        yield Text(f"  {fmt.one_line(where, 120)}", style="bold")
+        for change in several:
+            sign, style = _SIGNS[change.how]
+            for number, text in enumerate(_sides(change, cut=not all_of_it)):
+                yield Padding(Text.assemble((f"{' ' if number else sign} ", style), text), (0, 0, 0, 4))
+            yield from _detail(change, all_of_it=all_of_it)
     if len(shown) < len(changes):
         yield from more(len(changes), "change", "--all or --json")
 
 
 def _sides(change: Change, *, cut: bool) -> Iterator[Text]:
-    most = _LONGEST if cut else 0
+    most = (_GUARD if change.what is What.GUARD else _LONGEST) if cut else 0
     if change.was is not None:
         word = "was " if change.now is not None else ""
         yield Text(f"{word}{fmt.one_line(change.was, most)}")

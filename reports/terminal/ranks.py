@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.ranks.job import Divergence, Job
+from ctrace.inspector.ranks.job import COMPILATION, Divergence, Job
 from ctrace.inspector.ranks.summary import Digest, Kind
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section, table
@@ -29,9 +29,12 @@ _ADVICE = {
     Kind.RECOMPILE: "While one rank recompiles, the others can only wait in their next collective.",
     Kind.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
+_PLAIN = ("node", "guard", "reason", COMPILATION)
+"""Subjects that say no more than the kind does."""
 _MOST_ROWS = 20
 _MOST_GROUPS = 6
 _MOST_VALUES = 8
+_MOST_RANKS = 5
 _LONGEST = 300
 
 
@@ -90,13 +93,14 @@ def ranks_text(ranks: Iterable[int]) -> str:
             runs.append([rank, rank])
     parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
     is_one = len(runs) == 1 and runs[0][0] == runs[0][1]
-    return f"{'rank' if is_one else 'ranks'} {fmt.listed(parts, 12)}"
+    return f"{'rank' if is_one else 'ranks'} {fmt.listed(parts, _MOST_RANKS)}"
 
 
 def _divergence(found: Divergence) -> Iterator[RenderableType]:
     yield section(f"First divergence: {_KINDS[found.kind]}")
     where = f"{found.compilation}  {fmt.place(found.file, found.line, '')}  {fmt.one(found.function, 60)}"
-    yield item(Text.assemble((where, "bold"), f"\n{fmt.one_line(found.subject, 120)}"))
+    subject = "" if found.subject in _PLAIN else f"\n{fmt.one_line(found.subject, 120)}"
+    yield item(Text.assemble((where, "bold"), subject))
     by_value: dict[str, list[int]] = {}
     for rank, value in found.values.items():
         by_value.setdefault(value, []).append(rank)
@@ -111,14 +115,18 @@ def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType
     yield section("Compilations by rank")
     groups = job.groups if all_of_it else job.groups[:_MOST_GROUPS]
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
-    shown = job.compilations if all_of_it else job.compilations[:_MOST_ROWS]
+    odd = [each for each in job.compilations if len(set(_letters(each.contents))) > 1]
+    chosen = list(job.compilations) if all_of_it or not odd else odd
+    shown = chosen if all_of_it else chosen[:_MOST_ROWS]
     room = max(width - 16 - 18 * len(groups), 20)
     for each in shown:
         name = Text.assemble(fmt.one_line(each.function, 40), (f"  {fmt.file_name(each.file)}:{each.line}", "dim"))
         name.truncate(room, overflow="ellipsis")
         rows.add_row(each.id, name, *_letters(each.contents[: len(groups)]))
     yield item(rows)
-    yield from more(len(job.compilations), "compilation", "--all", most=len(shown))
+    yield from more(len(chosen), "compilation", "--all", most=len(shown))
+    if alike := len(job.compilations) - len(chosen):
+        yield Text(f"  and {fmt.count(alike, 'compilation')} that all ranks have alike", style="dim")
     if len(groups) < len(job.groups):
         yield Text(f"  and {len(job.groups) - len(groups)} more groups of ranks: see --all")
 
