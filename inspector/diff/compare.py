@@ -48,8 +48,8 @@ def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
 def _coverage(before: Session, after: Session) -> Iterator[Change]:
     was, now = before.coverage, after.coverage
     if was != now:
-        texts = [f"{one.compiled} of {one.ops} ops compiled" for one in (was, now)]
-        yield edited(What.COVERAGE, "run", *texts)
+        before_text, after_text = (f"{one.compiled} of {one.ops} ops compiled" for one in (was, now))
+        yield edited(What.COVERAGE, "run", before_text, after_text)
 
 
 def _times(before: Session, after: Session) -> Iterator[Change]:
