@@ -7,11 +7,10 @@ from pathlib import Path
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.gate.model import TRACE, Job, JobKey, Ran
 from ctrace.inspector.gate.policy.model import Policy
-from ctrace.inspector.log.folders import logs_in
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.request import Options
 
-_RANK = re.compile(r"_rank_(\d+)[_.]")
+_RANK = re.compile(r"_rank_(\d+)_")
 """The rank in a log's name (torch/_logging/_internal.py, `LazyTraceHandler`, 2.11 to 2.13)."""
 
 
@@ -21,7 +20,7 @@ def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
     Raises:
         RunError: there is no log.
     """
-    logs = [log.path for log in logs_in(path)] if path.is_dir() else [path]
+    logs = sorted(path.glob("*.log")) if path.is_dir() else [path]
     if not path.exists() or not logs:
         raise RunError(f"{path} has no trace log", "name the TORCH_TRACE folder, or one of its logs")
     known = JobKey(name, target=TRACE)
