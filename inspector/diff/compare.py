@@ -108,8 +108,10 @@ def _notes(before: Session, after: Session) -> Iterator[str]:
             yield f"{name}: {was}, then {now}"
     if one.built != other.built:
         yield f"kernels were compiled and run in the {'first' if one.built else 'second'} run only"
-    for session, name in ((before, "first"), (after, "second")):
-        yield from (f"{name} run: {line}" for line in first_lines(session))
+    first, second = first_lines(before), first_lines(after)
+    for line in dict.fromkeys((*first, *second)):
+        whose = "both runs" if line in first and line in second else "first run" if line in first else "second run"
+        yield f"{whose}: {line}"
 
 
 def counts(changes: tuple[Change, ...]) -> dict[What, dict[How, int]]:

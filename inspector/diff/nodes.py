@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -91,6 +91,7 @@ def _node_changes(
     """Yield pairs of nodes that differ, and nodes of one side only."""
     pairs = list(_aligned(olds, news))
     known |= {old.name: new.name for old, new in pairs if old is not None and new is not None}
+    values = set(known.values())
     for old, new in pairs:
         if old is None or new is None:
             yield old, new
@@ -99,15 +100,14 @@ def _node_changes(
         is_other_type = _type(old.type) != _type(new.type)
         if is_other_type:
             other_type.add(new.name)
-        is_rewired = _is_rewired(old, new, known)
+        is_rewired = _is_rewired(old, new, known, values)
         is_output = new.kind is Kind.OUTPUT  # collects the nodes, which are compared themselves
         if not is_output and (_token(old) != _token(new) or is_rewired or (is_other_type and not follows)):
             yield old, new
 
 
-def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str]) -> bool:
+def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str], values: Collection[str]) -> bool:
     """Whether a node reads other values; a value that is new or gone is a difference already."""
-    values = set(known.values())
     pairs = zip(old.uses, new.uses, strict=False)
     return any(one in known and other in values and known[one] != other for one, other in pairs)
 
@@ -115,12 +115,39 @@ def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str]) -> bool:
 def _aligned(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
     """Align nodes by what they call; a replaced node pairs with the one at its place if their number is equal."""
     one, other = [_token(node) for node in olds], [_token(node) for node in news]
-    for tag, low, high, low2, high2 in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        if tag == "equal" or (tag == "replace" and high - low == high2 - low2):
+    # The matcher takes quadratic time on repeated ops; what is equal at both ends needs none.
+    least = min(len(one), len(other))
+    start = next((at for at in range(least) if one[at] != other[at]), least)
+    end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
+    yield from zip(olds[:start], news[:start], strict=True)
+    yield from _matched(olds[start : len(olds) - end], news[start : len(news) - end])
+    yield from zip(olds[len(olds) - end :], news[len(news) - end :], strict=True)
+
+
+def _matched(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
+    """Align by node and source line first, which are rarely repeated, then what is left by node alone."""
+    for tag, low, high, low2, high2 in _opcodes(olds, news, _line_token):
+        if tag == "equal":
             yield from zip(olds[low:high], news[low2:high2], strict=True)
-        else:
-            yield from ((node, None) for node in olds[low:high])
-            yield from ((None, node) for node in news[low2:high2])
+            continue
+        for inner, low3, high3, low4, high4 in _opcodes(olds[low:high], news[low2:high2], _token):
+            one, other = olds[low + low3 : low + high3], news[low2 + low4 : low2 + high4]
+            if inner == "equal" or (inner == "replace" and len(one) == len(other)):
+                yield from zip(one, other, strict=True)
+            else:
+                yield from ((node, None) for node in one)
+                yield from ((None, node) for node in other)
+
+
+def _opcodes(
+    olds: Sequence[FxNode], news: Sequence[FxNode], token: Callable[[FxNode], Hashable]
+) -> list[tuple[str, int, int, int, int]]:
+    one, other = [token(node) for node in olds], [token(node) for node in news]
+    return list(difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes())
+
+
+def _line_token(node: FxNode) -> tuple[Hashable, ...]:
+    return (*_token(node), node.at.code if node.at else "")
 
 
 def _token(node: FxNode) -> tuple[str, str, str]:

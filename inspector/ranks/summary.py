@@ -103,16 +103,19 @@ class Lines:
     def __init__(self) -> None:
         self.began = ""
         self.count = 0
-        self.last = ""
         self.failed = ""
+        self.record: list[str] = []
+        """The lines of the last record."""
 
     def wanted(self, lines: Iterable[str]) -> Iterator[str]:
         """Yield the lines of wanted records."""
         is_wanted = False
         for line in _readable(lines, self):
             self.count += 1
-            self.last = line
-            if not line.startswith("\t"):
+            if line.startswith("\t"):
+                self.record.append(line)
+            else:
+                self.record = [line]
                 is_wanted = any(name in line for name in _WANTED)
                 if not self.began and (match := _TIME.match(line)):
                     self.began = match[1]
@@ -223,8 +226,10 @@ class _Fold:
         if open_:
             function, file, line = self._starts[open_[-1]]
             return f"the log ends while {open_[-1]} of {function} ({Path(file).name}:{line}) compiles"
-        if not lines.last.endswith("\n"):
+        if not lines.record[-1].endswith("\n"):
             return "the log stops in the middle of a line"
+        if any(isinstance(entry, Broken) for entry in parse(lines.record)):
+            return "the last record is cut short"
         if self._broken:
             return f"{self._broken} records cannot be read" if self._broken > 1 else "a record cannot be read"
         return ""
