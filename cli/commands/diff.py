@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  ctrace diff before after                     two saved runs
-  ctrace diff logs/old.log logs/new.log        two logs that TORCH_TRACE wrote
-  ctrace diff before model.py                  a saved run, and the model as it is now
+  ctrace diff before after                two saved runs
+  ctrace diff old.log new.log             two logs that TORCH_TRACE wrote
+  ctrace diff before model.py             a saved run, and the model as it is
   ctrace diff model.py@default model.py@max-autotune
-  ctrace diff --git main..HEAD model.py        the model at two revisions
-  ctrace diff before after --fail-on breaks,kernels --markdown -o diff.md
+  ctrace diff --git main..HEAD model.py   the model at two revisions
+  ctrace diff before after --fail-on breaks,kernels --markdown
 """
 
 Before = Annotated[
-    str,
+    str | None,
     typer.Argument(help="A saved run, a log, a model or program; model.py@MODE sets a mode. With --git: the target."),
 ]
 After = Annotated[str | None, typer.Argument(help="The same, for the later run.")]
@@ -47,7 +47,7 @@ All = Annotated[bool, typer.Option("--all", help="Show every change, and how the
 
 
 def diff(
-    before: Before,
+    before: Before = None,
     after: After = None,
     fail_on: FailOn = None,
     git: Git = None,
@@ -61,11 +61,13 @@ def diff(
     from ctrace.cli.console import check_output
     from ctrace.cli.diffing import kinds
     from ctrace.cli.show import shown_format
-    from ctrace.inspector.errors import Exit
+    from ctrace.inspector.errors import Exit, TargetError
 
     form = shown_format(json=json, markdown=markdown)
     watched = kinds(fail_on)
     check_output(output)
+    if before is None:
+        raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
     names, found = _compared(before, after, git, timeout)
     failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
     _show(names, found, failed, form, output, all_of_it=all_of_it)

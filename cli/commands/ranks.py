@@ -19,14 +19,14 @@ Examples:
   ctrace explain logs/ --rank 3       what one of the ranks compiled
 """
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with the logs that TORCH_TRACE wrote.")]
+Folder = Annotated[Path | None, typer.Argument(metavar="DIR", help="A folder with the logs that TORCH_TRACE wrote.")]
 WorldSize = Annotated[int | None, typer.Option("--world-size", metavar="N", min=1, help="How many ranks the job had.")]
 Fail = Annotated[bool, typer.Option("--fail", help="Exit with 1 unless all ranks are known to agree.")]
 All = Annotated[bool, typer.Option("--all", help="Show every compilation and every group of ranks.")]
 
 
 def ranks(
-    folder: Folder,
+    folder: Folder = None,
     world_size: WorldSize = None,
     fail: Fail = False,
     all_of_it: All = False,
@@ -43,6 +43,8 @@ def ranks(
     from ctrace.reports.terminal.ranks import ranks_screen
 
     check_output(output)
+    if folder is None:
+        raise TargetError("ranks needs a folder of logs", "name the folder that TORCH_TRACE wrote to")
     if not holds(folder.is_dir):
         what = "is a file" if holds(folder.is_file) else "does not exist"
         todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
