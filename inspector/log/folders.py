@@ -11,6 +11,16 @@ from ctrace.inspector.log.files import is_log, rank_of
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
+_DEEPEST = 4
+"""How far below a folder logs are looked for; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
+_MOST_FILES = 50_000
+_NO_LOGS = frozenset(
+    (
+        ".py", ".pyc", ".so", ".o", ".a", ".h", ".cpp", ".cu", ".cubin", ".ptx", ".json", ".yaml", ".toml", ".md",
+        ".html", ".css", ".js", ".png", ".svg", ".pt", ".pth", ".bin", ".safetensors", ".npy", ".parquet", ".whl", ".zip",
+    )
+)  # fmt: skip
+"""Suffixes of files that need no look inside."""
 
 
 class LogFile(Struct, frozen=True):
@@ -50,12 +60,17 @@ def _files(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise RunError(f"{error.filename} cannot be read: {error.strerror}", "check its permissions") from None
 
+    count = 0
     for here, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        is_deep = len(Path(here).relative_to(folder).parts) >= _DEEPEST
+        folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(here, name)
-            if name.startswith(".") or not path.is_file():
+            if name.startswith(".") or path.suffix in _NO_LOGS or not path.is_file():
                 continue
+            count += 1
+            if count > _MOST_FILES:
+                raise RunError(f"{folder} has more than {_MOST_FILES:,} files that may be logs", _HINT)
             if not os.access(path, os.R_OK):
                 raise RunError(f"{path} cannot be read: Permission denied", "check its permissions")
             yield path

@@ -78,3 +78,19 @@ def test_one_damaged_payload_is_not_an_edited_log(tmp_path: Path):
     found = load_log(log)
     assert any("cut short or damaged" in each.what for each in found.problems)
     assert not any("edited" in each.what for each in found.problems)
+
+
+def test_folder_of_too_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("ctrace.inspector.log.folders._MOST_FILES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="more than 3 files"):
+        choose(tmp_path, None)
+
+
+def test_code_and_deeply_nested_files_are_not_opened(tmp_path: Path):
+    deep = tmp_path / "a" / "b" / "c" / "d" / "e"
+    deep.mkdir(parents=True)
+    shutil.copy(LOG, deep / "too_deep.log")
+    shutil.copy(LOG, tmp_path / "copy.json")
+    assert logs_in(tmp_path) == ()
