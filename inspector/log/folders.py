@@ -17,7 +17,8 @@ _MOST_FILES = 50_000
 _NO_LOGS = frozenset(
     (
         ".py", ".pyc", ".so", ".o", ".a", ".h", ".cpp", ".cu", ".cubin", ".ptx", ".json", ".yaml", ".toml", ".md",
-        ".html", ".css", ".js", ".png", ".svg", ".pt", ".pth", ".bin", ".safetensors", ".npy", ".parquet", ".whl", ".zip",
+        ".html", ".css", ".js", ".png", ".svg", ".pt", ".pth", ".bin", ".safetensors", ".npy", ".parquet", ".whl",
+        ".zip",
     )
 )  # fmt: skip
 """Suffixes of files that need no look inside."""
