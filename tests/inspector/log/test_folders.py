@@ -94,3 +94,10 @@ def test_code_and_deeply_nested_files_are_not_opened(tmp_path: Path):
     shutil.copy(LOG, deep / "too_deep.log")
     shutil.copy(LOG, tmp_path / "copy.json")
     assert logs_in(tmp_path) == ()
+
+
+def test_unreadable_log_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    shutil.copy(LOG, tmp_path / "one.log")
+    monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path / "one.log")
+    with pytest.raises(RunError, match=r"one\.log cannot be read: Permission denied"):
+        choose(tmp_path, None)
