@@ -1,14 +1,11 @@
 """`ctrace ranks`: all ranks of a job as one, and where the first one parts from the others."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ctrace.cli import options as opt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EXAMPLES = """\b
 Examples:
@@ -35,6 +32,7 @@ def ranks(
 ) -> None:
     """Compare the ranks of a job: which ones compiled the same, and where the first one differs."""
     from ctrace.cli.console import check_output
+    from ctrace.cli.progress import reading
     from ctrace.cli.show import show_either
     from ctrace.inspector.errors import Exit, TargetError
     from ctrace.inspector.ranks.job import read_job
@@ -49,7 +47,8 @@ def ranks(
         what = "is a file" if holds(folder.is_file) else "does not exist"
         todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
         raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
-    job = read_job(folder, world_size, _progress())
+    with reading("logs") as progress:
+        job = read_job(folder, world_size, progress)
     show_either(
         output,
         json=json,
@@ -58,20 +57,3 @@ def ranks(
     )
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
-
-
-def _progress() -> "Callable[[int, int], None] | None":
-    """Return what shows how many logs were read, on a terminal; None elsewhere."""
-    import sys
-
-    from ctrace.cli.console import unguarded
-
-    stream = unguarded(sys.stderr)
-    if not stream.isatty():
-        return None
-
-    def show(done: int, number: int) -> None:
-        stream.write(f"\rread {done} of {number} logs" if done < number else "\r\033[K")
-        stream.flush()
-
-    return show
