@@ -146,7 +146,7 @@ def _interned(summaries: Iterable[Summary]) -> Iterator[Summary]:
 
 
 def _key(one: Digest) -> bytes:
-    return repr((one.id, one.function, one.file, one.line, one.digests)).encode()
+    return repr((_place(one), one.digests)).encode()
 
 
 def _job(summaries: list[Summary], world_size: int | None) -> Job:
@@ -157,15 +157,19 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
         groups.setdefault(tuple(map(id, each.compilations)), []).append(each)
     ordered = sorted(groups.values(), key=lambda group: (-len(group), group[0].rank))
     longest = max(summaries, key=lambda each: len(each.compilations))
-    rows = list(
-        dict.fromkeys(_place(one) for each in (longest, *(group[0] for group in ordered)) for one in each.compilations)
-    )
+    rows: dict[tuple[str, str, str, int], Digest] = {}
+    for lead in (longest, *(group[0] for group in ordered)):
+        for one in lead.compilations:
+            rows.setdefault(_place(one), one)
     known = [{_place(one): one for one in group[0].compilations} for group in ordered]
     return Job(
         ranks=ranks,
         missing=missing,
         cut={each.rank: each.cut for each in summaries if each.cut},
-        compilations=tuple(Compiled(*row, tuple(each.get(row) for each in known)) for row in rows),
+        compilations=tuple(
+            Compiled(one.id, one.function, one.file, one.line, tuple(each.get(place) for each in known))
+            for place, one in rows.items()
+        ),
         groups=tuple(tuple(each.rank for each in group) for group in ordered),
         seconds={each.rank: each.seconds for each in summaries},
         divergence=_divergence(ordered),
@@ -175,7 +179,8 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
 
 
 def _place(one: Digest) -> tuple[str, str, str, int]:
-    return one.id, one.function, one.file, one.line
+    """Return what identifies a compilation on every rank; hosts may have the same file in different folders."""
+    return one.id, one.function, Path(one.file).name, one.line
 
 
 def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:

@@ -216,3 +216,18 @@ def test_damaged_compressed_log_is_incomplete(tmp_path: Path):
         (tmp_path / path.name).write_bytes(data if "rank_0" in path.name else data[: len(data) // 2])
     found = read_job(tmp_path)
     assert "cut short" in found.cut[1]
+
+
+def test_file_in_another_folder_of_another_host_is_the_same_file(tmp_path: Path):
+    folder = copied("equal", tmp_path)
+    log = log_of(folder, 1)
+    text = log.read_text(encoding="utf-8").replace("/home/user/project/train.py", "/elsewhere/train.py")
+    log.write_text(re.sub(r', "has_payload": "\w+"', "", text), encoding="utf-8")
+    found = read_job(folder)
+    assert found.groups == ((0, 1),)
+    assert found.compilations[0].file in ("/home/user/project/train.py", "/elsewhere/train.py")
+
+
+def test_compilations_are_in_the_order_of_the_rank_with_the_most():
+    assert [each.id for each in job("recompile").compilations] == ["0/0", "0/1"]
+    assert [each.id for each in job("ddp").compilations] == ["0/0", "1/0", "2/0", "3/0", "4/0"]
