@@ -29,13 +29,15 @@ class Request(Struct, frozen=True):
     """Fields of `inspector.runs.request.Options`, which is imported only before a capture."""
     name: str | None = None
     """The name for the new run."""
+    rank: int | None = None
+    """The rank whose log to read, if the folder has the logs of several."""
 
 
 def _parameters(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A file, file.py:name, pkg.mod:name, a saved run or a TORCH_TRACE log. Default: the last run."
+            help="A file, file.py:name, pkg.mod:name, a saved run, a TORCH_TRACE log or folder. Default: the last run."
         ),
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
@@ -50,6 +52,7 @@ def _parameters(
     build: opt.Build = False,
     gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
+    rank: opt.Rank = None,
 ) -> Request:
     options = {
         "inputs": tuple(inputs or ()),
@@ -63,7 +66,7 @@ def _parameters(
         "build": build,
         "target": gpu,
     }
-    return Request(target, tuple(args or ()), timeout, options)
+    return Request(target, tuple(args or ()), timeout, options, rank=rank)
 
 
 def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
@@ -106,7 +109,7 @@ def session_of(request: Request, *, check_advice: bool = False, compare_speed: b
         from ctrace.cli.targeting import session_for
 
         return session_for(request, *next(iter(names.items())), store)
-    found = saved(request.target, store)
+    found = saved(request.target, store, request.rank)
     if found is not None:
         return found, False
     options = Options(**request.options)
@@ -153,25 +156,57 @@ def target_names(request: Request) -> dict[str, str]:
     return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
 
 
-def saved(target: str | None, store: "Store") -> "Session | None":
-    """Read the saved run or log that the target names; return None if the target is to be captured."""
+def saved(target: str | None, store: "Store", rank: int | None = None) -> "Session | None":
+    """Read the saved run or log that the target names; return None if the target is to be captured.
+
+    Raises:
+        CtraceError: it cannot be read, or has no such rank.
+    """
     from ctrace.cli.console import say
-    from ctrace.inspector.runs.load import load, load_log, only_log
+    from ctrace.inspector.log.files import is_log
+    from ctrace.inspector.runs.load import load, load_log
     from ctrace.inspector.runs.target import holds
 
     if target is None:
+        _refuse_rank(rank)
         for what in store.damaged():
             say(f"ctrace: {what}; skipped")
         return load(store.load())
     path = Path(target)
+    is_of_store = not path.is_absolute() and holds((store.root / target).is_dir)
+    is_run = is_of_store or holds((path / "run.json").is_file)
+    if holds(path.is_dir) and not is_run:
+        return load_log(_log_of(path, rank))
+    _refuse_rank(rank)
     if holds(path.is_file):
-        return load_log(path) if path.suffix == ".log" else None
-    if holds((store.root / target).is_dir) or holds((path / "run.json").is_file):
+        return load_log(path) if is_log(path) else None
+    if is_run:
         return load(store.load(target))
-    if holds(path.is_dir):
-        return load_log(only_log(path))
     store.refuse_deleted(target)
     return None
+
+
+def _log_of(folder: Path, rank: int | None) -> Path:
+    """Choose a log of a folder, and say which one it is if there are several."""
+    from ctrace.cli.console import say
+    from ctrace.inspector.log.folders import choose
+
+    chosen = choose(folder, rank)
+    if chosen.note:
+        say(f"ctrace: {chosen.note}")
+    return chosen.path
+
+
+def _refuse_rank(rank: int | None) -> None:
+    """Refuse `--rank` for anything but a folder of logs.
+
+    Raises:
+        TargetError: a rank is selected.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if rank is not None:
+        raise TargetError(f"--rank {rank} selects a log of a folder", "name the folder that TORCH_TRACE wrote to")
 
 
 def captured(

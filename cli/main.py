@@ -14,6 +14,7 @@ from ctrace.cli.commands import (
     bytecode,
     check,
     cudagraphs,
+    diff,
     doctor,
     explain,
     fix,
@@ -21,6 +22,7 @@ from ctrace.cli.commands import (
     graphs,
     guards,
     kernels,
+    ranks,
     recompiles,
     run,
     runs,
@@ -62,6 +64,8 @@ _add(kernels.kernels, kernels.EXAMPLES)
 _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(autotune.autotune, autotune.EXAMPLES)
+_add(diff.diff, diff.EXAMPLES)
+_add(ranks.ranks, ranks.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _add(fix.fix, fix.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}

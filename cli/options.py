@@ -74,3 +74,7 @@ Name = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Name the run, and keep it when newer runs replace old ones."),
 ]
+Rank = Annotated[
+    int | None,
+    typer.Option("--rank", metavar="N", min=0, help="Of a folder with the logs of several ranks, read rank N."),
+]

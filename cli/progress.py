@@ -5,7 +5,7 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
@@ -162,6 +162,16 @@ def many(total: int) -> Iterator[Many]:
         return
     with console(stderr=True).status(f"0 of {total}") as status:
         yield Many(total, status)
+
+
+@contextmanager
+def reading(noun: str) -> "Iterator[Callable[[int, int], None] | None]":
+    """Show how many of some files were read while in the block; yield what to call after each, None off a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with console(stderr=True).status(f"reading {noun}") as status:
+        yield lambda done, total: status.update(f"read {done} of {total} {noun}")
 
 
 class Pump:

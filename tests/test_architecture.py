@@ -200,7 +200,7 @@ ORDER = (
     ("session",),
     ("runs",),
     ("gate", "doctor", "timing"),
-    ("repairs",),
+    ("repairs", "diff", "ranks"),
     ("api",),
 )
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""

@@ -91,7 +91,7 @@ def commands(session: Session) -> list[list[str]]:
 
 
 def check(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
+    monkeypatch.setattr(capturing, "saved", lambda _target, _store, _rank=None: session)
     for words in commands(session):
         ran = ctrace(*words)
         assert ran.code in (0, 2), (words, ran.err[-3000:])
@@ -132,7 +132,7 @@ def test_all_recorded_sessions(log: Path, how: str, monkeypatch: pytest.MonkeyPa
 
 def test_json_reads_back_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(load_log(DATA / "fused.log"), everything)
-    monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
+    monkeypatch.setattr(capturing, "saved", lambda _target, _store, _rank=None: session)
     read = json.loads(ctrace("explain", "--json").out)
     assert [each["function"] for each in read["graphs"]] == [each.function for each in session.graphs]
     assert [each["file"] for each in read["graphs"]] == [each.file for each in session.graphs]
@@ -141,6 +141,6 @@ def test_json_reads_back_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ordinary_letters_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     session = poisoned(sessions.PARTIAL, lambda text: f"{text}é漢🙂")
-    monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
+    monkeypatch.setattr(capturing, "saved", lambda _target, _store, _rank=None: session)
     for words in (["explain"], ["explain", "--json"], ["explain", "--markdown"]):
         assert "é漢🙂" in ctrace(*words).out

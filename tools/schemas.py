@@ -77,6 +77,8 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     ),
     "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs:render_cuda_graphs_json"),),
     "autotune": (Form("ctrace.reports.json.speed.autotuning:render_autotuning_json"),),
+    "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),
+    "ranks": (Form("ctrace.reports.json.ranks:render_ranks_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
     "fix": (Form("ctrace.reports.json.fix:render_fix_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),

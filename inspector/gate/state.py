@@ -41,6 +41,11 @@ def state_of(session: Session, job: JobKey, root: Path) -> State:
     return State(job, minor_of(session), counts, _coverage(session), sites, by_inductor, not_lowered, notes)
 
 
+def sites_of(session: Session, root: Path) -> tuple[Site, ...]:
+    """Return the sites of a session, with every recompilation, also those of warm-up."""
+    return tuple(_merged(_Sites(session, root).every(warm_up=True), session.listings))
+
+
 def minor_of(session: Session) -> str:
     """Return the minor version of torch: `2.13` for 2.13.0+cpu; empty if the log does not say."""
     match = _MINOR.match(session.environment.torch)
@@ -150,11 +155,12 @@ class _Sites(Struct, frozen=True):
     session: Session
     root: Path
 
-    def every(self) -> Iterator[Site]:
-        """Yield the sites of all kinds."""
+    def every(self, *, warm_up: bool = False) -> Iterator[Site]:
+        """Yield the sites of all kinds; `warm_up` includes the recompilations that happen only once."""
         yield from map(self._break, self.session.breaks)
         yield from map(self._skip, self.session.skips)
-        yield from map(self._recompile, filter(is_after_warm_up, self.session.recompiles))
+        recompiles = self.session.recompiles
+        yield from map(self._recompile, recompiles if warm_up else filter(is_after_warm_up, recompiles))
         yield from map(self._danger, self.session.dangers)
 
     def _place(self, file: str, line: int, function: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.log.files import UNREADABLE, opened
+
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
 )
@@ -21,6 +23,7 @@ _NUMBERS = ("frame_id", "frame_compile_id", "attempt")
 _MOST = 2**31
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
+_PAYLOAD = "the payload of"
 
 
 class Entry(Struct, frozen=True):
@@ -61,14 +64,32 @@ class Broken(Struct, frozen=True):
     """Whether the log ends in the middle of this line."""
 
 
-def read(path: Path) -> Iterator[Entry | Broken]:
-    """Read a finished log.
+def is_other_payload(broken: Broken) -> bool:
+    """Whether a record is broken only because its payload does not match its checksum."""
+    return broken.why.startswith(_PAYLOAD) and not broken.is_last
+
+
+def read(path: Path, *, trust: bool = False) -> Iterator[Entry | Broken]:
+    """Read a finished log, also a compressed one.
+
+    Args:
+        path: The log.
+        trust: Whether to use payloads that do not match their checksums, as those of an edited log.
 
     Raises:
         OSError: the file cannot be read.
+        SetupError: it is compressed in a way that this Python cannot read.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-        yield from parse(lines)
+    with opened(path) as lines:
+        yield from parse(_whole(lines), trust=trust)
+
+
+def _whole(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines; a compressed file that is damaged or cut short ends in a line that is no record."""
+    try:
+        yield from lines
+    except UNREADABLE as error:
+        yield f"the compressed file is damaged or cut short ({error})"
 
 
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
@@ -103,7 +124,7 @@ def _growing(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> Itera
         yield b"".join(partial).decode("utf-8", "replace")
 
 
-def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
+def parse(lines: Iterable[str], *, trust: bool = False) -> Iterator[Entry | Broken]:
     """Turn lines into entries; an entry is complete when the next one starts."""
     header = line = ""
     payload: list[str] = []
@@ -116,13 +137,13 @@ def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
                 yield Broken(number, "a payload without a record")
             continue
         if header:
-            yield _entry(start, header, payload)
+            yield _entry(start, header, payload, trust=trust)
         header, payload, start = line, [], number
     if header:
-        yield replace(_entry(start, header, payload), is_last=not line.endswith("\n"))
+        yield replace(_entry(start, header, payload, trust=trust), is_last=not line.endswith("\n"))
 
 
-def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
+def _entry(number: int, header: str, payload: list[str], *, trust: bool) -> Entry | Broken:
     at = header.find("] {")
     if at < 0:
         return Broken(number, "not a trace record")
@@ -138,8 +159,12 @@ def _entry(number: int, header: str, payload: list[str]) -> Entry | Broken:
     text = "".join(payload)
     text = text[:-1] if text.endswith("\n") else text
     digest = record.get("has_payload")
-    if digest is not None and hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest() != digest:
-        return Broken(number, f"the payload of {names[0]!r} is cut short or damaged")
+    if (
+        digest is not None
+        and not trust
+        and hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest() != digest
+    ):
+        return Broken(number, f"{_PAYLOAD} {names[0]!r} is cut short or damaged")
     kind, data = names[0], record[names[0]]
     if kind == "artifact" and isinstance(data, dict):
         kind = f"artifact:{data.get('name')}"

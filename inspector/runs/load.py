@@ -1,13 +1,15 @@
 """Build a Session from a saved run or from a log of another machine."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
-from ctrace.inspector.log.reader import read
+from ctrace.inspector.log.reader import Broken, Entry, is_other_payload, read
 from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
@@ -37,16 +39,54 @@ def _unfinished(run: Run) -> str:
     return "the run is incomplete: ctrace was killed while it captured"
 
 
+_EDITED = 3
+_EDITED_SHARE = 0.1
+"""A log with this many payloads, and this share of them, that do not match their checksums counts as edited."""
+
+
+class _Payloads(Struct):
+    """Counts the payloads of a log."""
+
+    all: int = 0
+    other: int = 0
+    """Those that do not match their checksums."""
+
+    def counted(self, entries: Iterable[Entry | Broken]) -> Iterator[Entry | Broken]:
+        """Count while a log is read."""
+        for entry in entries:
+            is_other = isinstance(entry, Broken) and is_other_payload(entry)
+            self.other += is_other
+            self.all += is_other or (isinstance(entry, Entry) and "has_payload" in entry.context)
+            yield entry
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether somebody changed the log after torch wrote it; damage breaks single records."""
+        return self.other >= max(_EDITED, _EDITED_SHARE * self.all)
+
+
 def load_log(log: Path) -> Session:
-    """Read a log that torch wrote elsewhere (TORCH_TRACE).
+    """Read a log that torch wrote elsewhere (TORCH_TRACE); of an edited log, use the payloads as they are.
 
     Raises:
         RunError: it cannot be read.
     """
+    payloads = _Payloads()
     try:
-        return _marked(build(read(log), Target(path=str(log))))
+        session = build(payloads.counted(read(log)), Target(path=str(log)))
+        if payloads.is_edited:
+            session = build(read(log, trust=True), Target(path=str(log)))
     except OSError as error:
-        raise RunError(f"{log} cannot be read: {error.strerror}", "name a log that TORCH_TRACE wrote") from None
+        raise RunError(
+            f"{log} cannot be read: {error.strerror or error}", "name a log that TORCH_TRACE wrote"
+        ) from None
+    if payloads.is_edited:
+        what = (
+            f"the log was edited, such as redacted: {payloads.other} of {payloads.all} payloads do not match their "
+            "checksums, and are used as they are"
+        )
+        session = replace(session, problems=(Problem(what, is_doubt=True), *session.problems))
+    return _marked(session)
 
 
 def _marked(session: Session) -> Session:
@@ -54,17 +94,3 @@ def _marked(session: Session) -> Session:
     if session.environment.ctrace or session.cut_off:
         return session
     return replace(session, is_endless=True, problems=(*session.problems, Problem(NO_END_MARK)))
-
-
-def only_log(folder: Path) -> Path:
-    """Find the only log in a folder to which TORCH_TRACE wrote.
-
-    Raises:
-        RunError: there is no log, or more than one.
-    """
-    logs = sorted(folder.glob("*.log"))
-    if len(logs) == 1:
-        return logs[0]
-    if not logs:
-        raise RunError(f"{folder} has no run and no trace log", "name a run, or a folder that TORCH_TRACE wrote to")
-    raise RunError(f"{folder} has {len(logs)} trace logs", f"name one of them, such as {logs[0]}")

@@ -32,7 +32,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _show(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
-    monkeypatch.setattr(capturing, "saved", lambda _target, _store: session)
+    monkeypatch.setattr(capturing, "saved", lambda _target, _store, _rank=None: session)
 
 
 def _refused(line: str) -> str:
@@ -47,7 +47,7 @@ def _refused(line: str) -> str:
 
 @pytest.mark.parametrize("line", EARLY)
 def test_impossible_values_are_refused_before_a_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capturing, "saved", lambda _target, _store: pytest.fail("looked for a run"))
+    monkeypatch.setattr(capturing, "saved", lambda _target, _store, _rank=None: pytest.fail("looked for a run"))
     _refused(line)
 
 

@@ -30,6 +30,8 @@ COMMANDS = (
     "time",
     "cudagraphs",
     "autotune",
+    "diff",
+    "ranks",
     "check",
     "run",
     "runs",

@@ -4,6 +4,7 @@
     python tests/support/record.py tests/scripts/print_break.py       one of them
     python tests/support/record.py --torch tests/scripts/print_break.py
     python tests/support/record.py --build tests/scripts/autotuned.py
+    python tests/support/record.py --gzip --as net.py tests/scripts/diff/*.py
 
 A script is captured the way `ctrace run` would, or `ctrace explain` for a model file (with the eager backend). With
 `--torch`, torch alone writes the log, as TORCH_TRACE has it do in a production job; that one is called NAME.torch.log.
@@ -16,6 +17,7 @@ passes over, with a short payload. Payloads that change get a new checksum.
 import argparse
 import contextlib
 import getpass
+import gzip
 import hashlib
 import json
 import os
@@ -55,14 +57,21 @@ def main() -> None:
     parser.add_argument("scripts", nargs="*", type=Path, default=sorted(SCRIPTS.glob("*.py")))
     parser.add_argument("--build", action="store_true", help="build the kernels, and autotune")
     parser.add_argument("--torch", action="store_true", help="record what torch writes by itself")
+    parser.add_argument("--as", dest="called", help="call each script this while it runs")
+    parser.add_argument("--gzip", action="store_true", help="compress the logs")
     options = parser.parse_args()
     for script in options.scripts:
         with tempfile.TemporaryDirectory() as folder:
-            copy = Path(shutil.copy(script, Path(folder).resolve()))
+            copy = Path(shutil.copy(script, Path(folder).resolve() / (options.called or script.name)))
             log = record_by_torch(copy) if options.torch else record(copy, build=options.build)
             text = neutral(log.read_text(encoding="utf-8"), copy)
-        kept = DATA / f"{script.stem}{'.torch' if options.torch else ''}.log"
-        kept.write_text(text, encoding="utf-8")
+        kept = DATA / script.resolve().relative_to(SCRIPTS).with_suffix(".torch.log" if options.torch else ".log")
+        kept.parent.mkdir(exist_ok=True)
+        if options.gzip:
+            kept = kept.with_name(f"{kept.name}.gz")
+            kept.write_bytes(gzip.compress(text.encode(), mtime=0))
+        else:
+            kept.write_text(text, encoding="utf-8")
         print(f"wrote {kept.relative_to(ROOT)}, {len(text) / 1000:.0f} kB")
 
 

@@ -1,12 +1,16 @@
 """Match the sites of a run to those of the lock, even if code was moved, renamed, reformatted or edited."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from ctrace.inspector.gate.lock.statements import put_aside_names, put_aside_roots
 from ctrace.inspector.gate.model import Known, Site, SiteKey, SiteKind
+
+New = TypeVar("New")
+Old = TypeVar("Old")
 
 
 class Matched(Struct, frozen=True):
@@ -24,7 +28,7 @@ def matched(sites: Iterable[Site], known: Iterable[Known]) -> Matched:
     """
     new, gone, pairs = list(sites), list(known), []
     for same in (_exactly, _but_moved, _but_renamed, _but_edited):
-        found, new, gone = _paired(new, gone, same)
+        found, new, gone = paired(new, gone, lambda each, same=same: same(each.key))  # type: ignore[misc]
         pairs += found
     return Matched(tuple(pairs), tuple(new), tuple(gone))
 
@@ -48,22 +52,22 @@ def _but_edited(key: SiteKey) -> Hashable:
     return key.kind, key.causes, key.owner, key.place
 
 
-def _paired(
-    sites: list[Site], known: list[Known], same: Callable[[SiteKey], Hashable]
-) -> tuple[list[tuple[Site, Known]], list[Site], list[Known]]:
-    """Pair sites in order, and keep the order of the rest.
+def paired(
+    news: Sequence[New], olds: Sequence[Old], same: Callable[[New | Old], Hashable]
+) -> tuple[list[tuple[New, Old]], list[New], list[Old]]:
+    """Pair items with equal keys in order, and keep the order of the rest.
 
     So a lock with fewer sites never lets more sites pass: each site finds the same match as before, or none.
     """
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
-    for at, each in enumerate(known):
-        waiting[same(each.key)].append(at)
-    pairs, new, taken = [], [], set()
-    for site in sites:
-        candidates = waiting[same(site.key)]
+    for at, old in enumerate(olds):
+        waiting[same(old)].append(at)
+    pairs, left, taken = [], [], set()
+    for new in news:
+        candidates = waiting[same(new)]
         if candidates:
             taken.add(candidates[0])
-            pairs.append((site, known[candidates.popleft()]))
+            pairs.append((new, olds[candidates.popleft()]))
         else:
-            new.append(site)
-    return pairs, new, [each for at, each in enumerate(known) if at not in taken]
+            left.append(new)
+    return pairs, left, [old for at, old in enumerate(olds) if at not in taken]

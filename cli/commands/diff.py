@@ -1,0 +1,125 @@
+"""`ctrace diff`: what changed between two runs."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctrace.inspector.diff.changes import RunDiff, What
+
+EXAMPLES = """\b
+Examples:
+  ctrace diff before after                two saved runs
+  ctrace diff old.log new.log             two logs that TORCH_TRACE wrote
+  ctrace diff before model.py             a saved run, and the model as it is
+  ctrace diff model.py@default model.py@max-autotune
+  ctrace diff --git main..HEAD model.py   the model at two revisions
+  ctrace diff before after --fail-on breaks,kernels --markdown
+"""
+
+Before = Annotated[
+    str | None,
+    typer.Argument(help="A saved run, a log, a model or program; model.py@MODE sets a mode. With --git: the target."),
+]
+After = Annotated[str | None, typer.Argument(help="The same, for the later run.")]
+FailOn = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="KINDS",
+        help="Exit with 1 if these differ: break, skip, recompile, guard, graph, fusion, kernel, time, accuracy, "
+        "verdict, coverage, or any.",
+    ),
+]
+Git = Annotated[
+    str | None,
+    typer.Option(
+        "--git",
+        metavar="A..B",
+        help="Run the target at two revisions, each in a worktree that ctrace makes and removes.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="Show every change, and how the source of kernels differs.")]
+
+
+def diff(
+    before: Before = None,
+    after: After = None,
+    fail_on: FailOn = None,
+    git: Git = None,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    markdown: opt.Markdown = False,
+    output: opt.Output = None,
+    timeout: opt.Timeout = None,
+) -> None:
+    """Show what changed between two runs: breaks, recompilations, guards, graphs, fusion and kernels."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.diffing import kinds
+    from ctrace.cli.show import shown_format
+    from ctrace.inspector.errors import Exit, TargetError
+
+    form = shown_format(json=json, markdown=markdown)
+    watched = kinds(fail_on)
+    check_output(output)
+    if before is None:
+        raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
+    names, found = _compared(before, after, git, timeout)
+    failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
+    _show(names, found, failed, form, output, all_of_it=all_of_it)
+    if failed:
+        raise typer.Exit(Exit.WORSE)
+
+
+def _compared(
+    before: str, after: str | None, git: str | None, timeout: float | None
+) -> "tuple[tuple[str, str], RunDiff]":
+    """Compare two runs, or a target at two revisions.
+
+    Raises:
+        CtraceError: one of them cannot be read or captured.
+    """
+    from ctrace.cli.diffing import in_folder, side, worktrees
+    from ctrace.inspector.diff.compare import compare
+    from ctrace.inspector.errors import TargetError
+
+    if git is not None:
+        if after is not None:
+            raise TargetError("--git takes one target", f"write: ctrace diff --git {git} {before}")
+        with worktrees(git) as folders:
+            one, other = (in_folder(folder, before, timeout) for folder in folders)
+            ends = git.split("..")
+            return (f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"), compare(one, other)
+    if after is None:
+        raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
+    return (before, after), compare(side(before, timeout), side(after, timeout))
+
+
+def _show(
+    names: tuple[str, str],
+    found: "RunDiff",
+    failed: "tuple[What, ...]",
+    form: str,
+    output: "Path | None",
+    *,
+    all_of_it: bool,
+) -> None:
+    from ctrace.cli.console import write_report
+    from ctrace.cli.show import Format, show_screen
+
+    if form == Format.JSON:
+        from ctrace.reports.json.diff import render_diff_json
+
+        write_report(render_diff_json(*names, found, failed), output)
+    elif form == Format.MARKDOWN:
+        from ctrace.reports.diff_markdown import render_diff_markdown
+
+        write_report(render_diff_markdown(*names, found), output)
+    else:
+        from ctrace.reports.terminal.diff import diff_screen
+
+        show_screen(lambda _width: diff_screen(*names, found, all_of_it=all_of_it), output)

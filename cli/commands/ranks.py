@@ -1,0 +1,59 @@
+"""`ctrace ranks`: all ranks of a job as one, and where the first one parts from the others."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace ranks logs/                  compare the logs of all ranks
+  ctrace ranks logs/ --world-size 8   also name the ranks without a log
+  ctrace ranks logs/ --fail           exit with 1 unless all ranks agree
+  ctrace ranks logs/ --json           the first divergence as data
+  ctrace explain logs/ --rank 3       what one of the ranks compiled
+"""
+
+Folder = Annotated[Path | None, typer.Argument(metavar="DIR", help="A folder with the logs that TORCH_TRACE wrote.")]
+WorldSize = Annotated[int | None, typer.Option("--world-size", metavar="N", min=1, help="How many ranks the job had.")]
+Fail = Annotated[bool, typer.Option("--fail", help="Exit with 1 unless all ranks are known to agree.")]
+All = Annotated[bool, typer.Option("--all", help="Show every compilation and every group of ranks.")]
+
+
+def ranks(
+    folder: Folder = None,
+    world_size: WorldSize = None,
+    fail: Fail = False,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Compare the ranks of a job: which ones compiled the same, and where the first one differs."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.progress import reading
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.errors import Exit, TargetError
+    from ctrace.inspector.ranks.job import read_job
+    from ctrace.inspector.runs.target import holds
+    from ctrace.reports.json.ranks import render_ranks_json
+    from ctrace.reports.terminal.ranks import ranks_screen
+
+    check_output(output)
+    if folder is None:
+        raise TargetError("ranks needs a folder of logs", "name the folder that TORCH_TRACE wrote to")
+    if not holds(folder.is_dir):
+        what = "is a file" if holds(folder.is_file) else "does not exist"
+        todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
+        raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
+    with reading("logs") as progress:
+        job = read_job(folder, world_size, progress)
+    show_either(
+        output,
+        json=json,
+        data=lambda: render_ranks_json(job),
+        screen=lambda width: ranks_screen(job, width, all_of_it=all_of_it),
+    )
+    if fail and job.agree is not True:
+        raise typer.Exit(Exit.WORSE)

@@ -1,0 +1,134 @@
+"""Read or capture the two runs that `ctrace diff` compares."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrace.cli.capturing import Request, saved, session_of
+from ctrace.inspector.errors import RunError, TargetError, did_you_mean
+
+if TYPE_CHECKING:
+    from ctrace.inspector.diff.changes import What
+    from ctrace.inspector.model.session import Session
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""The modes of torch.compile (2.13, _inductor/__init__.py:list_mode_options)."""
+
+
+def kinds(text: str | None) -> "tuple[What, ...]":
+    """Parse the value of `--fail-on`: kinds of changes, in the singular or plural, or `any`.
+
+    Raises:
+        TargetError: there is no such kind.
+    """
+    from ctrace.inspector.diff.changes import What
+
+    if text is None:
+        return ()
+    known = {each.value: each for each in What}
+    several = {f"{name}s": each for name, each in known.items()} | known
+    found: list[What] = []
+    for name in filter(None, (part.strip().lower() for part in text.split(","))):
+        if name == "any":
+            found += list(What)
+        elif name in several:
+            found.append(several[name])
+        else:
+            todo = did_you_mean(name, [*known, "any"], f"choose from: {', '.join(known)}, or any")
+            raise TargetError(f"--fail-on {name}: there is no such kind of change", todo)
+    if not found:
+        raise TargetError("--fail-on names no kind of change", f"choose from: {', '.join(known)}, or any")
+    return tuple(dict.fromkeys(found))
+
+
+def side(text: str, timeout: float | None) -> "Session":
+    """Read a saved run or a log; capture a model or program, or `model.py@MODE`.
+
+    Raises:
+        CtraceError: it cannot be read or captured.
+    """
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import holds
+
+    found = saved(text, Store())
+    if found is not None:
+        return found
+    target, at, mode = text.rpartition("@")
+    options = {}
+    if at and not holds(Path(text).exists):
+        if mode not in _MODES:
+            raise TargetError(
+                f"{text}: there is no mode {mode}", did_you_mean(mode, _MODES, f"choose one of: {', '.join(_MODES)}")
+            )
+        text, options = target, {"mode": mode}
+    return session_of(Request(text, timeout=timeout, options=options))[0]
+
+
+@contextmanager
+def worktrees(range_: str) -> "Iterator[tuple[Path, Path]]":
+    """Check out both ends of `BEFORE..AFTER` in worktrees, which are removed at the end; an empty end is HEAD.
+
+    Raises:
+        TargetError: it is not a range of revisions, or this is no repository.
+    """
+    before, dots, after = range_.partition("..")
+    if not dots:
+        raise TargetError(f"--git {range_}: not a range", "write two revisions: --git main..HEAD")
+    revisions = [_git("rev-parse", "--verify", "--quiet", f"{each or 'HEAD'}^{{commit}}") for each in (before, after)]
+    top = Path(_git("rev-parse", "--show-toplevel"))
+    inside = Path.cwd().resolve().relative_to(top.resolve())
+    with tempfile.TemporaryDirectory(prefix="ctrace-git-") as folder:
+        made: list[Path] = []
+        try:
+            for name, revision in zip(("before", "after"), revisions, strict=True):
+                path = Path(folder) / name
+                _git("worktree", "add", "--quiet", "--detach", str(path), revision)
+                made.append(path)
+            yield made[0] / inside, made[1] / inside
+        finally:
+            for path in made:
+                subprocess.run(["git", "worktree", "remove", "--force", str(path)], capture_output=True, check=False)
+
+
+def _git(*words: str) -> str:
+    """Run git, and return what it prints.
+
+    Raises:
+        TargetError: git is missing, or refuses.
+    """
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise TargetError("--git needs git, which is not installed", "compare two saved runs instead") from None
+    if done.returncode:
+        why = done.stderr.strip().splitlines()[-1:] or [f"git {words[0]} finds no {words[-1]}"]
+        raise TargetError(f"--git: {why[0]}", "run it in a repository, with two revisions such as main..HEAD")
+    return done.stdout.strip()
+
+
+def in_folder(folder: Path, target: str, timeout: float | None) -> "Session":
+    """Capture a target as it is in a folder.
+
+    Raises:
+        CtraceError: the target is missing there, or cannot be captured.
+    """
+    here = Path.cwd()
+    if not folder.is_dir():
+        raise RunError(
+            f"{folder.name} has no such folder at that revision", "run it in a folder that both revisions have"
+        )
+    store = os.environ.get("CTRACE_DIR")
+    os.environ["CTRACE_DIR"] = str(Path(store).resolve() if store else here / ".ctrace")
+    try:
+        os.chdir(folder)
+        return session_of(Request(target, timeout=timeout))[0]
+    finally:
+        os.chdir(here)
+        if store is None:
+            del os.environ["CTRACE_DIR"]
+        else:
+            os.environ["CTRACE_DIR"] = store

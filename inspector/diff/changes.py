@@ -1,0 +1,65 @@
+"""The result of a comparison: plain frozen records."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class What(StrEnum):
+    """The kind of thing that differs."""
+
+    VERDICT = "verdict"
+    BREAK = "break"
+    SKIP = "skip"
+    RECOMPILE = "recompile"
+    GRAPH = "graph"
+    FUSION = "fusion"
+    KERNEL = "kernel"
+    GUARD = "guard"
+    COVERAGE = "coverage"
+    ACCURACY = "accuracy"
+    TIME = "time"
+    CACHE = "cache"
+
+
+class How(StrEnum):
+    """How it differs."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Change(Struct, frozen=True):
+    """One difference between two runs."""
+
+    what: What
+    how: How
+    where: str
+    """A file and line, a function, or a name; `run` for the run as a whole."""
+    was: str | None = None
+    now: str | None = None
+    detail: tuple[str, ...] = ()
+    """Lines of a unified diff, for a kernel's source."""
+
+
+class RunDiff(Struct, frozen=True):
+    """All differences between two runs."""
+
+    changes: tuple[Change, ...] = ()
+    compared: tuple[What, ...] = ()
+    """What both runs recorded, so that it could be compared."""
+    not_compared: tuple[tuple[What, str], ...] = ()
+    """What was not compared, each with the reason."""
+    notes: tuple[str, ...] = ()
+    """How the runs themselves differ, such as in the version of torch, and what is not known about them."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference was found in what both runs recorded."""
+        return not self.changes
+
+
+def edited(what: What, where: str, was: str, now: str, detail: tuple[str, ...] = ()) -> Change:
+    """Return a change of something that both runs have."""
+    return Change(what, How.CHANGED, where, was, now, detail)

@@ -1,0 +1,142 @@
+"""Compare the kernels of matched graphs: source, registers and bytes, with names and hashes put aside."""
+
+import difflib
+import re
+from collections.abc import Callable, Hashable, Iterator
+
+from msgspec import Struct
+
+from ctrace.inspector.diff.changes import Change, How, What, edited
+from ctrace.inspector.diff.graphs import Pairs, Seen
+from ctrace.inspector.gate.lock.matching import paired
+from ctrace.inspector.model.built import Built
+from ctrace.inspector.model.kernels import Kernel, Stage
+
+_NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")
+"""The names of generated kernels, which contain ops and a number (2.13, _inductor/codegen/triton.py and cpp.py)."""
+_HASH = re.compile(r"\b[0-9A-Fa-f]{32,}\b|\b[0-9A-Z]{40,}\b|\bc[a-z2-7]{50,}\b")
+_PATH = re.compile(r"""(?<=["'])(?:/[^"'\s]+/)([^"'/\s]+)(?=["'])""")
+_COMMENT = re.compile(r"^\s*(?:#|//)(?!\s*(?:include|pragma|if|else|endif|define|undef)).*$")
+_MOST_LINES = 200
+"""Longest source diff that a change keeps."""
+
+
+class KernelSeen(Struct, frozen=True):
+    """A kernel of one run, and what a comparison looks at."""
+
+    kernel: Kernel
+    source: tuple[str, ...]
+    """The source without names, hashes, paths and comments."""
+    facts: dict[str, int]
+    """Numbers by name: bytes, calls, registers."""
+
+    @property
+    def name(self) -> str:
+        """The name of a library function; empty for a generated kernel, whose name says nothing about its content."""
+        return "" if self.source else self.kernel.name
+
+
+_ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
+    lambda each: (each.kernel.language, each.source, each.name, tuple(each.facts.items())),
+    lambda each: (each.kernel.language, each.source, each.name),
+    lambda each: (each.kernel.language, each.name, each.kernel.ops),
+    lambda each: (each.kernel.language, each.name, each.kernel.lines or id(each)),
+)
+"""What two kernels share, the most first."""
+
+
+def kernel_changes(pairs: Pairs) -> Iterator[Change]:
+    """Yield the kernels that only one of two matched graphs has, and those that differ."""
+    for old, new in pairs.both:
+        for stage in Stage:
+            yield from _between(list(_kernels(old, stage)), list(_kernels(new, stage)), f"{new.where} {stage}")
+
+
+def _kernels(seen: Seen, stage: Stage) -> Iterator[KernelSeen]:
+    for kernel in seen.session.kernels:
+        if (kernel.graph, kernel.stage) == (seen.graph.id, stage):
+            yield KernelSeen(kernel, without_names(kernel.source), _facts(seen, kernel))
+
+
+def _facts(seen: Seen, kernel: Kernel) -> dict[str, int]:
+    found = {"calls": kernel.calls}
+    read = [launch.read for launch in kernel.launches if launch.read is not None]
+    written = [launch.written for launch in kernel.launches if launch.written is not None]
+    if len(read) == len(written) == len(kernel.launches) > 0:
+        found |= {"bytes": sum(read) + sum(written)}
+    made = _built(seen, kernel)
+    if made is not None:
+        numbers = {"registers": made.registers, "spilled registers": made.spills, "shared bytes": made.shared}
+        found |= {name: number for name, number in numbers.items() if number is not None}
+    return found
+
+
+def _built(seen: Seen, kernel: Kernel) -> Built | None:
+    """Return how a kernel was compiled, if torch launches one configuration of it."""
+    made = [
+        each
+        for each in seen.session.built
+        if (each.graph, each.stage, each.kernel) == (kernel.graph, kernel.stage, kernel.name)
+    ]
+    chosen = [each for each in made if each.chosen] or made
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def without_names(source: str) -> tuple[str, ...]:
+    """Return a kernel's source line by line, without generated names, hashes, folders, comments and empty lines."""
+    lines = (line.rstrip() for line in source.split("\n") if not _COMMENT.match(line))
+    return tuple(_PATH.sub(r"\1", _HASH.sub("#", _NAME.sub("kernel", line))) for line in lines if line)
+
+
+def _between(olds: list[KernelSeen], news: list[KernelSeen], where: str) -> Iterator[Change]:
+    both: list[tuple[KernelSeen, KernelSeen]] = []
+    for same in _ALIKE:
+        found, news, olds = paired(news, olds, same)
+        both += [(old, new) for new, old in found]
+    near, olds, news = _nearest(olds, news)
+    for old, new in (*both, *near):
+        yield from _compared(old, new, where)
+    for old in olds:
+        yield Change(What.KERNEL, How.REMOVED, where, was=_text(old, tuple(old.facts)))
+    for new in news:
+        yield Change(What.KERNEL, How.ADDED, where, now=_text(new, tuple(new.facts)))
+
+
+def _nearest(
+    olds: list[KernelSeen], news: list[KernelSeen]
+) -> tuple[list[tuple[KernelSeen, KernelSeen]], list[KernelSeen], list[KernelSeen]]:
+    """Pair generated kernels that share ops; return the pairs and the rest."""
+    pairs, left = [], []
+    news = list(news)
+    for old in olds:
+        shared = [(len(_ops(old) & _ops(new)), -at) for at, new in enumerate(news) if _is_like(old, new)]
+        most, at = max(shared, default=(0, 0))
+        if most:
+            pairs.append((old, news.pop(-at)))
+        else:
+            left.append(old)
+    return pairs, left, news
+
+
+def _is_like(old: KernelSeen, new: KernelSeen) -> bool:
+    return bool(old.source) and old.kernel.language == new.kernel.language
+
+
+def _ops(seen: KernelSeen) -> set[str]:
+    return set(seen.kernel.ops)
+
+
+def _compared(old: KernelSeen, new: KernelSeen, where: str) -> Iterator[Change]:
+    other = tuple(name for name in old.facts if name in new.facts and old.facts[name] != new.facts[name])
+    if old.source == new.source and not other:
+        return
+    lines = difflib.unified_diff(old.source, new.source, old.kernel.name, new.kernel.name, lineterm="", n=1)
+    detail = tuple(line for line, _ in zip(lines, range(_MOST_LINES), strict=False))
+    yield edited(What.KERNEL, where, _text(old, other), _text(new, other), detail)
+
+
+def _text(seen: KernelSeen, facts: tuple[str, ...]) -> str:
+    """Write `cpp_fused_relu_0 (aten.relu): 1,024 bytes`."""
+    ops = f" ({', '.join(seen.kernel.ops)})" if seen.kernel.ops else ""
+    numbers = ", ".join(f"{seen.facts[name]:,} {name}" for name in facts if name != "calls" or seen.facts[name] != 1)
+    return f"{seen.kernel.name}{ops}" + (f": {numbers}" if numbers else "")

@@ -1,0 +1,116 @@
+"""Find the trace logs in a folder, and choose the one that a view reads."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import RunError, SelectionError
+from ctrace.inspector.log.files import is_log, rank_of
+
+_HINT = "name a run, or a folder that TORCH_TRACE wrote to"
+_MOST_NAMES = 8
+_DEEPEST = 4
+"""How far below a folder logs are looked for; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
+_MOST_FILES = 50_000
+_NO_LOGS = frozenset(
+    (
+        ".py", ".pyc", ".so", ".o", ".a", ".h", ".cpp", ".cu", ".cubin", ".ptx", ".json", ".yaml", ".toml", ".md",
+        ".html", ".css", ".js", ".png", ".svg", ".pt", ".pth", ".bin", ".safetensors", ".npy", ".parquet", ".whl",
+        ".zip",
+    )
+)  # fmt: skip
+"""Suffixes of files that need no look inside."""
+
+
+class LogFile(Struct, frozen=True):
+    """One log in a folder."""
+
+    path: Path
+    rank: int | None
+    """None: neither its records nor its name have one."""
+    bytes: int
+
+
+class Chosen(Struct, frozen=True):
+    """The log that a view reads, and what to say about the others."""
+
+    path: Path
+    note: str = ""
+
+
+def logs_in(folder: Path) -> tuple[LogFile, ...]:
+    """List the logs in a folder and the folders below it, by rank, then by path.
+
+    Raises:
+        RunError: the folder cannot be read.
+        SetupError: a log is compressed in a way that this Python cannot read.
+    """
+    found = [LogFile(path, rank_of(path), path.stat().st_size) for path in _files(folder) if is_log(path)]
+    return tuple(sorted(found, key=lambda log: (log.rank is None, log.rank or 0, str(log.path))))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the readable regular files of a folder, without hidden ones.
+
+    Raises:
+        RunError: a folder or a log cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise RunError(f"{error.filename} cannot be read: {error.strerror}", "check its permissions") from None
+
+    count = 0
+    for here, folders, names in os.walk(folder, onerror=refuse):
+        is_deep = len(Path(here).relative_to(folder).parts) >= _DEEPEST
+        folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(here, name)
+            if name.startswith(".") or path.suffix in _NO_LOGS or not path.is_file():
+                continue
+            count += 1
+            if count > _MOST_FILES:
+                raise RunError(f"{folder} has more than {_MOST_FILES:,} files that may be logs", _HINT)
+            if not os.access(path, os.R_OK):
+                raise RunError(f"{path} cannot be read: Permission denied", "check its permissions")
+            yield path
+
+
+def choose(folder: Path, rank: int | None) -> Chosen:
+    """Choose the log of a folder that a view of one run reads: that of a rank, else of the lowest rank.
+
+    Raises:
+        RunError: there is no log.
+        SelectionError: there is no log of that rank.
+    """
+    logs = logs_in(folder)
+    if not logs:
+        raise RunError(f"{folder} has no run and no trace log", _HINT)
+    ranks = sorted({log.rank for log in logs if log.rank is not None})
+    if rank is not None and rank not in ranks:
+        known = f"there are: {_listed(ranks)}" if ranks else "its logs have no rank: leave --rank out, or name one log"
+        raise SelectionError("rank", f"{rank}: {folder} has no log of that rank", known)
+    wanted = rank if rank is not None else ranks[0] if ranks else None
+    several = [log for log in logs if log.rank == wanted]
+    largest = max(several, key=lambda log: log.bytes)
+    return Chosen(largest.path, _note(folder, logs, ranks, several, largest, asked=rank is not None))
+
+
+def _note(
+    folder: Path, logs: tuple[LogFile, ...], ranks: list[int], several: list[LogFile], chosen: LogFile, *, asked: bool
+) -> str:
+    """Say which log is read, and how to read the others."""
+    name = chosen.path.relative_to(folder)
+    if len(several) > 1:
+        whose = "without a rank" if chosen.rank is None else f"of rank {chosen.rank}"
+        return f"{folder} has {len(several)} logs {whose}; this is the largest, {name}: name another one to read it"
+    if len(logs) > 1 and not asked:
+        todo = f"--rank N reads another, ctrace ranks {folder} compares all"
+        return f"{folder} has logs of {len(ranks)} ranks; this is rank {chosen.rank}: {todo}"
+    return ""
+
+
+def _listed(ranks: list[int]) -> str:
+    left = len(ranks) - _MOST_NAMES
+    return ", ".join(map(str, ranks[:_MOST_NAMES])) + (f", and {left} more" if left > 0 else "")

@@ -1,0 +1,153 @@
+"""What a record says about a compilation, item by item, without what differs between healthy ranks.
+
+Ranks of a healthy job differ in the index of their device, in the ids of objects, in times and in the names of the
+process groups that they are in. All of these are put aside.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.log.reader import Entry
+
+
+class Item(Struct, frozen=True):
+    """One thing that ranks may differ in."""
+
+    key: str
+    """What it is called on every rank, such as an input's name."""
+    same: str
+    """Its content, as far as it must be equal."""
+    text: str
+    """What a reader sees."""
+    file: str = ""
+    line: int = 0
+
+
+_DEVICE = re.compile(r"\b((?:cuda|xpu|hpu|mtia)(?::|, index=)|device=|index=)\d+")
+_ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
+_UNIQUE = re.compile(r"(?<=\d)_[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b")
+_ANNOTATION = re.compile(r': "[^"\n]*"')
+_PLACE = re.compile(r"# (?:.*? )?File: (?P<file>.+?):(?P<line>\d{1,9}) in ")
+_INPUT = re.compile(r'(?P<name>[^\W\d]\w*) ?: ?"(?P<type>[^"]*)"')
+_COLLECTIVE = re.compile(
+    r"\b(?:_c10d_functional(?:_autograd)?|_dtensor|c10d|symm_mem)\.(?P<op>\w+)(?:\.\w+)?\((?P<args>.*)\)"
+)
+_RENAMED = re.compile(r"\w+ = [Ll]_\w+")
+_GROUP = re.compile(r"""(?P<quote>['"])(?P<name>\d+|[^'"\s]*group[^'"\s]*|[0-9a-f]{32,})(?P=quote)""")
+_LATENCY = "Guard latency = "
+_HASHED = re.compile(r"^\[(?P<hash>\w+)\] (?P<name>[^:\n]*): ?(?P<value>.*)$", re.DOTALL)
+_PICKED = re.compile(r"picked_rank_idx=\d+")
+_LONGEST = 2_000
+
+
+def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the kinds that a record is about, each with its items; nothing for a record that is about none."""
+    match entry.kind:
+        case "dynamo_output_graph":
+            lines = entry.payload.split("\n")
+            yield "input", sorted(_inputs(lines), key=lambda item: item.key)  # the order follows from the graph
+            nodes = list(_nodes(lines))
+            calls = list(_collectives(nodes))
+            if calls:
+                yield "collective", calls
+            yield "graph", nodes
+        case "dynamo_cpp_guards_str":
+            yield "guard", list(_guards(entry.payload))
+        case "artifact:recompile_reasons":
+            yield "recompile", [Item("reason", _neutral(line), line) for line in entry.payload.split("\n")]
+        case "artifact:inductor_collective_schedule":
+            yield "collective", list(_schedule(entry.payload))
+        case "artifact:aot_joint_graph_sync_decision_cross_ranks":
+            if match := _PICKED.search(entry.payload):
+                yield "collective", [Item("torch's choice of what to save for the backward", match[0], match[0])]
+        case str(kind) if kind.startswith(("artifact:fx_graph_cache_", "artifact:aotautograd_cache_")):
+            if items := list(_components(entry.payload)):
+                yield "cache_key", items
+
+
+@lru_cache(maxsize=10_000)
+def _neutral(text: str) -> str:
+    """Put aside what differs between healthy ranks; the same lines come again in every graph."""
+    return _UNIQUE.sub("", _ID.sub("#", _DEVICE.sub(r"\1#", text)))
+
+
+def _inputs(lines: list[str]) -> Iterator[Item]:
+    """Yield the arguments of the printed graph, each with its type."""
+    for line in lines:
+        if line.lstrip().startswith("def forward("):
+            for match in _INPUT.finditer(line):
+                yield Item(_name(match["name"]), _neutral(match["type"]), match["type"])
+            return
+
+
+def _name(argument: str) -> str:
+    """Return the user's name of an argument: `L_self_modules_fc_parameters_bias_` is `self.fc.bias`."""
+    match = re.fullmatch(r"[Ll]_(\w+?)_", argument)
+    return re.sub(r"_(?:modules|parameters|buffers)_", ".", match[1]).strip("_") if match else argument
+
+
+def _nodes(lines: list[str]) -> Iterator[Item]:
+    """Yield the statements of the printed graph without types, each with the user's line."""
+    file, at = "", 0
+    for line in lines:
+        text = line.strip()
+        if match := _PLACE.search(text):
+            file, at = match["file"], int(match["line"])
+        if not text or text.startswith(("#", "def forward(", "class ")) or _RENAMED.fullmatch(text):
+            continue
+        text = _ANNOTATION.sub("", text).partition(";  ")[0]
+        yield Item("node", _GROUP.sub("'group'", _neutral(text)), text[:_LONGEST], file, at)
+
+
+def _collectives(nodes: list[Item]) -> Iterator[Item]:
+    """Yield the collective calls of a graph in order; process groups are numbered in the order of their first call."""
+    groups: dict[str, str] = {}
+    number = 0
+    for node in nodes:
+        match = _COLLECTIVE.search(node.text)
+        if match is None or match["op"] == "wait_tensor":
+            continue
+        args = _GROUP.sub(lambda found: groups.setdefault(found["name"], f"group {len(groups)}"), match["args"])
+        text = f"{match['op']}({match['args']})"
+        number += 1
+        yield Item(f"collective {number}", f"{match['op']}({args})", text[:_LONGEST], node.file, node.line)
+
+
+def _schedule(payload: str) -> Iterator[Item]:
+    """Yield Inductor's schedule of collectives."""
+    try:
+        schedule = json.loads(payload)
+    except (ValueError, RecursionError):
+        return
+    for number, each in enumerate(schedule if isinstance(schedule, list) else (), 1):
+        yield Item(f"collective {number} of Inductor's schedule", _neutral(str(each)), str(each)[:_LONGEST])
+
+
+def _guards(payload: str) -> Iterator[Item]:
+    """Yield the checks of a printed guard tree, without comments."""
+    for line in payload.split("\n"):
+        text = line.partition("  # ")[0].strip(" |+-")
+        if text and not text.startswith(_LATENCY):
+            yield Item("guard", _neutral(text), text[:_LONGEST])
+
+
+def _components(payload: str) -> Iterator[Item]:
+    """Yield the parts of a cache key; a part that names a device is compared by its text, any other by its hash."""
+    try:
+        data: Any = json.loads(payload)
+    except (ValueError, RecursionError):
+        return
+    components = data.get("components") if isinstance(data, dict) else None
+    for each in components if isinstance(components, list) else ():
+        match = _HASHED.match(str(each))
+        if match is None:
+            continue
+        value = match["value"]
+        is_of_device = _DEVICE.search(value) is not None
+        same = _neutral(value) if is_of_device else match["hash"]
+        yield Item(match["name"], same, value[:_LONGEST])

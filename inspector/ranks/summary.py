@@ -1,0 +1,242 @@
+"""Fold the log of one rank to a summary: what it compiled, as digests."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.log.files import UNREADABLE, opened
+from ctrace.inspector.log.reader import Broken, Entry, parse
+from ctrace.inspector.ranks.content import items_of
+
+
+class Kind(StrEnum):
+    """What two ranks may differ in, in the order in which a comparison looks."""
+
+    INPUT = "input"
+    COLLECTIVE = "collective"
+    GRAPH = "graph"
+    GUARD = "guard"
+    CACHE_KEY = "cache_key"
+    RECOMPILE = "recompile"
+    MISSING = "missing"
+    """A compilation that a rank lacks because its log ends before it."""
+
+
+class Digest(Struct, frozen=True):
+    """One compilation of one rank."""
+
+    id: str
+    """Such as `0/1`; after a reset of Dynamo, `2.0/1`."""
+    function: str
+    file: str
+    line: int
+    digests: dict[str, str] = field(default_factory=dict)
+    """By kind; a kind without an entry in the log has none."""
+
+    @property
+    def is_recompile(self) -> bool:
+        """Whether its function was compiled before."""
+        return not self.id.endswith("/0")
+
+
+class Summary(Struct, frozen=True):
+    """What one rank compiled."""
+
+    rank: int
+    path: str
+    compilations: tuple[Digest, ...] = ()
+    seconds: float = 0.0
+    """Time in compilations, as torch measured it."""
+    cut: str = ""
+    """Evidence that the log is incomplete."""
+    torch: str = ""
+    began: str = ""
+    """Time of the first record, as in the log."""
+    reports: tuple[str, ...] = ()
+    """Torch's own reports of a mismatch between ranks."""
+
+
+_WANTED = (
+    '"str"', '"dynamo_start"', '"dynamo_output_graph"', '"dynamo_cpp_guards_str"', "compilation_metrics",
+    '"recompile_reasons"', '"inductor_collective_schedule"', '"aot_joint_graph_sync_decision_cross_ranks"',
+    '"inductor_spmd_graph_mismatch"', "_cache_miss", "_cache_hit", "_cache_bypass", '"torch_version"',
+)  # fmt: skip
+"""Parts of the headers of records that a summary needs; all others are skipped without parsing."""
+_TIME = re.compile(r"^[A-Z](\d{4} \d\d:\d\d:\d\d)")
+_MISMATCH = "artifact:inductor_spmd_graph_mismatch"
+_LONGEST = 4_000
+
+
+def summary_of(path: Path, rank: int) -> Summary:
+    """Read a log once, and keep only digests.
+
+    Raises:
+        OSError: it cannot be read.
+        SetupError: it is compressed in a way that this Python cannot read.
+    """
+    lines = Lines()
+    with opened(path) as text:
+        fold = _Fold()
+        for entry in parse(lines.wanted(text)):
+            fold.add(entry)
+    return Summary(
+        rank=rank,
+        path=str(path),
+        compilations=tuple(fold.compilations()),
+        seconds=fold.seconds,
+        cut=fold.cut(lines),
+        torch=fold.torch,
+        began=lines.began,
+        reports=tuple(fold.reports),
+    )
+
+
+class Lines:
+    """Passes on the lines of the records that are wanted, and keeps how the log begins and ends."""
+
+    def __init__(self) -> None:
+        self.began = ""
+        self.count = 0
+        self.failed = ""
+        self.record: list[str] = []
+        """The lines of the last record."""
+
+    def wanted(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the lines of wanted records."""
+        is_wanted = False
+        for line in _readable(lines, self):
+            self.count += 1
+            if line.startswith("\t"):
+                self.record.append(line)
+            else:
+                self.record = [line]
+                is_wanted = any(name in line for name in _WANTED)
+                if not self.began and (match := _TIME.match(line)):
+                    self.began = match[1]
+            if is_wanted:
+                yield line
+
+
+def _readable(lines: Iterable[str], seen: Lines) -> Iterator[str]:
+    try:
+        yield from lines
+    except UNREADABLE as error:
+        seen.failed = f"the compressed file is damaged or cut short ({error})"
+
+
+class Places:
+    """Names compilations as a session does: after a reset of Dynamo, `0/0` is `2.0/0`; knows files by number."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, str] = {}
+        self._generation = 1
+        self._started: set[str] = set()
+
+    def id_of(self, entry: Entry) -> str | None:
+        """Return the id of an entry's compilation; None outside of one."""
+        compile_id = entry.compile_id
+        if compile_id is None:
+            return None
+        if entry.kind == "dynamo_start" and entry.attempt == 0:
+            if compile_id in self._started:
+                self._generation += 1
+                self._started.clear()
+            self._started.add(compile_id)
+        return compile_id if self._generation == 1 else f"{self._generation}.{compile_id}"
+
+    def learn(self, entry: Entry) -> None:
+        """Keep the name of a file."""
+        if entry.kind == "str" and isinstance(entry.data, list) and len(entry.data) == 2:
+            self.files[entry.data[1]] = str(entry.data[0])
+
+    def function_of(self, entry: Entry) -> tuple[str, str, int]:
+        """Return function, file and line of a `dynamo_start`."""
+        stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
+        frame = stack[-1] if isinstance(stack, list) and stack and isinstance(stack[-1], dict) else {}
+        line, file = frame.get("line"), frame.get("filename")
+        name = self.files.get(file, "?") if isinstance(file, int) else "?"
+        return str(frame.get("name", "?")), name, line if type(line) is int else 0
+
+
+class _Fold:
+    """Collects the compilations of a log."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.torch = ""
+        self.reports: list[str] = []
+        self._places = Places()
+        self._starts: dict[str, tuple[str, str, int]] = {}
+        self._parts: dict[str, dict[str, Any]] = {}
+        self._finished: set[str] = set()
+        self._broken = 0
+
+    def add(self, entry: Entry | Broken) -> None:
+        if isinstance(entry, Broken):
+            self._broken += 1
+            return
+        self._places.learn(entry)
+        if entry.kind == "artifact:torch_version":
+            self.torch = _version(entry.payload)
+        if entry.kind == _MISMATCH:
+            self.reports.append(entry.payload[:_LONGEST])
+        compile_id = self._places.id_of(entry)
+        if compile_id is None:
+            return
+        if entry.kind == "dynamo_start":
+            self._starts.setdefault(compile_id, self._places.function_of(entry))
+            # What an abandoned attempt left does not count; the reason of a recompilation comes before the start.
+            kept = self._parts.get(compile_id, {})
+            self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
+        if entry.kind == "compilation_metrics":
+            self._finished.add(compile_id)
+        if entry.kind.endswith("compilation_metrics"):
+            self._measure(entry)
+        for kind, items in items_of(entry):
+            digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
+            for item in items:
+                digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
+
+    def _measure(self, entry: Entry) -> None:
+        data = entry.data if isinstance(entry.data, dict) else {}
+        name = "backward_cumulative_compile_time_us" if entry.kind.startswith("bwd") else "entire_frame_compile_time_s"
+        value = data.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self.seconds += value / 1e6 if name.endswith("us") else value
+
+    def compilations(self) -> Iterator[Digest]:
+        """Yield the compilations in order of their start."""
+        for compile_id, place in self._starts.items():
+            digests = {kind: digest.hexdigest() for kind, digest in sorted(self._parts.get(compile_id, {}).items())}
+            yield Digest(compile_id, *place, digests)
+
+    def cut(self, lines: Lines) -> str:
+        """Return the evidence that the log is incomplete; empty if there is none."""
+        open_ = [compile_id for compile_id in self._starts if compile_id not in self._finished]
+        if not lines.count:
+            return "the log is empty"
+        if lines.failed:
+            return lines.failed
+        if open_:
+            function, file, line = self._starts[open_[-1]]
+            return f"the log ends while {open_[-1]} of {function} ({Path(file).name}:{line}) compiles"
+        if not lines.record[-1].endswith("\n"):
+            return "the log stops in the middle of a line"
+        if any(isinstance(entry, Broken) for entry in parse(lines.record)):
+            return "the last record is cut short"
+        if self._broken:
+            return f"{self._broken} records cannot be read" if self._broken > 1 else "a record cannot be read"
+        return ""
+
+
+def _version(payload: str) -> str:
+    try:
+        return str(json.loads(payload).get("pytorch_version", ""))
+    except (ValueError, AttributeError, RecursionError):
+        return ""

@@ -1,0 +1,40 @@
+"""The differences between two runs as Markdown, for a pull request."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diff.changes import Change, RunDiff, What
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.markup import code, prose, row, text
+from ctrace.reports.wording.diff import answer, name_of, not_compared
+
+_MOST = 20
+_LONGEST = 300
+
+
+def render_diff_markdown(before: str, after: str, found: RunDiff) -> Document:
+    """Write the report, with a final newline."""
+    return markup_document("\n".join(_lines(before, after, found)) + "\n")
+
+
+def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:
+    verdict = "equal" if found.equal else "different"
+    yield f"### ctrace diff: {text(before)} → {text(after)}: **{verdict}**"
+    yield f"\n{prose(answer(found))}"
+    if found.notes:
+        yield "\n" + "\n".join(f"- {prose(fmt.shortened(note, _LONGEST))}" for note in found.notes)
+    for what in What:
+        changes = [each for each in found.changes if each.what is what]
+        if changes:
+            yield from _table(what, changes)
+    if lines := not_compared(found):
+        yield "\n" + "\n".join(f"- {text(line)}" for line in lines)
+
+
+def _table(what: What, changes: list[Change]) -> Iterator[str]:
+    yield f"\n**{text(name_of(what))}**\n\n| change | where | was | now |\n|---|---|---|---|"
+    for each in changes[:_MOST]:
+        sides = (code(fmt.one_line(side, _LONGEST)) if side else text("") for side in (each.was, each.now))
+        yield row(text(each.how), code(each.where), *sides)
+    if (left := len(changes) - _MOST) > 0:
+        yield f"\nAnd {fmt.count(left, 'more change')}: see `ctrace diff --json`."

@@ -1,0 +1,79 @@
+"""Screen of `ctrace diff`: a summary, then the differences by kind."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.diff.changes import Change, How, RunDiff, What
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import MOST, more, section
+from ctrace.reports.wording.diff import answer, name_of, not_compared, places
+
+_SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
+_LONGEST = 240
+_GUARD = 72
+"""Columns of a guard, of which a run has hundreds."""
+
+
+def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show the answer first, then each kind of change."""
+    names = f"{fmt.one(before, 200)} → {fmt.one(after, 200)}"
+    if found.equal:
+        yield Text.assemble(("EQUAL", "bold green"), "  ", (names, "bold"), f"  {answer(found)}")
+    else:
+        yield Text.assemble(("DIFFERENT", "bold yellow"), "  ", (names, "bold"), f"\n{answer(found)}")
+    for note in found.notes:
+        yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
+    for what in What:
+        changes = [each for each in found.changes if each.what is what]
+        if changes:
+            title = name_of(what)
+            yield section(f"{title[:1].upper()}{title[1:]}")
+            yield from _changes(changes, all_of_it=all_of_it)
+    if not found.equal or all_of_it:
+        lines = not_compared(found)
+        yield Text("\n" + "\n".join(fmt.one_line(line, 400) for line in lines) if lines else "", style="dim")
+
+
+def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableType]:
+    shown = changes if all_of_it else changes[:MOST]
+    for where, several in places(shown).items():
+        yield Text(f"  {fmt.one_line(where, 120)}", style="bold")
+        for change in several:
+            sign, style = _SIGNS[change.how]
+            for number, text in enumerate(_sides(change, cut=not all_of_it)):
+                yield Padding(Text.assemble((f"{' ' if number else sign} ", style), text), (0, 0, 0, 4))
+            yield from _detail(change, all_of_it=all_of_it)
+    if len(shown) < len(changes):
+        yield from more(len(changes), "change", "--all or --json")
+
+
+def _sides(change: Change, *, cut: bool) -> Iterator[Text]:
+    most = (_GUARD if change.what is What.GUARD else _LONGEST) if cut else 0
+    if change.was is not None:
+        word = "was " if change.now is not None else ""
+        yield Text(f"{word}{fmt.one_line(change.was, most)}")
+    if change.now is not None:
+        word = "now " if change.was is not None else ""
+        yield Text(f"{word}{fmt.one_line(change.now, most)}")
+
+
+def _detail(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
+    lines = change.detail[2:]  # the first two name the kernels, which the lines above do
+    if not lines or not all_of_it:
+        if lines:
+            yield Padding(Text(f"source differs: {fmt.count(_edits(lines), 'line')}", style="dim"), (0, 0, 0, 6))
+        return
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for line in lines:
+        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
+        text.append(f"{fmt.plain(line)}\n", style=style)
+    text.rstrip()
+    yield Padding(text, (0, 0, 0, 6))
+
+
+def _edits(lines: tuple[str, ...]) -> int:
+    """Count the lines that only one side has."""
+    return max(sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines))

@@ -1,0 +1,150 @@
+"""`ctrace diff` on logs: exit codes, formats, and errors of the command line."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ctrace.cli.diffing import worktrees
+from ctrace.inspector.errors import TargetError
+from tests.support.inprocess import ctrace
+from tests.support.places import DATA
+
+
+def log(name: str) -> str:
+    return str(DATA / "diff" / f"{name}.log.gz")
+
+
+def test_equal_runs_say_so_in_one_line():
+    ran = ctrace("diff", log("base"), log("seed"))
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("EQUAL")
+    assert len(ran.out.split("\n\n")) == 1
+    assert "No differences in verdict, graph breaks" in " ".join(ran.out.split())
+
+
+def test_differences_are_summed_up_first():
+    ran = ctrace("diff", log("base"), log("broken"))
+    assert ran.code == 0
+    summary = " ".join(ran.out.splitlines()[1:3])
+    assert ran.out.startswith("DIFFERENT")
+    assert "graph breaks (1 added)" in summary
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code"),
+    [("breaks", 1), ("breaks,kernels", 1), ("kernel", 1), ("accuracy", 0), ("any", 1), ("time,cache", 0)],
+)
+def test_fail_on_sets_the_exit_code(kinds: str, code: int):
+    assert ctrace("diff", log("base"), log("broken"), "--fail-on", kinds).code == code
+
+
+def test_fail_on_accepts_equal_runs():
+    assert ctrace("diff", log("base"), log("again"), "--fail-on", "any").code == 0
+
+
+@pytest.mark.parametrize("kinds", ["break,kernls", "", ",", "graphz"])
+def test_unknown_kind_is_refused_before_anything_is_read(kinds: str):
+    ran = ctrace("diff", "missing", "missing", "--fail-on", kinds)
+    assert ran.code == 2
+    assert ran.err.startswith("ctrace: --fail-on")
+    assert len(ran.err.splitlines()) == 2
+
+
+def test_unknown_kind_gets_a_suggestion():
+    assert "did you mean kernel?" in ctrace("diff", "a", "b", "--fail-on", "kernls").err
+
+
+def test_json_has_the_fixed_names():
+    ran = ctrace("diff", log("base"), log("one_op_more"), "--json", "--fail-on", "graphs,breaks")
+    data = json.loads(ran.out)
+    assert ran.code == 1
+    assert data["equal"] is False
+    assert data["failed_on"] == ["graph"]
+    assert {frozenset(change) >= {"what", "change", "where", "was", "now"} for change in data["changes"]} == {True}
+    first = data["changes"][0]
+    assert first | {"detail": []} == {
+        "what": "graph",
+        "change": "added",
+        "where": "net.py:14",
+        "was": None,
+        "now": "mul(relu, 2) -> f32[4, 32]",
+        "detail": [],
+    }
+
+
+def test_markdown_has_a_table_for_each_kind():
+    ran = ctrace("diff", log("base"), log("broken"), "--markdown")
+    assert ran.out.startswith("### ctrace diff:")
+    assert "**graph breaks**" in ran.out
+    assert "| added | `net.py:15` |" in ran.out
+
+
+def test_formats_exclude_each_other():
+    ran = ctrace("diff", log("base"), log("seed"), "--markdown", "--json")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "ctrace: --json and --markdown exclude each other")
+
+
+def test_all_shows_the_source_of_kernels():
+    ran = ctrace("diff", log("base"), log("one_op_more"), "--all")
+    assert "@@" in ran.out
+
+
+def test_one_run_is_not_enough():
+    ran = ctrace("diff", log("base"))
+    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+    assert "a diff needs two runs" in ran.err
+
+
+def test_unknown_mode_is_refused(tmp_path: Path):
+    (tmp_path / "model.py").write_text("model = None\n", encoding="utf-8")
+    ran = ctrace("diff", log("base"), f"{tmp_path}/model.py@max-autotun")
+    assert ran.code == 2
+    assert "did you mean max-autotune?" in ran.err
+
+
+def test_missing_run_is_refused(tmp_path: Path):
+    ran = ctrace("diff", log("base"), str(tmp_path / "absent"))
+    assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+
+
+def git(folder: Path, *words: str) -> str:
+    words = ("git", "-c", "user.name=t", "-c", "user.email=t@example.com", "-C", str(folder), *words)
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+class TestWorktrees:
+    def repository(self, folder: Path) -> Path:
+        git(folder, "init", "--quiet", "--initial-branch", "main")
+        for text in ("one", "two"):
+            (folder / "model.py").write_text(text, encoding="utf-8")
+            git(folder, "add", "-A")
+            git(folder, "commit", "--quiet", "-m", text)
+        return folder
+
+    def test_both_revisions_are_checked_out_and_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(self.repository(tmp_path))
+        with worktrees("HEAD~1..HEAD") as (before, after):
+            assert [(folder / "model.py").read_text(encoding="utf-8") for folder in (before, after)] == ["one", "two"]
+        assert not before.exists()
+        assert len(git(tmp_path, "worktree", "list").splitlines()) == 1
+
+    def test_they_are_removed_after_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(self.repository(tmp_path))
+        with pytest.raises(KeyError), worktrees("HEAD~1.."):
+            raise KeyError
+        assert len(git(tmp_path, "worktree", "list").splitlines()) == 1
+
+    @pytest.mark.parametrize("range_", ["HEAD", "nothing..HEAD", "HEAD..nothing", "-x..HEAD"])
+    def test_bad_ranges_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_: str):
+        monkeypatch.chdir(self.repository(tmp_path))
+        with pytest.raises(TargetError, match="--git"), worktrees(range_):
+            pass
+
+    def test_folder_outside_of_a_repository_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(TargetError, match="--git"), worktrees("main..HEAD"):
+            pass
