@@ -85,7 +85,7 @@ def _write_trace(session: "Session", perfetto: Path) -> None:
 
 
 def _naming_perfetto(action: Callable[[], None]) -> None:
-    """Let errors about the file name the option that names it."""
+    """Add the name of the option to errors about its file."""
     try:
         action()
     except CtraceError as error:

@@ -32,7 +32,7 @@ _LISTED = 24
 """How many guards, lines or objects to list without --all."""
 _OBJECTS = 14
 _SHARE = 40
-"""An object that has less than one in this many guards gets no line."""
+"""Objects with less than 1 of this many guards are not listed."""
 
 
 def guards_screen(
