@@ -20,6 +20,7 @@ from ctrace.cli.commands import (
     guards,
     kernels,
     recompiles,
+    report,
     run,
     runs,
     schema,
@@ -59,6 +60,7 @@ _add(fusion.fusion, fusion.EXAMPLES)
 _add(kernels.kernels, kernels.EXAMPLES)
 _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
+_add(report.report, report.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)

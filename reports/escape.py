@@ -80,6 +80,11 @@ def markup_document(text: str) -> Document:
     return Document(without_commands(plain(text), "&#58;", "&#35;"))
 
 
+def html_document(text: str) -> Document:
+    """Make a document of an HTML page, whose text is escaped already; a change would break the hashes of its scripts."""
+    return Document(text)
+
+
 def commands_document(text: str) -> Document:
     """Make a document of GitHub commands; the caller escapes their contents."""
     return Document(plain(text))
