@@ -81,7 +81,7 @@ def markup_document(text: str) -> Document:
 
 
 def html_document(text: str) -> Document:
-    """Make a document of an HTML page, whose text is escaped already; a change would break the hashes of its scripts."""
+    """Make a document of an HTML page, whose text is escaped; a change would break the hashes of its scripts."""
     return Document(text)
 
 

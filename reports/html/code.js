@@ -95,7 +95,7 @@ class CodePage {
   irPane() {
     this.irBox = this.select("Form of the code", "ir");
     this.hashBox = this.select("Configuration", "h");
-    return this.frame("ir", "Compiled code", [this.irBox, this.hashBox], {
+    return this.frame("ir", "Compiled", [this.irBox, this.hashBox], {
       draw: (at) => [h("span", { class: "ln" }, at + 1), oneLine(this.code[at])],
       chosen: (at) => {
         const line = this.codeLines.get(at + 1);

@@ -35,34 +35,38 @@ function roofline(data, kernels) {
   const gpu = data.gpu || data.target_gpu;
   const points = kernels.filter((each) => each.intensity);
   if (!points.length) return empty("No kernel with known bytes and FLOPs.");
-  if (!gpu?.bandwidth) return intensityChart(points);
-  const rates = { ...gpu.vector_rates, ...gpu.rates };
-  const peak = gpu.vector_rates.float32 || Math.max(...Object.values(rates));
-  const top = Math.max(peak, ...Object.values(rates));
+  if (!gpu?.bandwidth || !gpu.vector_rates?.float32) return intensityChart(points);
+  const peak = gpu.vector_rates.float32;
+  const half = gpu.rates?.bfloat16 || 0;
+  const top = Math.max(peak, half);
   const xs = points.map((each) => each.intensity);
   const ridge = peak / gpu.bandwidth;
-  const [x0, x1] = [Math.floor(Math.log10(Math.min(0.1, ...xs))), Math.ceil(Math.log10(Math.max(ridge * 4, ...xs)))];
-  const [y0, y1] = [Math.floor(Math.log10(Math.min(...xs) * gpu.bandwidth)), Math.ceil(Math.log10(top))];
+  const [x0, x1] = [Math.floor(Math.log10(Math.min(0.1, ...xs))), Math.ceil(Math.log10(Math.max(ridge * 4, (half / gpu.bandwidth) * 2, ...xs)))];
+  const [y0, y1] = [Math.floor(Math.log10(10 ** x0 * gpu.bandwidth)), Math.ceil(Math.log10(top * 1.5))];
   const [width, height, left, bottom] = [560, 340, 62, 40];
   const x = (value) => left + ((Math.log10(value) - x0) / (x1 - x0)) * (width - left - 14);
   const y = (value) => height - bottom - ((Math.log10(value) - y0) / (y1 - y0)) * (height - bottom - 14);
   const drawn = [];
   for (let at = x0; at <= x1; at += 1) drawn.push(h("line", { x1: x(10 ** at), x2: x(10 ** at), y1: y(10 ** y0), y2: y(10 ** y1), class: "grid" }), h("text", { x: x(10 ** at), y: height - bottom + 16, class: "axis mid" }, at < -2 || at > 3 ? `1e${at}` : String(10 ** at)));
   for (let at = y0; at <= y1; at += 1) drawn.push(h("line", { x1: x(10 ** x0), x2: x(10 ** x1), y1: y(10 ** at), y2: y(10 ** at), class: "grid" }), h("text", { x: left - 6, y: y(10 ** at) + 4, class: "axis end" }, scaled(10 ** at)));
-  drawn.push(h("text", { x: (left + width) / 2, y: height - 6, class: "axis mid" }, "FLOP per byte"), h("text", { x: 4, y: 10, class: "axis" }, "FLOP/s"));
-  drawn.push(h("path", { d: `M${x(10 ** x0)} ${y(Math.max(10 ** y0, 10 ** x0 * gpu.bandwidth))}L${x(ridge)} ${y(peak)}H${x(10 ** x1)}`, class: "roof" }, h("title", {}, `${scaled(gpu.bandwidth, "B/s")}, ${scaled(peak, "FLOP/s")} float32`)),
-    h("text", { x: x(10 ** x1) - 4, y: y(peak) - 6, class: "axis end" }, `float32 ${scaled(peak, "FLOP/s")}`));
-  if (gpu.rates?.bfloat16) drawn.push(h("path", { d: `M${x(ridge)} ${y(peak)}L${x(Math.min(10 ** x1, gpu.rates.bfloat16 / gpu.bandwidth))} ${y(Math.min(gpu.rates.bfloat16, 10 ** x1 * gpu.bandwidth))}H${x(10 ** x1)}`, class: "roof soft" }, h("title", {}, `${scaled(gpu.rates.bfloat16, "FLOP/s")} bfloat16`)), h("text", { x: x(10 ** x1) - 4, y: y(Math.min(gpu.rates.bfloat16, 10 ** x1 * gpu.bandwidth)) - 6, class: "axis end" }, `bfloat16 ${scaled(gpu.rates.bfloat16, "FLOP/s")}`));
+  drawn.push(h("text", { x: (left + width) / 2, y: height - 6, class: "axis mid" }, "FLOP per byte"), h("text", { x: left + 4, y: 12, class: "axis" }, "FLOP/s"));
+  const roofs = [["float32", peak, "roof"], ...(half > peak ? [["bfloat16", half, "roof soft"]] : [])];
+  for (const [name, rate, kind] of roofs.reverse()) {
+    drawn.push(h("path", { d: `M${x(10 ** x0)} ${y(10 ** x0 * gpu.bandwidth)}L${x(rate / gpu.bandwidth)} ${y(rate)}H${x(10 ** x1)}`, class: kind }, h("title", {}, `${scaled(gpu.bandwidth, "B/s")}, ${scaled(rate, "FLOP/s")} ${name}`)),
+      h("text", { x: x(10 ** x1) - 4, y: y(rate) - 6, class: "axis end" }, `${name} ${scaled(rate, "FLOP/s")}`));
+  }
   const measured = new Map(data.timed.filter((each) => each.seconds).map((each) => [`${each.graph} ${each.stage} ${each.kernel}`, each.seconds]));
+  const least = new Map(data.bounds.flatMap((part) => part.kernels.map((each) => [`${part.graph} ${part.stage} ${each.name}`, each.least_seconds])));
   const most = Math.max(...points.map(bytesOf));
   for (const each of points) {
     const took = measured.get(keyOf(each));
-    const rate = took ? each.flops / each.calls / took : Math.min(peak, each.intensity * gpu.bandwidth);
+    const bound = least.get(keyOf(each));
+    const rate = took ? each.flops / each.calls / took : bound ? each.flops / bound : Math.min(peak, each.intensity * gpu.bandwidth);
     const title = `${each.name}\n${each.intensity.toFixed(1)} FLOP per byte, ${memory(bytesOf(each))}\n${took ? `${scaled(rate, "FLOP/s")} measured` : `at most ${scaled(rate, "FLOP/s")}, not measured`}`;
     drawn.push(chartLink(each, h("circle", { cx: x(each.intensity), cy: y(Math.max(rate, 10 ** y0)), r: 4 + 8 * Math.sqrt(bytesOf(each) / most), class: `point hue-${HUES[each.language] || "d"}` }, h("title", {}, title))));
   }
   return [h("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "group", "aria-label": `Roofline of ${gpu.title || gpu.name} with ${plural(points.length, "kernel")}; the table below has the same data` }, drawn),
-    h("p", { class: "dim" }, `${gpu.title || gpu.name}. `, measured.size ? "Measured kernels lie below the roof." : "No times were measured: each kernel lies where its intensity meets the float32 roof, the most that it can reach.")];
+    h("p", { class: "dim" }, `${gpu.title || gpu.name}. `, measured.size ? "Measured kernels lie below the roof." : "No times were measured: each kernel lies at the rate of its lower bound, the most that it can reach.")];
 }
 
 // Without a GPU there is no roof, only the intensity of each kernel.

@@ -1,17 +1,26 @@
-"""Put data into a page such that nothing in it is markup: escaped JSON, and compressed text in base64."""
+"""Put data into a page such that nothing in it is markup: escaped text and JSON, and compressed text in base64."""
 
 import base64
 import hashlib
+import html
 import json
 import zlib
+
+from ctrace.reports.escape import plain, without_commands
 
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 _LEVEL = 6
 
 
+def markup(text: str) -> str:
+    """Escape text for HTML; hidden letters become visible, and commands to a CI system are broken."""
+    return without_commands(html.escape(plain(text)), "&#58;", "&#35;")
+
+
 def json_for_script(data: object) -> str:
     """Write JSON for a data block, without a letter that could end the block or begin markup."""
-    return json.dumps(data, ensure_ascii=True, separators=(",", ":")).translate(_MARKUP)
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":")).translate(_MARKUP)
+    return without_commands(text, r"\u003a", r"\u0023")
 
 
 def packed(text: str) -> str:

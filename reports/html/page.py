@@ -4,7 +4,6 @@ The browser may run one script and apply one style, those with the hashes in the
 nothing. All data is base64 or escaped JSON, and the scripts put it on the page as text, never as markup.
 """
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain
 from ctrace.reports.html.documents import Document as Data
 from ctrace.reports.html.documents import Note, documents
-from ctrace.reports.html.packing import json_for_script, packed, source_hash
+from ctrace.reports.html.packing import json_for_script, markup, packed, source_hash
 from ctrace.reports.wording.diagnosis import checked
 
 PAGE_SCHEMA = 1
@@ -66,7 +65,7 @@ def _page(session: Session, run: str, script: str, style: str, found: list[Data 
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
-    yield f"<title>{html.escape(title)} · ctrace</title>\n"
+    yield f"<title>{markup(title)} · ctrace</title>\n"
     yield f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
     yield f'<div id="app"><main id="first">{_first_answer(session, title)}</main></div>\n'
     data = [each for each in found if isinstance(each, Data)]
@@ -102,9 +101,9 @@ def _first_answer(session: Session, title: str) -> str:
     """Write the answer as HTML, for a browser without scripts and for the moment before they run."""
     answer = _answer(session)
     verdict = answer["verdict"].replace("_", " ")
-    lines = [f"<h1>{html.escape(verdict)}: {html.escape(title)}</h1>", f"<p>{html.escape(answer['sentence'])}</p>"]
-    lines += [f"<p>{html.escape(each)}</p>" for each in (*answer["unknown"], answer["target"]) if each]
-    steps = "".join(f"<li>{html.escape(each['text'])}</li>" for each in answer["advice"])
+    lines = [f"<h1>{markup(verdict)}: {markup(title)}</h1>", f"<p>{markup(answer['sentence'])}</p>"]
+    lines += [f"<p>{markup(each)}</p>" for each in (*answer["unknown"], answer["target"]) if each]
+    steps = "".join(f"<li>{markup(each['text'])}</li>" for each in answer["advice"])
     lines += [f"<h2>What to do</h2><ol>{steps}</ol>"] if steps else []
     lines.append("<noscript><p>The rest of this page needs JavaScript. Everything is in this file.</p></noscript>")
     return "".join(lines)

@@ -24,11 +24,12 @@ function cacheCard(cache, causes) {
       cache.entries.slice(0, 200).map((entry) => {
         const first = causes.get(entry.compilation)?.causes[0];
         const more = (causes.get(entry.compilation)?.causes.length || 0) - 1;
-        return [h("code", {}, entry.compilation), callName(entry), first ? [h("code", {}, first.subject), ` ${first.kind.replaceAll("_", " ")}`, more > 0 ? ` and ${more} more` : ""] : causes.has(entry.compilation) ? "not known" : "first compilation",
+        return [h("code", {}, entry.compilation), callName(entry), first ? [h("code", {}, first.subject), ` ${kindName(first.kind)}`, more > 0 ? ` and ${more} more` : ""] : causes.has(entry.compilation) ? "not known" : "first compilation",
           first?.was ?? "", first?.now ?? "", seconds(entry.seconds)];
       }), { label: `Entries of ${cache.function}` }));
 }
 
+const kindName = (kind) => (kind === "zero_one" ? "size 0 or 1" : kind.replaceAll("_", " "));
 const callName = (entry) => (entry.scenario === null ? "program" : `${entry.scenario}${entry.call === null ? "" : `, call ${entry.call + 1}`}`);
 
 // Columns are the calls that compiled, rows are the cache entries; a cross is the entry that came nearest, with its guard.
@@ -66,7 +67,7 @@ const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…
 function groupCard(group) {
   const cause = group.cause;
   return h("article", { class: "card" },
-    h("h3", {}, h("code", {}, cause.subject), `: ${cause.kind.replaceAll("_", " ")} `, badge(group.expected ? "expected" : "avoidable", group.expected ? "good" : "warn")),
+    h("h3", {}, h("code", {}, cause.subject), `: ${kindName(cause.kind)} `, badge(group.expected ? "expected" : "not expected", group.expected ? "good" : "warn")),
     h("p", { class: "dim" }, `${plural(group.compilations.length, "compilation")} of `, lineLink(group.file, group.line, group.function), ` · ${seconds(group.seconds)} of compile time`, cause.file ? [" · specialized at ", lineLink(cause.file, cause.line)] : ""),
     h("p", {}, `Values: ${group.values.slice(0, 12).join(", ")}${group.values.length > 12 ? `, and ${group.values.length - 12} more` : ""}`),
     h("p", {}, prose(cause.reason)),
