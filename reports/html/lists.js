@@ -26,9 +26,15 @@ class List {
     this.marks = marks;
     this.active = Math.min(this.active, size - 1);
     const height = Math.min(size * ROW, TALLEST);
-    this.ratio = size ? (size * ROW) / Math.max(height, 1) : 1;
+    this.height = height;
     this.space.style.height = `${height}px`;
     this.paint();
+  }
+
+  // How many pixels of rows one pixel of scrolling moves: more than one where the browser could not be as high.
+  ratio() {
+    const seen = this.element.clientHeight;
+    return this.size * ROW <= TALLEST || this.height <= seen ? 1 : (this.size * ROW - seen) / (this.height - seen);
   }
 
   mark(marks) {
@@ -45,9 +51,10 @@ class List {
   paint(all = false) {
     const top = this.element.scrollTop;
     const count = Math.ceil((this.element.clientHeight || 600) / ROW) + 20;
-    const first = all ? 0 : Math.max(0, Math.min(Math.floor((top * this.ratio) / ROW) - 10, this.size - count));
+    const offset = top * this.ratio();
+    const first = all ? 0 : Math.max(0, Math.min(Math.floor(offset / ROW) - 10, this.size - count));
     const last = all ? Math.min(this.size, 3000) : Math.min(this.size, first + count);
-    this.rows.style.transform = `translateY(${all ? 0 : Math.max(0, this.ratio === 1 ? first * ROW : Math.min(top - 10 * ROW, TALLEST - count * ROW))}px)`;
+    this.rows.style.transform = `translateY(${all ? 0 : top + first * ROW - offset}px)`;
     const rows = [];
     for (let at = first; at < last; at += 1) {
       const mark = this.marks.get(at) || "";
@@ -61,9 +68,9 @@ class List {
 
   show(index) {
     if (index < 0 || index >= this.size) return;
-    const at = (index * ROW) / this.ratio;
-    const { scrollTop, clientHeight } = this.element;
-    if (at < scrollTop + ROW || at > scrollTop + clientHeight - 3 * ROW) this.element.scrollTop = Math.max(0, at - clientHeight / 3);
+    const [at, seen, ratio] = [index * ROW, this.element.clientHeight, this.ratio()];
+    const offset = this.element.scrollTop * ratio;
+    if (at < offset + ROW || at > offset + seen - 3 * ROW) this.element.scrollTop = Math.max(0, (at - seen / 3) / ratio);
     this.paint();
   }
 

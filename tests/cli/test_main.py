@@ -29,6 +29,7 @@ COMMANDS = (
     "kernels",
     "time",
     "cudagraphs",
+    "report",
     "check",
     "run",
     "runs",

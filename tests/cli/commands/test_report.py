@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.helpers import Log
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA
 
@@ -97,9 +98,8 @@ def test_a_cut_log_says_what_is_missing(folder: Path):
 
 
 def test_a_newer_run_is_refused(folder: Path):
-    text = (DATA / "fused.log").read_text(encoding="utf-8")
-    assert '"schema": 1' in text
-    (folder / "newer.log").write_text(text.replace('"schema": 1', '"schema": 99', 1), encoding="utf-8")
+    text = Log().started(schema=2).text
+    (folder / "newer.log").write_text(text, encoding="utf-8")
     ran = ctrace("report", "newer.log")
     assert ran.code == 2
     assert "newer ctrace" in ran.err

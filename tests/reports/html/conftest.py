@@ -18,7 +18,7 @@ def _chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    sync = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install ctrace[browser-tests])")
+    sync = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install ctrace[browser])")
     path = _chromium()
     if path is None:
         pytest.skip("needs Chromium")

@@ -116,7 +116,7 @@ def test_arrow_keys_move_the_selection_and_the_address_keeps_it(opened: Any):
 
 def test_a_stage_shows_what_it_changed(opened: Any):
     report = opened(load_log(DATA / "fused.log"))
-    page = report.go("code")
+    page = report.go("code?st=inference")
     page.keyboard.press("d")
     page.wait_for_selector(".pane.graph .row.new, .pane.graph .row.gone, .pane.graph .row.changed")
     before = page.locator(".pane.graph output").inner_text()
