@@ -1,9 +1,8 @@
 """Find the nodes of Inductor's last graph that a kernel computes.
 
-Above each kernel that it generates, Inductor prints the nodes that the kernel computes as a comment, the `Graph
-fragment` (2.13, _inductor/codegen/wrapper.py, `get_kernel_metadata` in _inductor/utils.py). Calls of a library have no
-such comment, and a kernel with several calls has the comment of its first one: their nodes are those of the same line
-and op.
+Above each Triton kernel that it generates, Inductor prints the nodes that the kernel computes as a comment, the `Graph
+fragment` (2.13, `get_kernel_metadata` in _inductor/utils.py). C++ kernels and calls of a library have no such comment,
+and a kernel with several calls has the comment of its first one: their nodes are those of the same line and op.
 """
 
 import re

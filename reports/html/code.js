@@ -1,5 +1,6 @@
 // Source, graph, kernel and compiled code side by side, with one selection that is linked through all of them.
 
+const MOST_OFFERED = 500; // kernels in the menu; search finds all
 const IR_ORDER = ["ptx", "sass", "ttgir", "ttir", "llir"];
 
 PAGES.push({
@@ -29,6 +30,7 @@ class CodePage {
     this.tabs = h("div", { class: "tabs", role: "group", "aria-label": "Pane" }, Object.entries(names).map(([name, title]) =>
       h("button", { type: "button", "data-pane": name, "aria-pressed": name === "source" ? "true" : "false", onclick: () => this.pane(name) }, title)));
     this.grid = h("div", { class: "panes", "data-pane": "source" }, Object.values(this.panes).map((each) => each.element));
+    if (!named("ir ").length) for (const each of [this.grid, this.tabs]) each.classList.add("three");
     put(root, h("h1", { class: "hidden" }, "From a line to its kernels"), this.status, this.tabs, this.grid);
     await this.update(query);
   }
@@ -227,14 +229,15 @@ class CodePage {
     const generated = (some) => some.find((each) => each.source) || some[0];
     const most = (some) => [...some].sort((a, b) => (this.linked.lines.get(keyOf(b))?.size || 0) - (this.linked.lines.get(keyOf(a))?.size || 0));
     this.kernel = mine.includes(asked) ? asked : mine.includes(current) ? current : generated(most(mine)) || asked || current || generated(known) || null;
-    fill(this.kernelBox, known.map((each) => h("option", { value: keyOf(each), selected: each === this.kernel }, `${mine.includes(each) && this.selection ? "● " : ""}${each.stage === "inference" ? "" : `${each.stage} · `}${each.name}`)));
+    const offered = known.length > MOST_OFFERED ? known.filter((each, at) => at < MOST_OFFERED || each === this.kernel || mine.includes(each)) : known;
+    fill(this.kernelBox, offered.map((each) => h("option", { value: keyOf(each), selected: each === this.kernel }, `${mine.includes(each) && this.selection ? "● " : ""}${each.stage === "inference" ? "" : `${each.stage} · `}${each.name}`)));
     if (!this.kernel) { fill(pane.note, "No kernels are known for this graph."); pane.list.set(0); return; }
     const of = this.kernel;
     this.source = of.source ? of.source.split("\n") : [];
     this.calls = of.launches;
     this.fromLine = new Map((of.statements || []).map((each) => [each.line, each.lines]));
     const facts = [of.language, of.calls > 1 ? plural(of.calls, "call") : "", of.read === null ? "bytes not known" : `${memory(of.read)} read, ${memory(of.written)} written`, of.flops ? `${scaled(of.flops)} FLOPs` : "", of.graph_nodes && !of.graph_nodes.exact ? "nodes matched by line and op" : ""];
-    fill(pane.note, facts.filter(Boolean).join(" · "), of.source ? "" : " · no generated source; its calls:");
+    fill(pane.note, facts.filter(Boolean).join(" · "), of.source ? "" : " · no generated source; its calls:", this.grid.classList.contains("three") && of.language === "triton" ? " · not compiled in this run" : "");
     const marks = new Map();
     if (of.source) {
       const lines = this.linked.lines.get(keyOf(of)) || [];

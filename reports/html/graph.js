@@ -59,7 +59,7 @@ function folded(nodes, opened) {
 function drawing(boxes, stage, graph, opened, show) {
   const [wide, high, across, down] = [230, 46, 26, 40];
   const levels = new Map();
-  for (const box of boxes) levels.set(box.rank, [...(levels.get(box.rank) || []), box]);
+  for (const box of boxes) grouped(levels, box.rank, box);
   const most = Math.max(...[...levels.values()].map((row) => row.length));
   const width = Math.max(600, most * (wide + across) + across);
   [...levels.keys()].sort((a, b) => a - b).forEach((level, y) => {

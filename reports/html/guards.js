@@ -78,6 +78,8 @@ function guardTree(each) {
   return tree.element;
 }
 
+const sizeOf = (dim) => (dim.low === null && dim.high === null ? dim.size : `${dim.low ?? 0} to ${dim.high ?? "∞"}`);
+
 PAGES.push({
   name: "shapes",
   title: "Shapes",
@@ -88,7 +90,7 @@ PAGES.push({
     put(root, data.violations.map((each) => h("p", { class: "bad-text" }, each)));
     const kinds = { static: "", dynamic: "good", unbacked: "warn" };
     for (const each of data.functions.slice(0, 100)) {
-      const rows = each.tensors.flatMap((tensor) => tensor.dims.map((dim) => [h("code", {}, dim.name), tensor.dtype, badge(dim.kind, kinds[dim.kind] ?? "warn"), dim.kind === "static" ? dim.size : `${dim.low ?? "?"} to ${dim.high ?? "∞"}`, dim.took.slice(0, 6).join(", "), prose(dim.why || "")]));
+      const rows = each.tensors.flatMap((tensor) => tensor.dims.map((dim) => [h("code", {}, dim.name), tensor.dtype, badge(dim.kind.replaceAll("_", " "), kinds[dim.kind] ?? "warn"), sizeOf(dim), dim.took.slice(0, 6).join(", "), prose(dim.why || "")]));
       put(root, section(h("span", {}, each.function, " ", h("span", { class: "dim" }, lineLink(each.file, each.line), ` · ${plural(each.compilations, "compilation")}`)),
         table([{ title: "Dimension" }, { title: "Type" }, { title: "Kind" }, { title: "Size" }, { title: "Took" }, { title: "Why" }], rows, { label: `Sizes of ${each.function}` }),
         each.needed.length ? h("p", {}, "Conditions: ", each.needed.slice(0, 20).map((one, at) => [at ? ", " : "", h("code", {}, one.condition)])) : null));

@@ -10,6 +10,12 @@ function flat(graph) {
   return [...graph.nodes.map((node) => ({ ...node, graph: graph.name })), ...graph.graphs.flatMap(flat)];
 }
 
+function grouped(groups, key, value) {
+  const known = groups.get(key);
+  if (known) known.push(value);
+  else groups.set(key, [value]);
+}
+
 class Links {
   // kernels: those of one graph, as `kernels --source --json` has them; stages: label -> nodes.
   constructor(graph, kernels, stages) {
@@ -23,7 +29,7 @@ class Links {
       const names = new Map();
       nodes.forEach((node, at) => {
         const place = placeOf(node);
-        if (place) places.set(place, [...(places.get(place) || []), at]);
+        if (place) grouped(places, place, at);
         if (!names.has(node.name)) names.set(node.name, at);
       });
       this.byPlace.set(label, places);

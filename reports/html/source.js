@@ -19,7 +19,7 @@ PAGES.push({
     }
     put(root, h("p", { class: "legend" }, badge("Graph break", "bad"), badge("Runs eagerly", "warn"), h("span", { class: "dim" }, "The bar in the margin shows how many ops of one call a finding leaves in eager.")));
     const files = new Map();
-    for (const each of found) files.set(each.file, [...(files.get(each.file) || []), each]);
+    for (const each of found) grouped(files, each.file, each);
     const most = Math.max(1, ...found.map((each) => each.cost?.ops || 0));
     for (const [file, findings] of files) put(root, sourceFile(file, findings, sources.files[file], most));
   },
@@ -31,7 +31,7 @@ function sourceFile(file, findings, text, most) {
   const shown = new Set();
   const byLine = new Map();
   for (const each of findings) {
-    byLine.set(each.line, [...(byLine.get(each.line) || []), each]);
+    grouped(byLine, each.line, each);
     for (let at = Math.max(1, each.line - AROUND); at <= Math.min(lines.length || each.line, each.line + AROUND); at += 1) shown.add(at);
   }
   const draw = () => {

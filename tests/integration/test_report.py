@@ -15,7 +15,7 @@ LINE = 31
 """`weights = exponentials / ...`, which is one node of a Triton kernel."""
 
 
-def rows(page: Any, pane: str, mark: str = ".linked, .row.picked") -> list[str]:
+def rows(page: Any, pane: str, mark: str = ":is(.linked, .picked)") -> list[str]:
     found: list[str] = page.locator(f".pane.{pane} .row{mark}").all_inner_texts()
     return found
 
@@ -27,7 +27,7 @@ def numbers(page: Any, pane: str) -> set[int]:
     for top in range(0, total, 400):
         page.evaluate(f"document.querySelector('.pane.{pane} .list').scrollTop = {top}")
         page.wait_for_timeout(40)
-        texts = page.locator(f".pane.{pane} .row.linked .ln, .pane.{pane} .row.picked .ln").all_inner_texts()
+        texts = page.locator(f".pane.{pane} .row:is(.linked, .picked) .ln").all_inner_texts()
         seen |= set(map(int, texts))
     return seen
 
