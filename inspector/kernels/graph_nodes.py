@@ -2,7 +2,8 @@
 
 Above each Triton kernel that it generates, Inductor prints the nodes that the kernel computes as a comment, the `Graph
 fragment` (2.13, `get_kernel_metadata` in _inductor/utils.py). C++ kernels and calls of a library have no such comment,
-and a kernel with several calls has the comment of its first one: their nodes are those of the same line and op.
+and a kernel with several calls has the comment of its first one: their nodes are those of the same line and op that
+torch does not name for another kernel.
 """
 
 import re
@@ -37,11 +38,13 @@ def graph_nodes(session: Session, kernel: Kernel) -> GraphNodes | None:
     if last is None:
         return None
     label, graph = last
-    named = _named(session, kernel)
+    fragments = _fragments_of(session, kernel)
+    named = set(fragments.get(kernel.name, ()))
     if named and kernel.calls == 1:
         return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in named), is_exact=True)
     launches = kernel.launches or (Launch(ops=kernel.ops, lines=kernel.lines),)
-    found = _by_line(graph, launches) | named
+    elsewhere = {name for other, names in fragments.items() if other != kernel.name for name in names}
+    found = (_by_line(graph, launches) - elsewhere) | named
     return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in found), is_exact=False)
 
 
@@ -63,11 +66,12 @@ def _by_line(graph: FxGraph, launches: tuple[Launch, ...]) -> set[str]:
     }
 
 
-def _named(session: Session, kernel: Kernel) -> set[str]:
+def _fragments_of(session: Session, kernel: Kernel) -> dict[str, tuple[str, ...]]:
+    """Return the nodes that torch names for each kernel of the same graph part."""
     for code in session.code:
         if (code.graph, code.stage) == (kernel.graph, kernel.stage):
-            return set(_fragments(code.text).get(kernel.name, ()))
-    return set()
+            return _fragments(code.text)
+    return {}
 
 
 @lru_cache(maxsize=16)

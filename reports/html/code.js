@@ -23,7 +23,7 @@ class CodePage {
     this.built = kernels?.built || [];
     this.target = kernels?.target_gpu;
     this.files = sources?.files || {};
-    this.stages = new Map();
+    this.known = new Map();
     this.panes = { source: this.sourcePane(), graph: this.graphPane(), kernel: this.kernelPane(), ir: this.irPane() };
     this.status = h("p", { class: "status", role: "status", "aria-live": "polite" });
     const names = { source: "Source", graph: "Graph", kernel: "Kernel", ir: "Compiled" };
@@ -135,20 +135,26 @@ class CodePage {
     const wanted = query.get("g") || this.graphOfSelection();
     this.graph = this.graphs.find((each) => each.id === wanted) || this.graphs[0] || null;
     fill(this.graphBox, this.graphs.map((each) => h("option", { value: each.id, selected: each === this.graph }, `${each.id} ${each.function}`)));
-    if (!this.graph) { this.links = new Links("", [], new Map()); return; }
+    if (!this.graph) { this.links = new Links("", []); return; }
     this.labels = this.graph.stages.map((each) => each.stage);
-    const key = this.graph.id;
-    if (!this.stages.has(key)) {
-      const found = await Promise.all(this.labels.map((label) => read(`stage ${key} ${label}`)));
-      this.stages.set(key, new Map(this.labels.map((label, at) => [label, flat(found[at]?.graph)])));
-      this.stages.set(`${key} links`, new Links(key, this.kernels, this.stages.get(key)));
-    }
-    this.links = this.stages.get(`${key} links`);
     const asked = query.get("st");
     const node = this.selection.startsWith("node~") ? this.selection.split("~")[1] : "";
     const usual = this.labels.find((label) => label === "post_grad") || this.labels.find((label) => ["forward", "inference"].includes(label)) || this.labels[0];
     this.stage = this.labels.includes(asked) ? asked : this.labels.includes(node) ? node : usual;
+    if (!this.known.has(this.graph.id)) this.known.set(this.graph.id, new Links(this.graph.id, this.kernels));
+    this.links = this.known.get(this.graph.id);
+    await this.readStages([this.stage, node, ...[...this.links.kernels.values()].map((each) => each.graph_nodes?.stage)]);
     this.nodes = this.links.stages.get(this.stage) || [];
+  }
+
+  // A stage of a large graph takes a second to read, so only those that the selection needs are read.
+  async readStages(wanted) {
+    const links = this.links;
+    for (const label of new Set(wanted)) {
+      if (!this.labels.includes(label) || links.stages.has(label)) continue;
+      const found = await read(`stage ${links.graph} ${label}`);
+      if (!links.stages.has(label)) links.add(label, flat(found?.graph));
+    }
   }
 
   // A line may be in several graphs: the current one if it has the line, else the first one that has it.

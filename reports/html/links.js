@@ -17,24 +17,26 @@ function grouped(groups, key, value) {
 }
 
 class Links {
-  // kernels: those of one graph, as `kernels --source --json` has them; stages: label -> nodes.
-  constructor(graph, kernels, stages) {
+  // kernels: those of one graph, as `kernels --source --json` has them. Stages are added when they are needed.
+  constructor(graph, kernels) {
     this.graph = graph;
     this.kernels = new Map(kernels.filter((each) => each.graph === graph).map((each) => [keyOf(each), each]));
-    this.stages = stages;
+    this.stages = new Map();
     this.byPlace = new Map();
     this.byName = new Map();
-    for (const [label, nodes] of stages) {
-      const places = new Map();
-      const names = new Map();
-      nodes.forEach((node, at) => {
-        const place = placeOf(node);
-        if (place) grouped(places, place, at);
-        if (!names.has(node.name)) names.set(node.name, at);
-      });
-      this.byPlace.set(label, places);
-      this.byName.set(label, names);
-    }
+  }
+
+  add(label, nodes) {
+    const places = new Map();
+    const names = new Map();
+    nodes.forEach((node, at) => {
+      const place = placeOf(node);
+      if (place) grouped(places, place, at);
+      if (!names.has(node.name)) names.set(node.name, at);
+    });
+    this.stages.set(label, nodes);
+    this.byPlace.set(label, places);
+    this.byName.set(label, names);
   }
 
   // The nodes of another stage that stand for some nodes: those with the same name and op, else those of the same line.

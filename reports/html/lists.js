@@ -102,9 +102,12 @@ function list(options) {
   return made;
 }
 
-window.addEventListener("beforeprint", () => {
-  for (const each of LISTS) {
-    const made = each.deref();
-    if (made && made.element.isConnected) made.paint(true);
-  }
-});
+// Printed lists have all their rows, up to a limit.
+for (const [event, all] of [["beforeprint", true], ["afterprint", false]]) {
+  window.addEventListener(event, () => {
+    for (const each of LISTS) {
+      const made = each.deref();
+      if (made && made.element.isConnected) made.paint(all);
+    }
+  });
+}

@@ -50,7 +50,7 @@ def test_without_the_code_nodes_have_the_line_and_op():
 def test_a_kernel_with_several_calls_also_has_the_nodes_of_the_others():
     nodes = graph_nodes(with_code(CODE), replace(GENERATED, calls=2))
     assert nodes is not None
-    assert (nodes.names, nodes.is_exact) == (("relu", "add", "amax", "sub"), False)
+    assert (nodes.names, nodes.is_exact) == (("relu", "add", "amax"), False)  # torch names sub for another kernel
 
 
 def test_no_graph():
