@@ -42,10 +42,21 @@ def graph_nodes(session: Session, kernel: Kernel) -> GraphNodes | None:
     named = set(fragments.get(kernel.name, ()))
     if named and kernel.calls == 1:
         return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in named), is_exact=True)
-    launches = kernel.launches or (Launch(ops=kernel.ops, lines=kernel.lines),)
     elsewhere = {name for other, names in fragments.items() if other != kernel.name for name in names}
-    found = (_by_line(graph, launches) - elsewhere) | named
+    found = (_matching(graph, kernel, named) - elsewhere) | named
     return GraphNodes(label, tuple(node.name for node in graph.nodes if node.name in found), is_exact=False)
+
+
+def _matching(graph: FxGraph, kernel: Kernel, named: set[str]) -> set[str]:
+    """Return the nodes with the line and the op of a call; each call has the ops of the one whose nodes are known."""
+    launches = kernel.launches or (Launch(ops=kernel.ops, lines=kernel.lines),)
+    known = {op_name(node) for node in graph.nodes if node.name in named}
+    wanted = {(place, op) for launch in launches for place in launch.lines for op in known or launch.ops}
+    return {
+        node.name
+        for node in graph.nodes
+        if node.kind in CALLS and node.at is not None and (f"{node.at.file}:{node.at.line}", op_name(node)) in wanted
+    }
 
 
 def _last_graph(session: Session, kernel: Kernel) -> tuple[str, FxGraph] | None:
@@ -55,15 +66,6 @@ def _last_graph(session: Session, kernel: Kernel) -> tuple[str, FxGraph] | None:
                 if staged.stage is GraphStage.POST_GRAD and str(staged.part) == str(kernel.stage) and staged.graph:
                     return staged.label, staged.graph
     return None
-
-
-def _by_line(graph: FxGraph, launches: tuple[Launch, ...]) -> set[str]:
-    wanted = {(place, op) for launch in launches for place in launch.lines for op in launch.ops}
-    return {
-        node.name
-        for node in graph.nodes
-        if node.kind in CALLS and node.at is not None and (f"{node.at.file}:{node.at.line}", op_name(node)) in wanted
-    }
 
 
 def _fragments_of(session: Session, kernel: Kernel) -> dict[str, tuple[str, ...]]:

@@ -303,6 +303,11 @@ class CodePage {
     if (!active) rows.show(first.length ? first[0] : -1);
   }
 
+  // Whether torch does not name the nodes of all linked kernels.
+  isMatched() {
+    return this.selection.startsWith("node~") && [...this.linked.kernels].some((key) => this.links.kernels.get(key)?.graph_nodes?.exact === false);
+  }
+
   describe() {
     if (!this.selection) { this.say("Pick a line, a node or an instruction: its origin and its results light up in every pane. Arrow keys move, Tab changes the pane."); return; }
     const nodes = this.linked.nodes.get(this.stage)?.size || 0;
@@ -313,7 +318,7 @@ class CodePage {
     const what = { line: "Line", node: "Node", kernel: "Kernel", source: "Kernel line" }[this.selection.split("~")[0]] || "Selection";
     const target = { line: places, node: this.selection.split("~")[2], kernel: this.kernel?.name, source: this.selection.split("~")[2] }[this.selection.split("~")[0]];
     const form = this.irBox.value ? ` → ${plural(instructions, `${this.irBox.value.toUpperCase()} line`)}` : "";
-    this.say(`${what} \`${target || "?"}\`: ${places && what !== "Line" ? `${places} · ` : ""}${plural(nodes, "node")} at ${this.stage || "no stage"} → ${plural(this.linked.kernels.size, "kernel")}${form}`);
+    this.say(`${what} \`${target || "?"}\`: ${places && what !== "Line" ? `${places} · ` : ""}${plural(nodes, "node")} at ${this.stage || "no stage"} → ${plural(this.linked.kernels.size, "kernel")}${this.isMatched() ? " (matched by line and op)" : ""}${form}`);
   }
 }
 

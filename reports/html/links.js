@@ -2,6 +2,7 @@
 
 const TRACED = new Set(["dynamo", "before_pre_grad", "pre_grad"]);
 const isTraced = (stage) => TRACED.has(stage.replace(/_\d+$/, ""));
+const isBackward = (stage) => stage.includes("backward");
 const placeOf = (each) => (each.file && each.line ? `${each.file}:${each.line}` : "");
 const keyOf = (kernel) => `${kernel.graph} ${kernel.stage} ${kernel.name}`;
 
@@ -40,15 +41,18 @@ class Links {
   }
 
   // The nodes of another stage that stand for some nodes: those with the same name and op, else those of the same line.
+  // The line alone does not say which node of a backward stands for which node of a forward.
   counterparts(stage, indices, other) {
     if (stage === other) return new Set(indices);
     const [here, there] = [this.stages.get(stage), this.stages.get(other)];
+    const isLowering = isTraced(stage) !== isTraced(other);
+    const byLine = isLowering || !(isBackward(stage) || isBackward(other));
     const found = new Set();
     for (const at of indices) {
       const node = here[at];
-      const twin = isTraced(stage) === isTraced(other) ? this.byName.get(other).get(node.name) : undefined;
+      const twin = isLowering ? undefined : this.byName.get(other).get(node.name);
       if (twin !== undefined && there[twin].op === node.op) found.add(twin);
-      else for (const each of this.byPlace.get(other).get(placeOf(node)) || []) found.add(each);
+      else if (byLine) for (const each of this.byPlace.get(other).get(placeOf(node)) || []) found.add(each);
     }
     return found;
   }

@@ -47,10 +47,17 @@ def test_without_the_code_nodes_have_the_line_and_op():
     assert (nodes.names, nodes.is_exact) == (("relu", "add", "amax", "sub"), False)
 
 
-def test_a_kernel_with_several_calls_also_has_the_nodes_of_the_others():
+def test_a_kernel_with_several_calls_also_has_nodes_of_the_same_ops():
     nodes = graph_nodes(with_code(CODE), replace(GENERATED, calls=2))
     assert nodes is not None
-    assert (nodes.names, nodes.is_exact) == (("relu", "add", "amax"), False)  # torch names sub for another kernel
+    assert (nodes.names, nodes.is_exact) == (("relu", "amax"), False)
+
+
+def test_a_node_that_torch_names_for_another_kernel_is_not_matched():
+    text = CODE.replace("%amax", "%exp").replace("%sub :", "%amax :")
+    nodes = graph_nodes(with_code(text), replace(GENERATED, calls=2))
+    assert nodes is not None
+    assert nodes.names == ("relu",)
 
 
 def test_no_graph():
