@@ -59,7 +59,7 @@ def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, brow
     line, source = next(pair for pair in code["source_lines"] if pair[0] == max(instructions))
     page.evaluate(f"document.querySelector('.pane.ir .list').scrollTop = {20 * (line - 5)}")
     page.locator(f".pane.ir .row[data-at='{line - 1}']").click()
-    page.wait_for_function("location.hash.includes('source')")
+    report.until("location.hash.includes('source')")
     page.wait_for_timeout(300)
     expected = next(each["lines"] for each in kernel["statements"] if each["line"] == source)
     assert numbers(page, "source") == {int(each.rpartition(":")[2]) for each in expected}

@@ -41,7 +41,11 @@ class Opened:
         self.page.on("console", lambda message: self.errors.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
 
     def go(self, hash_: str) -> Any:
         """Open a page of the report, and wait until it is there."""
@@ -52,6 +56,14 @@ class Opened:
 
     def ready(self) -> None:
         self.page.wait_for_selector("body[data-ready]", timeout=60_000)
+
+    def until(self, condition: str) -> None:
+        """Wait for a condition in JavaScript; the page's policy forbids Playwright's own way to do so, which is `eval`."""
+        for _ in range(600):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {condition}")
 
     def foreign(self) -> list[str]:
         """Return requests other than for the file itself."""

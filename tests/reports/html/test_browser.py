@@ -108,7 +108,7 @@ def test_arrow_keys_move_the_selection_and_the_address_keeps_it(opened: Any):
     page.locator(".pane.graph .list").focus()
     for _ in range(3):
         page.keyboard.press("ArrowDown")
-    page.wait_for_function("location.hash.includes('node')")
+    report.until("location.hash.includes('node')")
     picked = page.locator(".pane.graph .row.picked").inner_text()
     again = report.go(page.url.partition("#")[2])
     assert again.locator(".pane.graph .row.picked").inner_text() == picked
@@ -121,7 +121,7 @@ def test_a_stage_shows_what_it_changed(opened: Any):
     page.wait_for_selector(".pane.graph .row.new, .pane.graph .row.gone, .pane.graph .row.changed")
     before = page.locator(".pane.graph output").inner_text()
     page.keyboard.press("[")
-    page.wait_for_function(f"document.querySelector('.pane.graph output').textContent !== '{before}'")
+    report.until(f"document.querySelector('.pane.graph output').textContent !== '{before}'")
     assert report.errors == []
 
 
@@ -135,7 +135,7 @@ def test_long_lines_and_a_million_lines_render_few_rows(opened: Any):
     assert 10 < rows.count() < 150
     page.locator(".pane.source .list").focus()
     page.keyboard.press("End")
-    page.wait_for_function("location.hash.includes('sel')")
+    report.until("location.hash.includes('sel')")
     lines = text.count("\n") + 1
     assert page.locator(".pane.source .row.picked .ln").inner_text() == str(lines)
     assert rows.count() < 150
