@@ -62,10 +62,18 @@ function drawing(boxes, stage, graph, opened, show) {
   for (const box of boxes) grouped(levels, box.rank, box);
   const most = Math.max(...[...levels.values()].map((row) => row.length));
   const width = Math.max(600, most * (wide + across) + across);
+  const placed = new Map();
   [...levels.keys()].sort((a, b) => a - b).forEach((level, y) => {
     const row = levels.get(level);
+    // Below what it reads, so that fewer edges cross.
+    const middle = (box) => {
+      const above = [...box.into.keys()].map((from) => placed.get(from)).filter((at) => at !== undefined);
+      return above.length ? above.reduce((sum, at) => sum + at, 0) / above.length : width / 2;
+    };
+    const wanted = new Map(row.map((box) => [box, middle(box)]));
+    row.sort((a, b) => wanted.get(a) - wanted.get(b));
     const left = (width - row.length * (wide + across) + across) / 2;
-    row.forEach((box, x) => { box.x = left + x * (wide + across); box.y = 10 + y * (high + down); });
+    row.forEach((box, x) => { box.x = left + x * (wide + across); box.y = 10 + y * (high + down); placed.set(box.key, box.x + wide / 2); });
   });
   const height = levels.size * (high + down) + 10;
   const known = new Map(boxes.map((box) => [box.key, box]));

@@ -8,18 +8,38 @@ PAGES.push({
   async render(root) {
     const data = await read("explain");
     const answer = HEAD.answer;
-    const [sign, kind] = VERDICTS[answer.verdict] || ["·", ""];
+    const [sign, kind] = data.dangers?.length ? ["!", "bad"] : VERDICTS[answer.verdict] || ["·", ""];
     put(root,
       h("header", { class: `verdict ${kind}` },
         h("p", { class: "stamp" }, h("span", { "aria-hidden": "true" }, `${sign} `), answer.verdict.replaceAll("_", " ")),
         h("h1", {}, prose(answer.sentence)),
         h("p", { class: "dim" }, HEAD.title, answer.target ? ` · ${answer.target}` : "")),
+      failure(data.error),
+      dangers(data.dangers || []),
       damaged(data),
       h("div", { class: "columns" },
         h("div", {}, advice(answer.advice), causes(data)),
         h("div", {}, facts(data), environment(data), scenarios(data))));
   },
 });
+
+function failure(error) {
+  if (!error) return null;
+  return h("section", { class: "card failure", role: "note" }, h("h2", {}, `Error: ${error.type}`),
+    h("p", {}, error.file ? lineLink(error.file, error.line) : ""),
+    h("pre", { tabindex: "0" }, error.message),
+    error.because.map((each) => h("p", {}, prose(each))));
+}
+
+function dangers(found) {
+  if (!found.length) return null;
+  return h("section", { class: "card failure" }, h("h2", {}, "Compiled code and eager return different results"),
+    found.map((each) => h("article", { class: "cause" },
+      h("h3", {}, `${each.scenario}, ${each.calls === 1 ? `call ${each.call + 1}` : plural(each.calls, "call")}: ${each.difference}`),
+      h("p", { class: "dim" }, each.file ? lineLink(each.file, each.line) : "place not known", each.subject ? ` · ${each.subject}: ${each.was ?? "?"} → ${each.now ?? "?"}` : "", each.proven ? "" : " · not proven"),
+      h("p", {}, prose(each.why)),
+      each.fix ? h("p", {}, h("strong", {}, "Fix: "), prose(each.fix)) : null)));
+}
 
 // What is missing or wrong in the run, and in this file.
 function damaged(data) {
@@ -98,7 +118,7 @@ function scenarios(data) {
   if (!data.scenarios.length) return null;
   const columns = [{ title: "Scenario" }, { title: "Calls", kind: "n" }, { title: "Recompiles", kind: "n" }, { title: "Result" }];
   const rows = data.scenarios.map((each) => [each.name, number(each.calls), number(each.recompiles),
-    each.message ? `${each.outcome}: ${each.message}` : each.compared ? `same as eager in ${plural(each.compared, "call")}` : each.not_compared || "not compared with eager"]);
+    each.message ? `${each.outcome.replaceAll("_", " ")}: ${each.message}` : each.compared ? `same as eager in ${plural(each.compared, "call")}` : each.not_compared || "not compared with eager"]);
   for (const danger of data.dangers || []) {
     const row = rows.find((each) => each[0] === danger.scenario);
     if (row) row[3] = "differs from eager";
