@@ -23,12 +23,19 @@ OutputFile = Annotated[
     Path, typer.Option("-o", "--output", metavar="FILE", help="Write the page to FILE; - is stdout.")
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+Sass = Annotated[
+    bool, typer.Option("--sass", help="Add the SASS of compiled kernels; disassembling takes up to a second for each.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
 
 @on_a_run
 def report(
-    request: Request, output: OutputFile = Path("report.html"), open_: Open = False, force: Force = False
+    request: Request,
+    output: OutputFile = Path("report.html"),
+    open_: Open = False,
+    force: Force = False,
+    sass: Sass = False,
 ) -> None:
     """Write a run as one HTML file that needs no network."""
     from ctrace.cli.capturing import session_of
@@ -40,7 +47,7 @@ def report(
     check_output(output)
     _check(output, is_stdout=is_stdout, open_=open_, force=force)
     session, is_new = session_of(request)
-    page = render_html(session, "" if is_new else request.target or "")
+    page = render_html(session, "" if is_new else request.target or "", sass=sass)
     if is_stdout or force:
         write_report(page, output)
     else:

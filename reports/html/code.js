@@ -287,7 +287,7 @@ class CodePage {
     this.code = (shown?.text ?? "").split("\n");
     this.codeLines = new Map(shown?.source_lines || []);
     const facts = of ? [of.registers === null ? "registers not known" : plural(of.registers, "register"), of.spills ? `${of.spills} spilled` : "no spills", of.shared === null ? "" : `${memory(of.shared)} shared`, of.open ? "one of several configurations; the device chooses" : ""] : [];
-    fill(pane.note, facts.filter(Boolean).join(" · "), shown?.text === null ? " · the log is damaged here" : this.codeLines.size ? "" : " · no line numbers in this form");
+    fill(pane.note, facts.filter(Boolean).join(" · "), shown?.text === null ? " · the log is damaged here" : this.codeLines.size ? "" : " · no line numbers in this form", of?.ir.includes("sass") && !has(`ir ${this.kernel.graph} sass`) ? " · SASS: ctrace report --sass" : "");
     const lines = this.linked.lines.get(keyOf(this.kernel)) || new Set();
     const marks = new Map();
     if (this.selection) for (const [line, from] of this.codeLines) if (lines.has(from)) marks.set(line - 1, Number(query.get("at")) === line ? "picked" : "linked");

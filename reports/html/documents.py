@@ -15,6 +15,7 @@ from ctrace.inspector.graphs.view import Compiled, Staged, compiled
 from ctrace.inspector.guards.view import Choice, heads
 from ctrace.inspector.kernels.built_view import stages_of
 from ctrace.inspector.kernels.view import parts
+from ctrace.inspector.model.built import IR_STAGES
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.json import explain, fusion, graphs, guards, kernels, recompiles, shapes
@@ -36,8 +37,8 @@ class Note(Struct, frozen=True):
     todo: str
 
 
-def documents(session: Session) -> Iterator[Document | Note]:
-    """Yield all documents, those of the first screen first."""
+def documents(session: Session, *, sass: bool = False) -> Iterator[Document | Note]:
+    """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
         ("explain", lambda: explain.render_json(session)),
         ("breaks", lambda: explain.render_breaks_json(session, None)),
@@ -52,7 +53,7 @@ def documents(session: Session) -> Iterator[Document | Note]:
     for each in compiled(session):
         yield from _stages(session, each)
     yield from _guards(session)
-    yield from _code(session)
+    yield from _code(session, sass=sass)
 
 
 def _written(name: str, write: Callable[[], str]) -> Document | Note:
@@ -96,9 +97,10 @@ def _guards(session: Session) -> Iterator[Document | Note]:
         yield _written(name, partial(guards.render_guards_json, session, (head,), choice))
 
 
-def _code(session: Session) -> Iterator[Document | Note]:
+def _code(session: Session, *, sass: bool) -> Iterator[Document | Note]:
     """Yield what Triton compiled, one document for each graph and stage of the code."""
-    wanted = dict.fromkeys((built.graph, stage) for built in session.built for stage in stages_of(built))
+    stages = ((built.graph, stage) for built in session.built for stage in stages_of(built))
+    wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])
     for graph, stage in wanted:
         name = f"ir {graph} {stage}"
         yield _written(name, partial(kernels.render_ir_json, session, stage, None, graph))

@@ -43,11 +43,11 @@ _STYLES = ("page.css",)
 _SENTENCE = 1000
 
 
-def render_html(session: Session, run: str = "") -> Document:
-    """Write the page of a run."""
+def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
+    """Write the page of a run; with `sass`, also disassemble its binaries."""
     script = "".join(_read(name) for name in _SCRIPTS)
     style = "".join(_read(name) for name in _STYLES)
-    found = list(documents(session))
+    found = list(documents(session, sass=sass))
     return html_document("".join(_page(session, run, script, style, found)))
 
 

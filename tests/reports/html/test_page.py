@@ -18,7 +18,7 @@ from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html import page as html_page
 from ctrace.reports.html.packing import json_for_script, packed, source_hash
 from ctrace.reports.html.page import render_html
-from tests.support import kernelsessions, sessions, targeted
+from tests.support import built, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
 from tests.support.obeyed import obeyed
 from tests.support.places import DATA
@@ -165,6 +165,13 @@ def test_what_cannot_be_written_is_a_note():
         read = Read(render_html(MADE["fused"]))
     head = json.loads(next(text for _, attributes, text in read.texts if attributes.get("id") == "head"))
     assert head["notes"] == [{"name": "kernels", "why": "nvdisasm is missing", "todo": "pip install triton"}]
+
+
+def test_sass_is_left_out_unless_requested():
+    with patch("ctrace.inspector.kernels.built_view.disassembled", lambda binaries: tuple("NOP" for _ in binaries)):
+        without, with_it = (Read(render_html(built.SESSION, sass=sass)).documents() for sass in (False, True))
+    assert {name.rpartition(" ")[2] for name in set(with_it) - set(without)} == {"sass"}
+    assert any(name.endswith(" ptx") for name in without)
 
 
 def test_scripts_are_listed():
