@@ -61,7 +61,7 @@ window.addEventListener("hashchange", () => { delete document.body.dataset.ready
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-  if (event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea, dialog")) return;
+  if (event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea, dialog[open]")) return;
   const view = current?.view;
   const step = { "[": -1, "]": 1 }[event.key];
   if (event.key === "/") search.open();
