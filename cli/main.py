@@ -24,6 +24,7 @@ from ctrace.cli.commands import (
     kernels,
     ranks,
     recompiles,
+    report,
     run,
     runs,
     schema,
@@ -66,6 +67,7 @@ _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(autotune.autotune, autotune.EXAMPLES)
 _add(diff.diff, diff.EXAMPLES)
 _add(ranks.ranks, ranks.EXAMPLES)
+_add(report.report, report.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _add(fix.fix, fix.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}

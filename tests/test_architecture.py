@@ -272,13 +272,15 @@ def test_building_a_session_imports_no_view():
 
 MOST_FILES = 21
 """A folder with more modules than this covers several subjects."""
+ONE_EACH = "cli/commands"
+"""The folder with one module for each command, however many there are."""
 
 
 def test_no_folder_has_too_many_files():
     counts = {str(path.parent.relative_to(ROOT)): 0 for path in modules().values()}
     for path in modules().values():
         counts[str(path.parent.relative_to(ROOT))] += 1
-    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES and folder != ONE_EACH} == {}
 
 
 def test_every_package_has_a_docstring():

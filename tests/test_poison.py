@@ -66,6 +66,7 @@ VIEWS = [
     "kernels --json",
     "kernels --ir ptx",
     "kernels --ir ttir --json",
+    "report -o -",
 ]
 NODE = re.compile(r'  n\d+_\d+ (?:\[label="(?:[^"\\\n]|\\.)*" fillcolor="#[0-9a-f]{6}"\]|-> n\d+_\d+);')
 

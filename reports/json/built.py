@@ -3,6 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
+from ctrace.inspector.kernels.code_lines import source_lines
 from ctrace.inspector.kernels.occupancy import Occupancy
 from ctrace.inspector.model.built import Gpu, KernelRefusal
 from ctrace.inspector.model.session import Session
@@ -28,7 +29,9 @@ def ir_data(session: Session, stage: str, kernel: str | None = None, graph: str 
     Raises:
         TargetError: there is no such stage or kernel, or nothing was built.
     """
-    return [_code(each) for each in codes(session, stage, kernel, graph)]
+    sources = {(each.graph, each.stage, each.name): each.source for each in session.kernels}
+    found = ((each, each.built) for each in codes(session, stage, kernel, graph))
+    return [_code(each, sources.get((of.graph, of.stage, of.kernel), "")) for each, of in found]
 
 
 def _gpu(gpu: Gpu) -> dict[str, Any]:
@@ -104,8 +107,10 @@ def _time(each: Time) -> dict[str, Any]:
     return basis(Basis.MEASURED, data, computed=(Basis.COMPUTED, _BOUNDS))
 
 
-def _code(each: Code) -> dict[str, Any]:
+def _code(each: Code, source: str) -> dict[str, Any]:
+    """Return the code, and pairs of one of its lines and the line of the kernel's source behind it, both from 1."""
     of = each.built
+    lines = source_lines(each.stage, each.text or "", source)
     data = {
         "graph": of.graph,
         "stage": str(of.stage),
@@ -113,5 +118,6 @@ def _code(each: Code) -> dict[str, Any]:
         "hash": of.hash,
         "ir": each.stage,
         "text": each.text,
+        "source_lines": [list(pair) for pair in lines],
     }
     return basis(Basis.EMITTED, data)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
+from ctrace.inspector.kernels.graph_nodes import GraphNodes, graph_nodes
 from ctrace.inspector.kernels.user_kernels_view import notes
 from ctrace.inspector.kernels.view import Part, Row, Work, work_of_launch
 from ctrace.inspector.model.fusion import Buffer, Node
@@ -154,7 +155,10 @@ def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
         "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
     }
     data = emitted(data, *WORK)
-    return {**data, **_source(row, cwd)} if source else data
+    if not source:
+        return data
+    nodes = graph_nodes(session, row.kernel)
+    return {**data, **_source(row, cwd), "graph_nodes": None if nodes is None else _graph_nodes(nodes)}
 
 
 def _source(row: Row, cwd: str) -> dict[str, Any]:
@@ -162,6 +166,10 @@ def _source(row: Row, cwd: str) -> dict[str, Any]:
         {"line": each.line, "lines": [place_data(place, cwd) for place in each.lines]} for each in row.kernel.statements
     ]
     return {"source": row.kernel.source or None, "statements": statements}
+
+
+def _graph_nodes(nodes: GraphNodes) -> dict[str, Any]:
+    return {"stage": nodes.stage, "names": list(nodes.names), "exact": nodes.is_exact}
 
 
 def _work(work: Work) -> dict[str, Any]:

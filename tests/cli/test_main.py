@@ -32,6 +32,7 @@ COMMANDS = (
     "autotune",
     "diff",
     "ranks",
+    "report",
     "check",
     "run",
     "runs",

@@ -79,3 +79,19 @@ def test_names_are_one_line_and_bounded() -> None:
     assert fmt.path(f"/p/{COMMANDS}{UNSEEN}", "/p").count("\n") == 0
     assert len(fmt.one("x" * 10_000_000)) == fmt.LONGEST
     assert fmt.one_line(" " * 10_000_000 + "x").endswith("…")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        [],
+        {"a": {}, "b": [], "c": [[], {}], "d": 1e16, "e": "x: , [", "f": None, "g": -0.0, "h": 10**30, "é": 'a"\\"b'},
+        "\ud800",
+        [1, [2, [3]], {"half": "\udfff"}],
+    ],
+)
+def test_json_is_indented_as_python_does(data: object):
+    assert json.loads(json_document(data)) == data
+    expected = json.dumps(data, indent=2, ensure_ascii=False).replace("\ud800", r"\ud800").replace("\udfff", r"\udfff")
+    assert json_document(data) == f"{expected}\n"

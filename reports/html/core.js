@@ -1,0 +1,169 @@
+// Reads the data of the page, makes elements from text only, and keeps what is shown in the URL.
+"use strict";
+
+const HEAD = JSON.parse(document.getElementById("head").textContent);
+const PAGES = [];
+const LONGEST = 2000; // characters of one line on the screen; a line of a log may have millions
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]/gu;
+
+// Letters that are invisible or change the direction of text become escapes, as on a terminal.
+function visible(text, most = LONGEST * 10) {
+  let shown = String(text);
+  if (shown.length > most) shown = `${shown.slice(0, most)}… (${number(shown.length - most)} more characters)`;
+  return shown.replace(HIDDEN, (letter) =>
+    letter === "\n" || letter === "\t" ? letter : `\\u${letter.codePointAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function oneLine(text) {
+  return visible(text, LONGEST).replaceAll("\n", "\\n");
+}
+
+const SVG_TAGS = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title", "polyline"]);
+
+// Makes an element. Children are elements or text, never markup; a link may only lead to a place in this page.
+function h(tag, attributes = {}, ...children) {
+  const element = SVG_TAGS.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) {
+      if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    } else if (name === "href" && !String(value).startsWith("#")) {
+      continue;
+    } else {
+      element.setAttribute(name, value === true ? "" : visible(value));
+    }
+  }
+  put(element, ...children);
+  return element;
+}
+
+function put(element, ...children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(visible(child)));
+  }
+  return element;
+}
+
+function fill(element, ...children) {
+  element.replaceChildren();
+  return put(element, ...children);
+}
+
+// Text with `code` in backquotes, as the reports write it.
+function prose(text) {
+  return visible(text).split(/(`[^`\n]+`)/).map((part) => (part.length > 2 && part.startsWith("`") && part.endsWith("`") ? h("code", {}, part.slice(1, -1)) : part));
+}
+
+// ---- data -----------------------------------------------------------------------------------------------------------
+
+const NUMBERS = new Map(HEAD.documents.map((each, index) => [each.name, index]));
+const READ = new Map();
+
+async function inflated(index) {
+  const encoded = document.getElementById(`data-${index}`).textContent;
+  const letters = atob(encoded);
+  const bytes = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).text();
+}
+
+const has = (name) => NUMBERS.has(name);
+const named = (prefix) => HEAD.documents.map((each) => each.name).filter((name) => name.startsWith(prefix));
+
+// The document with this name, read once; null if the page has none.
+function read(name) {
+  if (!has(name)) return Promise.resolve(null);
+  if (!READ.has(name)) {
+    READ.set(name, inflated(NUMBERS.get(name)).then(JSON.parse).catch((error) => {
+      throw new Error(`The part "${name}" of this file is damaged: ${error.message || error}`);
+    }));
+  }
+  return READ.get(name);
+}
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+const number = (value) => Number(value).toLocaleString("en-US");
+const plural = (value, noun, several) => `${number(value)} ${value === 1 ? noun : several || `${noun}s`}`;
+
+function memory(bytes) {
+  if (bytes === null || bytes === undefined) return "not known";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let at = 0;
+  while (value >= 1024 && at < units.length - 1) { value /= 1024; at += 1; }
+  return `${at && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
+}
+
+function scaled(value, unit = "") {
+  if (value === null || value === undefined) return "not known";
+  const units = ["", "k", "M", "G", "T", "P"];
+  let rest = value;
+  let at = 0;
+  while (rest >= 1000 && at < units.length - 1) { rest /= 1000; at += 1; }
+  const digits = rest < 10 && !(at === 0 && Number.isInteger(rest)) ? 2 : rest < 100 && at ? 1 : 0;
+  return `${rest.toFixed(digits)} ${units[at]}${unit}`.trim();
+}
+
+function seconds(value) {
+  if (value === null || value === undefined) return "not measured";
+  if (value >= 1) return `${value.toFixed(1)} s`;
+  if (value >= 1e-3) return `${(value * 1e3).toFixed(value >= 0.1 ? 0 : 1)} ms`;
+  if (value >= 1e-6) return `${(value * 1e6).toFixed(1)} µs`;
+  return `${(value * 1e9).toFixed(1)} ns`;
+}
+
+const fileOf = (place) => place.slice(0, place.lastIndexOf(":"));
+const lineOf = (place) => Number(place.slice(place.lastIndexOf(":") + 1));
+const shortFile = (file) => file.slice(file.lastIndexOf("/") + 1);
+const shortPlace = (file, line) => (file ? `${shortFile(file)}${line ? `:${line}` : ""}` : "place not known");
+
+// ---- the URL --------------------------------------------------------------------------------------------------------
+
+function address() {
+  const [page, query] = location.hash.slice(1).split("?");
+  return { page: page || PAGES[0].name, query: new URLSearchParams(query || "") };
+}
+
+const hashOf = (page, values = {}) => {
+  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== ""));
+  const text = query.toString();
+  return `#${page}${text ? `?${text}` : ""}`;
+};
+
+function go(page, values = {}, { replace = false } = {}) {
+  const hash = hashOf(page, values);
+  if (hash === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", hash);
+    window.dispatchEvent(new Event("hashchange"));
+  } else {
+    location.hash = hash;
+  }
+}
+
+const lineLink = (file, line, text) => h("a", { href: hashOf("code", { sel: `line~${file}:${line}` }), title: "Show the graph nodes, kernels and instructions of this line" }, text || shortPlace(file, line));
+
+// ---- small pieces ---------------------------------------------------------------------------------------------------
+
+const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), ...children);
+const empty = (text) => h("p", { class: "empty" }, text);
+const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
+
+function table(columns, rows, { label, most = 400 } = {}) {
+  const shown = rows.slice(0, most);
+  const body = shown.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind || "" }, cell))));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.kind || "" }, column.title)))), h("tbody", {}, body)),
+    rows.length > most ? h("p", { class: "dim" }, `And ${number(rows.length - most)} more rows, in the JSON reports.`) : null);
+}
+
+function change(before, after) {
+  if (!before && !after) return null;
+  return h("div", { class: "change" },
+    before ? h("figure", {}, h("figcaption", {}, "Before"), h("pre", { tabindex: "0" }, before)) : null,
+    after ? h("figure", {}, h("figcaption", {}, "After"), h("pre", { tabindex: "0" }, after)) : null);
+}

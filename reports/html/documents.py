@@ -1,0 +1,106 @@
+"""Collect the documents that a page shows: what the commands print with `--json`, and the source files.
+
+A part that cannot be written, such as the instructions of a damaged binary, becomes a note, which the page shows.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.graphs.stage_diff import stage_diff
+from ctrace.inspector.graphs.view import Compiled, Staged, compiled
+from ctrace.inspector.guards.view import Choice, heads
+from ctrace.inspector.kernels.built_view import stages_of
+from ctrace.inspector.kernels.view import parts
+from ctrace.inspector.model.built import IR_STAGES
+from ctrace.inspector.model.session import Session
+from ctrace.reports import format as fmt
+from ctrace.reports.json import explain, fusion, graphs, guards, kernels, recompiles, shapes
+
+
+class Document(Struct, frozen=True):
+    """One document, as text."""
+
+    name: str
+    """Such as `explain`, `stage 0/0 post_grad` or `ir 0/0 ptx`."""
+    text: str
+
+
+class Note(Struct, frozen=True):
+    """A document that cannot be written, and why."""
+
+    name: str
+    why: str
+    todo: str
+
+
+def documents(session: Session, *, sass: bool = False) -> Iterator[Document | Note]:
+    """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
+    writers: list[tuple[str, Callable[[], str]]] = [
+        ("explain", lambda: explain.render_json(session)),
+        ("breaks", lambda: explain.render_breaks_json(session, None)),
+        ("recompiles", lambda: recompiles.render_recompiles_json(session)),
+        ("sources", lambda: _sources(session)),
+        ("shapes", lambda: shapes.render_shapes_json(session)),
+        ("graphs", lambda: graphs.render_graphs_json(session, compiled(session))),
+        ("kernels", lambda: kernels.render_kernels_json(session, parts(session), source=True)),
+        ("fusion", lambda: fusion.render_fusion_json(session, session.fusions)),
+    ]
+    yield from (_written(name, write) for name, write in writers)
+    for each in compiled(session):
+        yield from _stages(session, each)
+    yield from _guards(session)
+    yield from _code(session, sass=sass)
+
+
+def _written(name: str, write: Callable[[], str]) -> Document | Note:
+    try:
+        return Document(name, write())
+    except CtraceError as error:
+        return Note(name, error.what, error.todo)
+
+
+def _sources(session: Session) -> str:
+    cwd = session.environment.cwd
+    return json.dumps({"files": {fmt.relative(file, cwd): text for file, text in session.listings.items()}})
+
+
+def _stages(session: Session, each: Compiled) -> Iterator[Document | Note]:
+    """Yield each stage of a graph, and what it changed in the stage before it."""
+    for staged in each.stages:
+        name = f"stage {each.id} {staged.label}"
+        yield _written(name, partial(graphs.render_stage_json, session, each, staged))
+        before = _stage_before(each, staged)
+        if before is not None:
+            name = f"diff {each.id} {before.label}..{staged.label}"
+            yield _written(name, partial(_diff, session, each, before, staged))
+
+
+def _stage_before(each: Compiled, staged: Staged) -> Staged | None:
+    """Return the last stage before another that contains its part of the graph, if both can be read."""
+    earlier = each.stages[: each.stages.index(staged)]
+    found = next((one for one in reversed(earlier) if one.part in (None, staged.part) or staged.part is None), None)
+    return found if found is not None and found.graph is not None and staged.graph is not None else None
+
+
+def _diff(session: Session, each: Compiled, before: Staged, after: Staged) -> str:
+    return graphs.render_diff_json(session, each, stage_diff(each, before, after))
+
+
+def _guards(session: Session) -> Iterator[Document | Note]:
+    choice = Choice("", "", "")
+    for head in heads(session):
+        name = f"guards {head.compilation.id}"
+        yield _written(name, partial(guards.render_guards_json, session, (head,), choice))
+
+
+def _code(session: Session, *, sass: bool) -> Iterator[Document | Note]:
+    """Yield what Triton compiled, one document for each graph and stage of the code."""
+    stages = ((built.graph, stage) for built in session.built for stage in stages_of(built))
+    wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])
+    for graph, stage in wanted:
+        name = f"ir {graph} {stage}"
+        yield _written(name, partial(kernels.render_ir_json, session, stage, None, graph))

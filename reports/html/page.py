@@ -1,0 +1,109 @@
+"""Write the page: its style and its scripts, the first answer as plain HTML, and the documents as compressed data.
+
+The browser may run one script and apply one style, those with the hashes in the Content-Security-Policy, and may load
+nothing. All data is base64 or escaped JSON, and the scripts put it on the page as text, never as markup.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ctrace import __version__
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.completeness import first_lines
+from ctrace.inspector.session.summary import next_steps, sentence
+from ctrace.inspector.target.view import target_sentence
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, html_document, one, plain
+from ctrace.reports.html.documents import Document as Data
+from ctrace.reports.html.documents import Note, documents
+from ctrace.reports.html.packing import json_for_script, markup, packed, source_hash
+from ctrace.reports.wording.diagnosis import checked
+
+PAGE_SCHEMA = 1
+"""Counts up when the scripts need other data than before."""
+_FOLDER = Path(__file__).parent
+_SCRIPTS = (
+    "core.js",
+    "lists.js",
+    "links.js",
+    "summary.js",
+    "source.js",
+    "recompiles.js",
+    "code.js",
+    "guards.js",
+    "kernels.js",
+    "time.js",
+    "graph.js",
+    "search.js",
+    "start.js",
+)
+_STYLES = ("page.css",)
+_SENTENCE = 1000
+
+
+def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
+    """Write the page of a run; with `sass`, also disassemble its binaries."""
+    script = "".join(_read(name) for name in _SCRIPTS)
+    style = "".join(_read(name) for name in _STYLES)
+    found = list(documents(session, sass=sass))
+    return html_document("".join(_page(session, run, script, style, found)))
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _page(session: Session, run: str, script: str, style: str, found: list[Data | Note]) -> Iterator[str]:
+    title = one(session.target.path or session.target.name or run or "this run")
+    policy = (
+        f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
+    yield f"<title>{markup(title)} · ctrace</title>\n"
+    yield f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
+    yield f'<div id="app"><main id="first">{_first_answer(session, title)}</main></div>\n'
+    data = [each for each in found if isinstance(each, Data)]
+    head = {
+        "schema": PAGE_SCHEMA,
+        "ctrace": __version__,
+        "run": run,
+        "title": title,
+        "answer": _answer(session),
+        "documents": [{"name": each.name, "characters": len(each.text)} for each in data],
+        "notes": [{"name": each.name, "why": each.why, "todo": each.todo} for each in found if isinstance(each, Note)],
+    }
+    yield f'<script type="application/json" id="head">{json_for_script(head)}</script>\n'
+    for number, each in enumerate(data):
+        yield f'<script type="text/plain" id="data-{number}">{packed(each.text)}</script>\n'
+    yield f"<script>{script}</script>\n</body>\n</html>\n"
+
+
+def _answer(session: Session) -> dict[str, Any]:
+    """Return the first lines of `ctrace explain`, in its words."""
+    found = diagnose(session)
+    advice = [{"text": plain(each.text), "trial": checked(each)} for each in found.advice]
+    return {
+        "verdict": str(session.verdict),
+        "sentence": plain(fmt.shortened(sentence(session), _SENTENCE)),
+        "target": plain(target_sentence(session)),
+        "unknown": [plain(fmt.shortened(each, _SENTENCE)) for each in first_lines(session)],
+        "advice": advice or [{"text": plain(each), "trial": ""} for each in next_steps(session)],
+    }
+
+
+def _first_answer(session: Session, title: str) -> str:
+    """Write the answer as HTML, for a browser without scripts and for the moment before they run."""
+    answer = _answer(session)
+    verdict = answer["verdict"].replace("_", " ")
+    lines = [f"<h1>{markup(verdict)}: {markup(title)}</h1>", f"<p>{markup(answer['sentence'])}</p>"]
+    lines += [f"<p>{markup(each)}</p>" for each in (*answer["unknown"], answer["target"]) if each]
+    steps = "".join(f"<li>{markup(each['text'])}</li>" for each in answer["advice"])
+    lines += [f"<h2>What to do</h2><ol>{steps}</ol>"] if steps else []
+    lines.append("<noscript><p>The rest of this page needs JavaScript. Everything is in this file.</p></noscript>")
+    return "".join(lines)

@@ -1,0 +1,92 @@
+"""`ctrace report` of a run for a GPU: a line, its nodes, its kernels and their PTX, in the browser as in `--json`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import Command
+from tests.reports.html.conftest import Opened, browser  # noqa: F401
+from tests.support.places import ROOT
+
+pytest.importorskip("triton")
+LINE = 31
+"""`weights = exponentials / ...`, which is one node of a Triton kernel."""
+
+
+def rows(page: Any, pane: str, mark: str = ":is(.linked, .picked)") -> list[str]:
+    found: list[str] = page.locator(f".pane.{pane} .row{mark}").all_inner_texts()
+    return found
+
+
+def numbers(page: Any, pane: str) -> set[int]:
+    """Return the numbers of the highlighted lines of a pane; scroll through it, since it renders only what is visible."""
+    seen: set[int] = set()
+    total = page.evaluate(f"document.querySelector('.pane.{pane} .list').scrollHeight")
+    for top in range(0, total, 400):
+        page.evaluate(f"document.querySelector('.pane.{pane} .list').scrollTop = {top}")
+        page.wait_for_timeout(40)
+        texts = page.locator(f".pane.{pane} .row:is(.linked, .picked) .ln").all_inner_texts()
+        seen |= set(map(int, texts))
+    return seen
+
+
+def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, browser: Any):  # noqa: F811
+    model = str(ROOT / "sample_models" / "attention.py")
+    assert ctrace("explain", model, "--target", "h100", "--json", "-o", "explain.json").code == 0
+    assert ctrace("report").code == 0
+    nodes = ctrace("graphs", "--stage", "post_grad", "--json").report["graph"]["nodes"]
+    (part,) = ctrace("kernels", "--source", "--json").report["parts"]
+    kernel = next(each for each in part["kernels"] if each["source"])
+    codes = ctrace("kernels", "--ir", "ptx", "--json").report["code"]
+    report = Opened(browser, Path(ctrace.folder) / "report.html", 1280)
+    file = next(each["file"] for each in nodes if each["line"] == LINE)
+
+    # From the line ...
+    page = report.go(f"code?sel=line~{file}:{LINE}")
+    at_line = {each["name"] for each in nodes if each["line"] == LINE}
+    assert {each.split(" = ")[0] for each in rows(page, "graph")} == at_line
+    statements = {each["line"] for each in kernel["statements"] if f"{file}:{LINE}" in each["lines"]}
+    assert numbers(page, "kernel") == statements
+    shown = page.locator("select[aria-label='Configuration']").input_value()
+    code = next(each for each in codes if each["hash"] == shown)
+    instructions = {line for line, source in code["source_lines"] if source in statements}
+    assert numbers(page, "ir") == instructions
+    assert len(instructions) > 3
+
+    # ... and back from one of its instructions.
+    line, source = next(pair for pair in code["source_lines"] if pair[0] == max(instructions))
+    page.evaluate(f"document.querySelector('.pane.ir .list').scrollTop = {20 * (line - 5)}")
+    page.locator(f".pane.ir .row[data-at='{line - 1}']").click()
+    report.until("location.hash.includes('source')")
+    page.wait_for_timeout(300)
+    expected = next(each["lines"] for each in kernel["statements"] if each["line"] == source)
+    assert numbers(page, "source") == {int(each.rpartition(":")[2]) for each in expected}
+    assert numbers(page, "kernel") == {source}
+    mine = {each["name"] for each in nodes if f"{each['file']}:{each['line']}" in expected}
+    assert {each.split(" = ")[0] for each in rows(page, "graph")} == mine & set(kernel["graph_nodes"]["names"])
+
+    # From a node to its kernel.
+    name = kernel["graph_nodes"]["names"][0]
+    page = report.go(f"code?sel=node~post_grad~{name}")
+    assert rows(page, "graph", ".picked")[0].startswith(f"{name} = ")
+    assert page.locator("select[aria-label='Kernel']").input_value().endswith(kernel["name"])
+    assert (report.errors, report.foreign()) == ([], [])
+
+
+def test_ptx_lines_are_those_of_the_source(ctrace: Command):
+    """Loads and stores of global memory come from `tl.load` and `tl.store`."""
+    model = str(ROOT / "sample_models" / "attention.py")
+    assert ctrace("explain", model, "--target", "h100", "--json", "-o", "explain.json").code == 0
+    (part,) = ctrace("kernels", "--source", "--json").report["parts"]
+    source = next(each["source"] for each in part["kernels"] if each["source"]).split("\n")
+    for code in ctrace("kernels", "--ir", "ptx", "--json").report["code"]:
+        lines = code["text"].split("\n")
+        behind = {line: source[at - 1] for line, at in code["source_lines"]}
+        loads = [at for at, line in enumerate(lines, 1) if "ld.global" in line]
+        stores = [at for at, line in enumerate(lines, 1) if "st.global" in line]
+        assert loads
+        assert stores
+        assert all("tl.load(" in behind[at] for at in loads), json.dumps(behind)
+        assert all("tl.store(" in behind[at] for at in stores), json.dumps(behind)

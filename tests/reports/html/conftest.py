@@ -1,0 +1,86 @@
+"""A real browser for the tests of the page; they are skipped without Playwright or Chromium."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.model.session import Session
+from ctrace.reports.html.page import render_html
+
+
+def _chromium() -> str | None:
+    return os.environ.get("CTRACE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    sync = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install ctrace[browser])")
+    path = _chromium()
+    if path is None:
+        pytest.skip("needs Chromium")
+    with sync.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Opened:
+    """A page in the browser, and what went wrong there."""
+
+    def __init__(self, browser: Any, file: Path, width: int) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 860})
+        self.page = self.context.new_page()
+        self.file = file
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("dialog", self._dismiss)
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def go(self, hash_: str) -> Any:
+        """Open a page of the report, and wait until it is there."""
+        self.page.goto("about:blank")
+        self.page.goto(f"file://{self.file}#{hash_}")
+        self.ready()
+        return self.page
+
+    def ready(self) -> None:
+        self.page.wait_for_selector("body[data-ready]", timeout=60_000)
+
+    def until(self, condition: str) -> None:
+        """Wait for a condition in JavaScript; the page's policy forbids Playwright's own way to do so, which is `eval`."""
+        for _ in range(600):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {condition}")
+
+    def foreign(self) -> list[str]:
+        """Return requests other than for the file itself."""
+        return [url for url in self.requests if not url.startswith(("file://", "about:"))]
+
+
+@pytest.fixture
+def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Return a function that writes a session as a page and opens it."""
+    found: list[Opened] = []
+
+    def open_(session: Session, width: int = 1280) -> Opened:
+        file = tmp_path / f"report-{len(found)}.html"
+        file.write_text(render_html(session), encoding="utf-8")
+        found.append(Opened(browser, file, width))
+        return found[-1]
+
+    yield open_
+    for each in found:
+        each.context.close()
