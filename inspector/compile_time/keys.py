@@ -9,7 +9,7 @@ from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyDiff
 
 _CONTEXT = 30
 _SHOWN = 90
-_BEYOND = ("another value, with the same text in torch's log", "another value")
+_BEYOND = ("a different value, with the same text in torch's log", "a different value")
 
 
 class KnownKey(Struct, frozen=True):

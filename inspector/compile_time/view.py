@@ -13,7 +13,7 @@ OTHER = "other"
 PHASES = {
     "dynamo": "Dynamo traces Python",
     "guards": "Dynamo builds guards",
-    "caches": "keys, and loading what caches hold",
+    "caches": "computing keys, and loading cached code",
     "aot": "AOTAutograd traces and partitions",
     "passes": "passes over graphs",
     "lowering": "Inductor lowers ops",
@@ -224,7 +224,7 @@ CACHES = {
 
 
 _HITS = {
-    "triton": "the compiled kernel was there before the run",
+    "triton": "the kernel was compiled before this run",
     "autotune": "an earlier run has found the best configuration",
 }
 
@@ -276,7 +276,7 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
     if earlier.earlier == lookup.key:
         return f"the same key as in run {earlier.run}, but the cache has no entry for it"
     if not earlier.differs:
-        return f"another key than in run {earlier.run}; torch recorded no components to compare"
+        return f"a different key than in run {earlier.run}; torch recorded no components to compare"
     names = [each.component for each in earlier.differs]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     differ = "differs" if len(names) == 1 else "differ"

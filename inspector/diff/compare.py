@@ -74,12 +74,12 @@ def _not_compared(before: Session, after: Session, pairs: Pairs) -> Iterator[tup
     if why := _lacking("kernels", bool(before.kernels), bool(after.kernels), before, after):
         yield What.KERNEL, why
     if before.coverage.ops is None or after.coverage.ops is None:
-        yield What.COVERAGE, "not measured in both runs: only a model file is also called in eager"
+        yield What.COVERAGE, "not measured in both runs: ctrace calls only model files in eager, too"
     if before.compared is None or after.compared is None:
-        yield What.ACCURACY, "not measured in both runs: only a model file is also called in eager"
+        yield What.ACCURACY, "not measured in both runs: ctrace calls only model files in eager, too"
     if not before.time.phases or not after.time.phases:
-        yield What.TIME, "the logs do not both have compile times"
-    yield What.CACHE, "a capture of ctrace runs without torch's caches, and outcomes of caches are not read from logs"
+        yield What.TIME, "one of the logs, or both, has no compile times"
+    yield What.CACHE, "ctrace captures without torch's caches, and reads no cache outcomes from logs"
 
 
 def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after: Session) -> str:

@@ -271,7 +271,7 @@ class CodePage {
     this.codeLines = new Map();
     if (!form) {
       fill(this.hashBox);
-      fill(pane.note, this.kernel && this.kernel.language === "external" ? "A library kernel: torch has no code of it." : this.kernel && this.kernel.language !== "triton" ? "C++ kernel: the run has only its source." : "Not compiled in this run: capture it with --target GPU, or with --build on a GPU.");
+      fill(pane.note, this.kernel && this.kernel.language === "external" ? "A library kernel: torch has no code for it." : this.kernel && this.kernel.language !== "triton" ? "C++ kernel: the run has only its source." : "Not compiled in this run: capture it with --target GPU, or with --build on a GPU.");
       pane.list.set(0);
       return;
     }

@@ -18,7 +18,7 @@ function cacheCard(cache, causes) {
   const used = cache.used === null ? "" : ` · ${cache.used} of ${cache.of} cache entries used`;
   return h("section", { class: "card" },
     h("h2", {}, cache.function, " ", h("span", { class: "dim" }, lineLink(cache.file, cache.line), used)),
-    cache.refused ? h("p", { class: "bad-text" }, `${plural(cache.refused, "call")} met the limit and ran eagerly.`) : null,
+    cache.refused ? h("p", { class: "bad-text" }, `${plural(cache.refused, "call")} hit the limit and ran eagerly.`) : null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cache of ${cache.function} over time` }, timeline(cache, causes)),
     table([{ title: "Entry" }, { title: "Compiled for" }, { title: "Guard that failed" }, { title: "Was" }, { title: "Now" }, { title: "Compile time", kind: "n" }],
       cache.entries.slice(0, 200).map((entry) => {

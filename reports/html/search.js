@@ -109,7 +109,7 @@ const KEYS = [
 function helpDialog() {
   const dialog = h("dialog", { class: "help", "aria-label": "Keys", onclick: (event) => { if (event.target === dialog) dialog.close(); } },
     h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])),
-    h("p", { class: "dim" }, "The URL has the selection: copy it to show a colleague the same."),
+    h("p", { class: "dim" }, "The URL contains the selection: copy it to share this view."),
     h("form", { method: "dialog" }, h("button", {}, "Close")));
   return dialog;
 }

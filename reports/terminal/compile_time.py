@@ -88,7 +88,7 @@ def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
         text = ", ".join(fmt.count(numbers[each], str(each)) for each in Outcome if each in numbers)
         yield item(Text(f"{view.CACHES[name]}: {text}"))
     if not counted and found.use.kind != "off":
-        yield item(Text("Torch asked no cache."))
+        yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
     answers = view.answers(found)
     asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not Outcome.HIT)
