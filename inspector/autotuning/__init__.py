@@ -1,1 +1,1 @@
-"""Autotuning: `fold.py` joins the choices, their times and the choice that torch used; `view.py` says which one won and what it cost."""
+"""Autotuning: `fold.py` joins choices, times and what torch used; `view.py` names the winner and the costs."""

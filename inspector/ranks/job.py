@@ -17,7 +17,7 @@ _PARALLEL_BYTES = 32 << 20
 """Below this total size, one process reads the logs faster than a second process starts."""
 _PROCESSES = 2
 _MOST_VALUES = 8
-"""The most different contents to read again for a divergence."""
+"""Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
 _NOTHING = "nothing"
 _INSTALLED = "-packages/"

@@ -48,7 +48,7 @@ class CodePage {
     return { element, list: rows, note };
   }
 
-  // A choice in one of the headers goes into the URL, and from there onto the page.
+  // A choice in a pane header changes the URL, and the page follows the URL.
   choose(values) {
     const query = Object.fromEntries(address().query);
     go("code", { ...query, ...values });
@@ -116,7 +116,7 @@ class CodePage {
     fill(this.status, prose(text));
   }
 
-  // Shows what the URL says.
+  // Shows the selection in the URL.
   async update(query) {
     const turn = (this.turn = (this.turn || 0) + 1);
     this.selection = query.get("sel") || "";
@@ -303,7 +303,7 @@ class CodePage {
     if (!active) rows.show(first.length ? first[0] : -1);
   }
 
-  // Whether torch does not name the nodes of all linked kernels.
+  // Whether torch leaves the nodes of some linked kernel unnamed.
   isMatched() {
     return this.selection.startsWith("node~") && [...this.linked.kernels].some((key) => this.links.kernels.get(key)?.graph_nodes?.exact === false);
   }

@@ -32,7 +32,7 @@ function cacheCard(cache, causes) {
 const kindName = (kind) => (kind === "zero_one" ? "size 0 or 1" : kind.replaceAll("_", " "));
 const callName = (entry) => (entry.scenario === null ? "program" : `${entry.scenario}${entry.call === null ? "" : `, call ${entry.call + 1}`}`);
 
-// Columns are the calls that compiled, rows are the cache entries; a cross is the entry that came nearest, with its guard.
+// Columns are the calls that compiled, rows are the cache entries; a cross is the closest entry, with the guard that failed.
 function timeline(cache, causes) {
   const entries = cache.entries.slice(0, 40);
   const [left, top, wide, high] = [70, 44, 150, 34];

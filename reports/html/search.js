@@ -2,7 +2,7 @@
 
 const MOST_FOUND = 120;
 
-// Yields everything that can be found: kind, text, and where it is in this page.
+// Yields every searchable item: kind, text, and its place in this page.
 async function* findable() {
   const explain = await read("explain");
   for (const each of explain.causes) yield ["cause", `${each.title} ${each.why}`, hashOf("summary")];

@@ -32,7 +32,7 @@ _ADVICE = {
     Kind.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
 _PLAIN = ("node", "guard", "reason", COMPILATION)
-"""Subjects that say no more than the kind does."""
+"""Subjects that add nothing to the kind."""
 _MOST_ROWS = 20
 _MOST_GROUPS = 6
 _MOST_VALUES = 8
@@ -113,7 +113,7 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
 
 
 def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    """Show what each group of ranks compiled; the same letter is the same content."""
+    """Show what each group of ranks compiled; the same letter means the same content."""
     yield section("Compilations by rank")
     groups = job.groups if all_of_it else job.groups[:_MOST_GROUPS]
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))

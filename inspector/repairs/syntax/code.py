@@ -158,7 +158,7 @@ def walk(node: cst.CSTNode, skip: tuple[type[cst.CSTNode], ...] = ()) -> Iterato
 
 @lru_cache(maxsize=_REMEMBERED)
 def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Return the nodes directly below a node; LibCST computes them with a visit each time."""
+    """Return the nodes directly below a node; cached, because LibCST visits the node each time."""
     return tuple(node.children)
 
 
