@@ -1,4 +1,4 @@
-"""`ctrace autotune`: which ways torch timed to compute each operation, which one won, and by how much."""
+"""`ctrace autotune`: which choices torch timed for each operation, which one won, and by how much."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -15,7 +15,7 @@ Examples:
   ctrace fix model.py --apply            change the files
   ctrace fix --undo                      take the last change back
   ctrace fix model.py --only tensor_branch --finding model.py:26
-  ctrace fix model.py --accept output_guard   answer its question with yes
+  ctrace fix model.py --accept output_guard   answer yes to its question
   ctrace fix model.py --budget 120s --json
 """
 
@@ -24,8 +24,8 @@ Target = Annotated[
 ]
 Arguments = Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Write the proved repairs into the files.")]
-Undo = Annotated[bool, typer.Option("--undo", help="Take back what --apply wrote last.")]
-Force = Annotated[bool, typer.Option("--force", help="With --apply, also change files that git has no copy of.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Undo the last --apply.")]
+Force = Annotated[bool, typer.Option("--force", help="With --apply, also change files that are not committed to git.")]
 Diff = Annotated[bool, typer.Option("--diff", help="Print the patch of the proved repairs, nothing else.")]
 Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Try only this repair; repeatable.")]
 FindingName = Annotated[
@@ -33,10 +33,10 @@ FindingName = Annotated[
 ]
 Accept = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="NAME", help="Answer the question of this repair with yes; repeatable."),
+    typer.Option("--accept", metavar="NAME", help="Answer yes to this repair's question; repeatable."),
 ]
 Inference = Annotated[
-    bool, typer.Option("--inference", help="Prove for calls without gradients: gradients are not compared.")
+    bool, typer.Option("--inference", help="Prove repairs for calls without gradients: do not compare gradients.")
 ]
 BudgetText = Annotated[
     str | None, typer.Option("--budget", metavar="TIME", help="Stop after this time, such as 120s or 5m.")

@@ -1,4 +1,4 @@
-"""`ctrace ranks`: all ranks of a job as one, and where the first one parts from the others."""
+"""`ctrace ranks`: compare all ranks of a job, and show where the first one differs."""
 
 from pathlib import Path
 from typing import Annotated

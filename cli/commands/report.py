@@ -1,4 +1,4 @@
-"""`ctrace report`: one HTML file of a run, to look at in a browser and to send to a colleague."""
+"""`ctrace report`: one HTML file of a run, to open in a browser and to send to a colleague."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,7 +59,7 @@ def report(
 
 
 def _check(output: Path, *, is_stdout: bool, open_: bool, force: bool) -> None:
-    """Refuse what cannot work, before a long capture.
+    """Refuse impossible requests before a long capture.
 
     Raises:
         TargetError: the file exists, or there is no file to open.
@@ -99,7 +99,7 @@ def _write_new(page: "Document", output: Path) -> None:
 
 
 def _open_page(output: Path) -> None:
-    """Open the page; without a browser, print where it is."""
+    """Open the page; without a browser, print its path."""
     import webbrowser
 
     from ctrace.cli.console import say

@@ -1,1 +1,1 @@
-"""Autotuning: `fold.py` joins choices, times and what torch took; `view.py` says who won and what it cost."""
+"""Autotuning: `fold.py` joins choices, times and what torch used; `view.py` names the winner and the costs."""

@@ -1,4 +1,4 @@
-"""Fold what torch was handed, measured and took into one finding for each operation."""
+"""Fold torch's choices, their times and the choice that it used into one finding for each operation."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
             case ChoicesTimed(number=number) if number in operations:
                 operations[number].timed = operations[number].timed or event
             case ChoiceTaken(number=number) if number in operations:
-                operations[number].taken = event  # a fusion may take one and be undone
+                operations[number].taken = event  # a fusion may use a choice and then be undone
     if operations:
         was_switched_off = raw.gpu is None and not raw.environment.get("built", False)
         found = map(_tuned, operations.values())

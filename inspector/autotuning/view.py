@@ -1,4 +1,4 @@
-"""Questions on autotuning: the winner, its margin, whether noise may explain it, and what the sweeps cost."""
+"""Answers about autotuning: the winner, its margin, whether noise may explain it, and what the sweeps cost."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ class Noise(StrEnum):
     """Three quarters of the winner's runs are faster than three quarters of the next one's."""
     WITHIN = "within"
     NOT_KNOWN = "not_known"
-    """There is one number for a choice, so that nothing says how much it varies."""
+    """Torch kept one time for a choice, so its noise is not known."""
 
 
 class Margin(Struct, frozen=True):
@@ -50,7 +50,7 @@ def check_selection(session: Session, graph: str | None, op: str | None) -> None
     if graph is not None and graph not in graphs:
         raise SelectionError("graph", f"{graph}: this run has no such graph", did_you_mean(graph, graphs))
     if op is not None and op not in known:
-        raise SelectionError("op", f"{op}: no such operation has choices in this run", did_you_mean(op, known))
+        raise SelectionError("op", f"{op}: no operation of this kind has choices in this run", did_you_mean(op, known))
 
 
 def timed(choices: Iterable[Choice]) -> tuple[Choice, ...]:
@@ -85,7 +85,7 @@ class KernelRow(Struct, frozen=True):
     kernel: str
     configurations: tuple[Choice, ...]
     taken: str | None
-    """None: torch chooses at the first launch, and there was none."""
+    """None: torch chooses at the first launch, and the kernel was not launched."""
     cache: str = ""
     sizes: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
@@ -162,7 +162,7 @@ def why_nothing_was_timed(session: Session) -> tuple[str, str]:
             "add --build --mode max-autotune; or --target GPU to list the choices for a GPU",
         )
     if session.tuned and all(each.is_on is False for each in session.tuned):
-        return "max_autotune is off, so torch takes a library's kernel without timing.", "add --mode max-autotune"
+        return "max_autotune is off, so torch uses a library kernel without timing.", "add --mode max-autotune"
     if gpu is not None and any(len(each.choices) > 1 for each in session.tuned):
         return f"Nothing ran on {gpu.target}, so nothing was timed.", "run it on that GPU with --build"
     if session.tuned:

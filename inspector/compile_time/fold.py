@@ -13,10 +13,10 @@ from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, CompileTi
 from ctrace.inspector.model.kernels import Stage
 
 _WORKERS = frozenset(("compile_file",))
-"""Steps that torch runs in threads of its own (`CppCodeCache`, _inductor/codecache.py, 2.11 to 2.15). A log of torch's
-own names the process, not the thread, so that they seem to overlap with the steps of the program's thread."""
+"""Steps that torch runs in threads of its own (`CppCodeCache`, _inductor/codecache.py, 2.11 to 2.15). A log that
+torch wrote names the process, not the thread, so these steps seem to overlap with those of the program's thread."""
 _STARTS = frozenset(("dynamo", "entire_frame_compile", "entire_backward_compile"))
-"""Steps that only the program's own threads run, as no other step contains them (2.11 to 2.15)."""
+"""Steps that only the program's own threads run, because no other step contains them (2.11 to 2.15)."""
 COUNTERS = {
     ("fx_graph", Outcome.HIT): "fxgraph_cache_hit",
     ("fx_graph", Outcome.MISS): "fxgraph_cache_miss",
@@ -32,7 +32,7 @@ COUNTERS = {
 
 _MOST_PACKAGES = 1000
 _DEEPEST = 200
-"""Steps within each other that are kept; torch has about 20. Time of deeper ones is that of the step around them."""
+"""Limit on nested steps; torch nests about 20. The time of deeper steps counts for the step around them."""
 _UNSTORED = "unstored"
 _NEVER = "torch did not try to; it stores a forward and its backward together, once both are compiled"
 
@@ -58,7 +58,7 @@ class _Thread(Struct):
 
     def add(self, mark: SpanMarked, at: float) -> None:
         """Open a span, or close one."""
-        at = self.last = max(at, self.last)  # a clock that was set back
+        at = self.last = max(at, self.last)  # the clock may have been set back
         if mark.begins:
             span = _Open(mark.name, at, mark.compilation)
             if len(self.stack) < _DEEPEST:  # a damaged log may begin steps without an end
@@ -71,12 +71,12 @@ class _Thread(Struct):
         if mark.name in _WORKERS and index < len(self.stack) - 1:
             self._part(index, at)
             return
-        for span in self.stack[index:]:  # steps within it that an exception ended
+        for span in self.stack[index:]:  # an exception ended the steps inside, too
             span.end = at
         del self.stack[index:]
 
     def _part(self, index: int, at: float) -> None:
-        """Move a worker's span out of the stack, and hand what began during it to the span around it."""
+        """Move a worker's span out of the stack, and move the spans that began during it into the span around it."""
         span, inner = self.stack.pop(index), self.stack[index]
         span.end = at
         around = self.stack[index - 1].children if index else self.roots
@@ -98,13 +98,13 @@ def compile_time_of(raw: Raw) -> CompileTime:
 
 
 def _counted(raw: Raw) -> dict[str, int] | None:
-    """Return torch's counters; it counts a bypass more where it cannot store what it has missed."""
+    """Return torch's counters; torch counts one more bypass if it cannot store a missed entry."""
     counts = raw.counted.caches if raw.counted is not None else None
     return None if counts is None else {**counts, _UNSTORED: sum(each.is_bypass for each in raw.stored)}
 
 
 def _use(raw: Raw) -> CacheUse:
-    """Return what is known of the caches of a log that does not say: a capture of ctrace's switches them off."""
+    """Return how a log without a cache record used the caches: ctrace's own captures switch them off."""
     return CacheUse("off") if raw.environment.get("ctrace") else CacheUse()
 
 
@@ -125,7 +125,7 @@ def _lanes(marks: list[SpanMarked]) -> Iterator[Lane]:
 
 
 def _span(each: _Open, last: float, graph: str | None) -> Span:
-    """Return a span with its children inside it; what the log does not end, ends where the log does."""
+    """Return a span with its children inside it; a span without an end mark ends where the log ends."""
     end = last if each.end is None else each.end
     graph = each.graph or graph
     children = tuple(_span(child, end, graph) for child in each.children)
@@ -133,7 +133,7 @@ def _span(each: _Open, last: float, graph: str | None) -> Span:
 
 
 def _beside(thread: str, found: _Thread) -> Iterator[Lane]:
-    """Put spans of workers on as few lanes as they need not to overlap."""
+    """Put the spans of workers on as few lanes as possible without overlaps."""
     lanes: list[list[Span]] = []
     for span in sorted((_span(each, found.last, None) for each in found.beside), key=lambda each: each.begin):
         free = next((lane for lane in lanes if lane[-1].end <= span.begin), None)
@@ -170,7 +170,7 @@ def _precompiled(raw: Raw) -> Iterator[CacheLookup]:
 
 
 def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None]) -> str | None:
-    """Return the graph part that a question is about, which torch does not record: the open steps have it.
+    """Return the graph part of a look-up; torch does not record it, but the open steps do.
 
     An AOTAutograd cache hit loads the forward, then the backward (`wrap_post_compile`, _functorch/_aot_autograd/
     aot_autograd_result.py, 2.11 to 2.15).
@@ -185,7 +185,7 @@ def _stage(lookup: CacheLookup, spans: Iterable[str], loaded: Counter[str | None
 
 
 def miscounted_lookups(found: CompileTime) -> Iterator[str]:
-    """Yield a sentence for each outcome of which torch's counter and the entries of the log give different numbers."""
+    """Yield a sentence for each outcome with different numbers in torch's counter and in the log."""
     if found.counted is None:
         return
     seen = Counter((each.cache, each.outcome) for each in found.lookups)

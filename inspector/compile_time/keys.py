@@ -9,11 +9,11 @@ from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyDiff
 
 _CONTEXT = 30
 _SHOWN = 90
-_BEYOND = ("another value, with the same text in torch's log", "another value")
+_BEYOND = ("a different value, with the same text in torch's log", "a different value")
 
 
 class KnownKey(Struct, frozen=True):
-    """A key of an earlier run, which its cache holds unless it was emptied."""
+    """A key of an earlier run; the cache still holds it, unless the cache was emptied."""
 
     run: str
     cache: str
@@ -24,7 +24,7 @@ class KnownKey(Struct, frozen=True):
 
 
 def nearest(lookup: CacheLookup, known: Sequence[KnownKey]) -> EarlierKey | None:
-    """Return how a missed key differs from the earlier one that is most like it; None: there is none to compare.
+    """Return how a missed key differs from the most similar earlier key; None: there is no earlier key.
 
     Keys of the same graph part come first, then those with the fewest differences, then the newest.
     """
@@ -53,7 +53,7 @@ def _by_name(components: Iterable[KeyPart]) -> dict[str, KeyPart]:
 
 
 def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[KeyDifference, ...]:
-    """Return the components in which two keys differ, each with the texts from where they differ."""
+    """Return the components that differ between two keys, with the texts from the first difference on."""
     old, new = _by_name(before), _by_name(after)
     found = []
     for name in dict.fromkeys((*new, *old)):
@@ -65,7 +65,7 @@ def differences(before: Iterable[KeyPart], after: Iterable[KeyPart]) -> tuple[Ke
 
 
 def _apart(was: str | None, now: str | None) -> tuple[str | None, str | None]:
-    """Cut two texts to the first line in which they differ, and that to where it begins to differ."""
+    """Cut two texts to the first line that differs, from the position where the two differ."""
     if was is None or now is None:
         return _cut(was, 0), _cut(now, 0)
     lines = zip_longest(was.splitlines(), now.splitlines(), fillvalue="")

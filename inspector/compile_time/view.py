@@ -1,4 +1,4 @@
-"""Questions on compile time: where it goes, by phase, by graph and as a tree; what caches answered, and why."""
+"""Answers about compile time: where it goes, by phase, by graph and as a tree; what caches returned, and why."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ OTHER = "other"
 PHASES = {
     "dynamo": "Dynamo traces Python",
     "guards": "Dynamo builds guards",
-    "caches": "keys, and loading what caches hold",
+    "caches": "computing keys, and loading cached code",
     "aot": "AOTAutograd traces and partitions",
     "passes": "passes over graphs",
     "lowering": "Inductor lowers ops",
@@ -74,7 +74,7 @@ _STEPS = {
 _BEGINNINGS = {"compile_attempt_": "dynamo", "bytecode_hooks_": OTHER, "pass.": "passes"}
 _ENDINGS = {"_template_autotuning": "autotune", "_template_precompiling": "autotune"}
 _UNNAMED = frozenset(("backend_compile", "gc", "inductor_compile", "fx_codegen_and_compile", "entire_backward_compile"))
-"""Steps around others; what they do between them has no name."""
+"""Steps that contain other steps; torch does not name the work between those."""
 
 
 def phase_of(name: str, around: str = OTHER) -> str:
@@ -209,7 +209,7 @@ def _listed(steps: Iterable[Step], depth: int) -> Iterator[ListedStep]:
 
 
 def parallel(found: CompileTime) -> tuple[Step, ...]:
-    """Return what worker threads and processes did meanwhile; it does not add to the compile time."""
+    """Return the steps of worker threads and processes; their time does not add to the compile time."""
     return _steps((span for lane in found.lanes if lane.is_parallel for span in lane.spans), OTHER)
 
 
@@ -220,17 +220,17 @@ CACHES = {
     "triton": "Triton cache",
     "autotune": "autotune cache",
 }
-"""The caches in the order in which torch asks them."""
+"""The caches in the order in which torch uses them."""
 
 
 _HITS = {
-    "triton": "the compiled kernel was there before the run",
+    "triton": "the kernel was compiled before this run",
     "autotune": "an earlier run has found the best configuration",
 }
 
 
 class Answer(Struct, frozen=True):
-    """A question to a cache, and why it answered so."""
+    """A cache look-up, and the reason for its outcome."""
 
     lookup: CacheLookup
     why: str
@@ -243,7 +243,7 @@ class Answer(Struct, frozen=True):
 
 
 def answers(found: CompileTime, graph: str | None = None) -> tuple[Answer, ...]:
-    """Return each question to a cache with its reason, in torch's order."""
+    """Return each cache look-up with its reason, in torch's order."""
     earlier = {(each.cache, each.key): each for each in found.earlier}
     lookups = (each for each in found.lookups if graph in (None, each.graph))
     return tuple(_answer(found, each, earlier.get((each.cache, each.key or ""))) for each in lookups)
@@ -276,7 +276,7 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
     if earlier.earlier == lookup.key:
         return f"the same key as in run {earlier.run}, but the cache has no entry for it"
     if not earlier.differs:
-        return f"another key than in run {earlier.run}; torch recorded no components to compare"
+        return f"a different key than in run {earlier.run}; torch recorded no components to compare"
     names = [each.component for each in earlier.differs]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     differ = "differs" if len(names) == 1 else "differ"
@@ -284,7 +284,7 @@ def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | N
 
 
 def outcomes(found: CompileTime) -> dict[str, dict[str, int]]:
-    """Count the outcomes of each cache that was asked."""
+    """Count the outcomes of each cache that torch used."""
     totals: dict[str, Counter[str]] = {}
     for lookup in found.lookups:
         totals.setdefault(lookup.cache, Counter())[str(lookup.outcome)] += 1

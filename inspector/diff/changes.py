@@ -48,11 +48,11 @@ class RunDiff(Struct, frozen=True):
 
     changes: tuple[Change, ...] = ()
     compared: tuple[What, ...] = ()
-    """What both runs recorded, so that it could be compared."""
+    """The kinds that both runs recorded and that were compared."""
     not_compared: tuple[tuple[What, str], ...] = ()
-    """What was not compared, each with the reason."""
+    """The kinds that were not compared, each with the reason."""
     notes: tuple[str, ...] = ()
-    """How the runs themselves differ, such as in the version of torch, and what is not known about them."""
+    """How the environments of the runs differ, such as the version of torch, and what is not known about them."""
 
     @property
     def equal(self) -> bool:

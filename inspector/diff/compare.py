@@ -15,7 +15,7 @@ TIMES_FACTOR = 5.0
 TIMES_SECONDS = 10.0
 """A phase counts as changed if it takes this many times as long and this many seconds longer.
 
-On a busy machine of two cores, a phase of five equal runs took from 2.6 to 6.8 seconds; the limits are far beyond.
+On a busy machine of two cores, a phase of five equal runs took from 2.6 to 6.8 seconds; the limits are far above that.
 """
 _ORDER = tuple(What)
 
@@ -23,7 +23,7 @@ _ORDER = tuple(What)
 def compare(before: Session, after: Session) -> RunDiff:
     """Return all differences between two runs, the most important kinds first.
 
-    What only one of the two runs recorded is not compared: its absence from a log is no change of the program.
+    What only one of the two runs recorded is not compared: its absence from a log is not a change of the program.
     """
     pairs = pairs_of(before, after)
     missing = dict(_not_compared(before, after, pairs))
@@ -53,7 +53,7 @@ def _coverage(before: Session, after: Session) -> Iterator[Change]:
 
 
 def _times(before: Session, after: Session) -> Iterator[Change]:
-    """Yield phases whose compile time is far beyond what two equal runs differ by."""
+    """Yield phases whose compile times differ far more than those of two equal runs."""
     for phase, was in before.time.phases.items():
         now = after.time.phases.get(phase)
         if now is not None and _is_far(was, now):
@@ -74,12 +74,12 @@ def _not_compared(before: Session, after: Session, pairs: Pairs) -> Iterator[tup
     if why := _lacking("kernels", bool(before.kernels), bool(after.kernels), before, after):
         yield What.KERNEL, why
     if before.coverage.ops is None or after.coverage.ops is None:
-        yield What.COVERAGE, "not measured in both runs: only a model file is also called in eager"
+        yield What.COVERAGE, "not measured in both runs: ctrace calls only model files in eager, too"
     if before.compared is None or after.compared is None:
-        yield What.ACCURACY, "not measured in both runs: only a model file is also called in eager"
+        yield What.ACCURACY, "not measured in both runs: ctrace calls only model files in eager, too"
     if not before.time.phases or not after.time.phases:
-        yield What.TIME, "the logs do not both have compile times"
-    yield What.CACHE, "a capture of ctrace runs without torch's caches, and outcomes of caches are not read from logs"
+        yield What.TIME, "one of the logs, or both, has no compile times"
+    yield What.CACHE, "ctrace captures without torch's caches, and reads no cache outcomes from logs"
 
 
 def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after: Session) -> str:

@@ -17,7 +17,7 @@ from ctrace.inspector.model.session import Compilation, Graph, Session
 
 _ATEN = (GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.BACKWARD, GraphStage.POST_GRAD)
 _MOST = 6
-"""How many nodes of one line a change names."""
+"""The most nodes of one line that a change names."""
 
 
 class Seen(Struct, frozen=True):
@@ -56,7 +56,7 @@ _ALIKE: tuple[Callable[[Seen], Hashable], ...] = (
     lambda each: (each.function, each.resumes),
     lambda each: (each.file, each.function, bool(each.resumes)),
 )
-"""What two graphs share, the most first: a function that moved, was renamed or was edited is still the same one."""
+"""What two matched graphs share, the closest match first: a moved, renamed or edited function is still the same one."""
 
 
 def pairs_of(before: Session, after: Session) -> Pairs:
@@ -110,7 +110,7 @@ def _summary(seen: Seen) -> str:
 
 
 def _between(old: Seen, new: Seen) -> Iterator[Change]:
-    """Yield differences of the first stage that has any: later stages follow from it."""
+    """Yield the differences of the first stage that has any: those of later stages follow from them."""
     is_printed = False
     for one, other in _stages(old, new):
         is_printed = True

@@ -48,12 +48,12 @@ def _between(old: Seen, new: Seen) -> Iterator[Change]:
 
 
 def content(guard: Guard) -> str:
-    """Return a guard's check without what differs between processes and when code moves."""
+    """Return a guard's check without the parts that differ between processes or when code moves."""
     return _ID.sub("#", without_numbers(guard.code))
 
 
 def _differing(before: Guard, guard: Guard) -> tuple[str, str]:
-    """Write two versions of a guard; of a check with many arguments, only those that differ."""
+    """Write two versions of a guard; for a check with many arguments, only those that differ."""
     was, now = pieces(content(before)), pieces(content(guard))
     if len(was) != len(now) or len(was) < _MANY:
         calls = [_arguments(content(each)) for each in (before, guard)]

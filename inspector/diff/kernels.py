@@ -1,4 +1,4 @@
-"""Compare the kernels of matched graphs: source, registers and bytes, with names and hashes put aside."""
+"""Compare the kernels of matched graphs: source, registers and bytes, without names and hashes."""
 
 import difflib
 import re
@@ -22,7 +22,7 @@ _MOST_LINES = 200
 
 
 class KernelSeen(Struct, frozen=True):
-    """A kernel of one run, and what a comparison looks at."""
+    """A kernel of one run, and the facts that are compared."""
 
     kernel: Kernel
     source: tuple[str, ...]
@@ -42,7 +42,7 @@ _ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
     lambda each: (each.kernel.language, each.name, each.kernel.ops),
     lambda each: (each.kernel.language, each.name, each.kernel.lines or id(each)),
 )
-"""What two kernels share, the most first."""
+"""What two matched kernels share, the closest match first."""
 
 
 def kernel_changes(pairs: Pairs) -> Iterator[Change]:

@@ -25,7 +25,7 @@ class NodeChange(Struct, frozen=True):
 
 
 def without_numbers(text: str) -> str:
-    """Replace the numbers in names that torch makes up, so that a moved line or another process changes nothing."""
+    """Replace the numbers in names that torch generates, so that a moved line or another process changes nothing."""
     return _NUMBERED.sub(r"\g<1>#", text)
 
 
@@ -37,7 +37,7 @@ def fingerprint(graph: FxGraph) -> tuple[object, ...]:
 def graph_changes(before: FxGraph, after: FxGraph) -> Iterator[NodeChange]:
     """Yield the differences between two graphs, line by line: inputs first, then nodes.
 
-    A node whose type follows from a changed operand is not a difference of its own.
+    A node whose type follows from a changed operand is not a separate difference.
     """
     olds, news = _nodes(before), _nodes(after)
     known: dict[str, str] = {}
@@ -107,15 +107,15 @@ def _node_changes(
 
 
 def _is_rewired(old: FxNode, new: FxNode, known: dict[str, str], values: Collection[str]) -> bool:
-    """Whether a node reads other values; a value that is new or gone is a difference already."""
+    """Whether a node reads other values; a new or missing value already counts as a difference."""
     pairs = zip(old.uses, new.uses, strict=False)
     return any(one in known and other in values and known[one] != other for one, other in pairs)
 
 
 def _aligned(olds: Sequence[FxNode], news: Sequence[FxNode]) -> Iterator[tuple[FxNode | None, FxNode | None]]:
-    """Align nodes by what they call; a replaced node pairs with the one at its place if their number is equal."""
+    """Align nodes by what they call; replaced nodes pair by position if there are as many new ones as old ones."""
     one, other = [_token(node) for node in olds], [_token(node) for node in news]
-    # The matcher takes quadratic time on repeated ops; what is equal at both ends needs none.
+    # The matcher takes quadratic time on repeated ops, so equal nodes at both ends are left out first.
     least = min(len(one), len(other))
     start = next((at for at in range(least) if one[at] != other[at]), least)
     end = next((at for at in range(least - start) if one[-1 - at] != other[-1 - at]), least - start)
@@ -151,17 +151,17 @@ def _line_token(node: FxNode) -> tuple[Hashable, ...]:
 
 
 def _token(node: FxNode) -> tuple[str, str, str]:
-    """Return what a node does: its op and its arguments, with a mark in place of each node that it reads."""
+    """Return a node's op and its arguments, with a placeholder for each node that it reads."""
     uses = set(node.uses)
     args = _WORD.sub(lambda match: "%" if match[0] in uses else match[0], node.args)
     if node.kind is Kind.OUTPUT:
-        args = ""  # what it returns shows in the nodes; an output only collects them
+        args = ""  # the returned nodes are compared themselves; an output only collects them
     target = node.target if node.kind is not Kind.PLACEHOLDER else ""
     return node.kind, without_numbers(target), _SYMBOL.sub("s", without_numbers(args))
 
 
 def _type(one: TensorType | None) -> tuple[object, ...] | None:
-    """Return a type whose symbols are all alike, since their numbers depend on names."""
+    """Return a type with one name for all symbols, since their numbers depend on names."""
     if one is None:
         return None
     sizes = tuple(_SYMBOL.sub("s", size) for size in one.sizes)
@@ -178,7 +178,7 @@ def type_text(one: TensorType | None) -> str:
 
 
 def _folded(pairs: Iterable[tuple[FxNode | None, FxNode | None]]) -> Iterator[NodeChange]:
-    """Put neighbors together if they come from one line and differ in the same way."""
+    """Group neighbors that come from one line and differ in the same way."""
     kept: tuple[object, ...] = ()
     was: list[str] = []
     now: list[str] = []

@@ -21,7 +21,7 @@ _WHAT = {
 
 
 def root_of(session: Session) -> Path:
-    """Return the folder that a run's paths are relative to: its working directory, else that of this process."""
+    """Return the folder that a run's paths are relative to: its working directory, else this process's."""
     return Path(session.environment.cwd or Path.cwd())
 
 

@@ -1,7 +1,7 @@
 """Map compiled code to the lines of a kernel's source: Triton keeps the line of each operation in every stage.
 
 Lines are those of `Kernel.source`, which lacks the line breaks before the first statement, so the first line of the
-function tells how far the two counts are apart. An operation of an inlined helper has the line that calls the helper.
+function shows the offset between the two counts. An operation of an inlined helper has the line that calls the helper.
 A binary has no lines here: the disassembly does not print them.
 """
 
@@ -18,11 +18,11 @@ _DEBUG = re.compile(r"!dbg (!\d+)")
 _LOCATION = re.compile(r"^(!\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*inlinedAt: (!\d+))?")
 _SUBPROGRAM = re.compile(r"^(!\d+) = distinct !DISubprogram\(.*\bline: (\d+)")
 _DEEPEST = 64
-"""Most nested locations: a helper that calls a helper."""
+"""Limit on nested locations, such as a helper that calls a helper."""
 _NO_INSTRUCTION = (".", "//", "$", "{", "}", "(", ")")
 
 Lines = dict[int, int]
-"""Line of the code -> line of the file that Triton compiled, both from 1."""
+"""Line of the code to line of the file that Triton compiled, both from 1."""
 
 
 def source_lines(stage: str, code: str, source: str) -> tuple[tuple[int, int], ...]:
@@ -122,7 +122,7 @@ def _of_mlir(lines: list[str]) -> tuple[Lines, int | None, str]:
 
 
 def _heads(lines: list[str], known: dict[str, str]) -> Iterator[tuple[str, int | None]]:
-    """Yield the function and the line at which it begins; its location stands behind its body."""
+    """Yield the function and the line at which it begins; its location follows its body."""
     for line in lines:
         if "tt.func" in line:
             yield _function(line), _resolved(known, "#loc")
@@ -133,7 +133,7 @@ def _function(line: str) -> str:
 
 
 def _resolved(known: dict[str, str], id_: str) -> int | None:
-    """Return the line of a location; of a call, the caller's; of several fused ones, the first."""
+    """Return the line of a location; for a call, the caller's; for fused locations, the first one's."""
     for _ in range(_DEEPEST):
         text = known.get(id_, "")
         if match := _FILE.match(text):

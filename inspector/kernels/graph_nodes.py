@@ -29,7 +29,7 @@ class GraphNodes(Struct, frozen=True):
     """The label of the stage, such as `post_grad`."""
     names: tuple[str, ...]
     is_exact: bool
-    """Whether torch names the nodes; otherwise they are those with the line and the op of one of the calls."""
+    """Whether torch names the nodes; if not, these are the nodes with the line and op of a call."""
 
 
 def graph_nodes(session: Session, kernel: Kernel) -> GraphNodes | None:
@@ -48,7 +48,7 @@ def graph_nodes(session: Session, kernel: Kernel) -> GraphNodes | None:
 
 
 def _matching(graph: FxGraph, kernel: Kernel, named: set[str]) -> set[str]:
-    """Return the nodes with the line and the op of a call; each call has the ops of the one whose nodes are known."""
+    """Return the nodes with the line and op of a call; every call has the same ops as the call with known nodes."""
     launches = kernel.launches or (Launch(ops=kernel.ops, lines=kernel.lines),)
     known = {op_name(node) for node in graph.nodes if node.name in named}
     wanted = {(place, op) for launch in launches for place in launch.lines for op in known or launch.ops}

@@ -15,16 +15,16 @@ from ctrace.inspector.errors import SetupError
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _HEAD = 1 << 16
-"""How much of a file decides whether it is a log."""
+"""Bytes to read to decide whether a file is a log."""
 _PIECE = 1 << 10
-"""Small, since a read of a truncated file fails as a whole."""
+"""Small, because a failed read of a truncated file returns nothing."""
 _NAMES = (".log", ".log.gz", ".log.zst")
 _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re.MULTILINE)
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
 _RANK = re.compile(rb'^[VDIWEC]\d{4} [^\n]*?\] \{[^\n]*"rank": (\d{1,9})[,}]', re.MULTILINE)
 _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)", re.IGNORECASE)
 UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile)
-"""What a damaged or truncated compressed file raises while it is read."""
+"""Errors of reading a damaged or truncated compressed file."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _zstd(path: Path) -> "IO[bytes]":
 
 
 def head_of(path: Path) -> bytes:
-    """Return the beginning of a file, decompressed, as far as it can be read."""
+    """Return the readable beginning of a file, decompressed."""
     found: list[bytes] = []
     with suppress(OSError, *UNREADABLE), _binary(path) as file:
         while len(found) * _PIECE < _HEAD and (piece := file.read(_PIECE)):
@@ -77,7 +77,7 @@ def is_log(path: Path) -> bool:
 
 
 def rank_of(path: Path) -> int | None:
-    """Return the rank that wrote a log: as its records say, else as the names of the file and its folders say."""
+    """Return the rank that wrote a log: from its records, else from the names of the file and its folders."""
     found = _RANK.search(head_of(path))
     if found:
         return int(found[1])

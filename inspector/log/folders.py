@@ -12,7 +12,7 @@ from ctrace.inspector.log.files import is_log, rank_of
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
 _DEEPEST = 4
-"""How far below a folder logs are looked for; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
+"""How deep to look for logs below a folder; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
 _MOST_FILES = 50_000
 _NO_LOGS = frozenset(
     (
@@ -21,7 +21,7 @@ _NO_LOGS = frozenset(
         ".zip",
     )
 )  # fmt: skip
-"""Suffixes of files that need no look inside."""
+"""Suffixes of files that are not logs, so ctrace does not open them."""
 
 
 class LogFile(Struct, frozen=True):
@@ -29,12 +29,12 @@ class LogFile(Struct, frozen=True):
 
     path: Path
     rank: int | None
-    """None: neither its records nor its name have one."""
+    """None: neither the records nor the name has a rank."""
     bytes: int
 
 
 class Chosen(Struct, frozen=True):
-    """The log that a view reads, and what to say about the others."""
+    """The log that a view reads, and a note about the others."""
 
     path: Path
     note: str = ""
@@ -78,7 +78,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def choose(folder: Path, rank: int | None) -> Chosen:
-    """Choose the log of a folder that a view of one run reads: that of a rank, else of the lowest rank.
+    """Choose the log of a folder for a view of one run: the given rank's, else the lowest rank's.
 
     Raises:
         RunError: there is no log.

@@ -1,4 +1,4 @@
-"""What torch times to choose between: the choices of an operation, and the configurations of a Triton kernel."""
+"""The candidates that autotuning times: the choices of an operation, and the configurations of a Triton kernel."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,11 +9,11 @@ from ctrace.inspector.model.kernels import Stage
 
 
 class ChoiceStatus(StrEnum):
-    """What became of a choice."""
+    """The outcome of a choice."""
 
     TIMED = "timed"
     NOT_TIMED = "not_timed"
-    """There is no time of it, and nothing shows that it failed."""
+    """It has no time, and nothing shows that it failed."""
     FAILED_TO_COMPILE = "failed_to_compile"
     FAILED_TO_RUN = "failed_to_run"
     DOES_NOT_FIT = "does_not_fit"
@@ -21,7 +21,7 @@ class ChoiceStatus(StrEnum):
 
 
 class Spread(Struct, frozen=True):
-    """The runs that a choice was timed with, in seconds."""
+    """The times of a choice's runs, in seconds."""
 
     runs: int
     fastest: float
@@ -45,7 +45,7 @@ class Choice(Struct, frozen=True):
     seconds: float | None = None
     """Torch's own number, by which it chooses: the fastest of many runs on a GPU, the median of them on a CPU."""
     spread: Spread | None = None
-    """None: torch kept one number of its runs."""
+    """None: torch kept one number for all runs."""
     error: str = ""
     """As torch or the compiler words it."""
 
@@ -81,7 +81,7 @@ class Tuned(Struct, frozen=True):
     taken: str | None = None
     """The choice that the code uses; None: not known."""
     is_fused: bool = False
-    """Whether torch took it while it timed it together with other ops."""
+    """Whether torch chose it by timing it fused with other ops."""
     untried: tuple[Untried, ...] = ()
     lines: tuple[str, ...] = ()
     """Lines of the user's code, as `file:line`."""
@@ -92,7 +92,7 @@ class Tuned(Struct, frozen=True):
     is_cached: bool = False
     """Whether the times come from torch's cache."""
     seconds: float | None = None
-    """What the sweep cost, all in all; None: not measured."""
+    """The total cost of the sweep; None: not measured."""
     compile_seconds: float | None = None
     timing_seconds: float | None = None
     unnamed: int = 0
@@ -105,7 +105,7 @@ class Tuned(Struct, frozen=True):
 
 
 class TunedKernel(Struct, frozen=True):
-    """A Triton kernel of which torch chose one of several configurations."""
+    """A Triton kernel for which torch chose one of several configurations."""
 
     graph: str
     stage: Stage
@@ -123,7 +123,7 @@ class TunedKernel(Struct, frozen=True):
 
 
 class ChoicesListed(Struct, frozen=True):
-    """A lowering handed its choices for an operation to torch."""
+    """A lowering passed its choices for an operation to torch."""
 
     id: str
     stage: Stage
@@ -137,7 +137,7 @@ class ChoicesListed(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """What timing one choice gave."""
+    """The result of timing one choice."""
 
     name: str
     seconds: float | None
@@ -160,7 +160,7 @@ class ChoicesTimed(Struct, frozen=True):
 
 
 class ChoiceTaken(Struct, frozen=True):
-    """Torch took a choice."""
+    """Torch used a choice."""
 
     id: str
     number: int

@@ -1,4 +1,4 @@
-"""Where compile time goes, what caches answered, and whether compiled is faster than eager."""
+"""Where compile time goes, what caches returned, and whether compiled is faster than eager."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -35,12 +35,12 @@ class Lane(Struct, frozen=True):
 
 
 class Outcome(StrEnum):
-    """What a cache answered."""
+    """The outcome of a cache look-up."""
 
     HIT = "hit"
     MISS = "miss"
     BYPASS = "bypass"
-    """Torch did not ask, because it cannot cache this."""
+    """Torch skipped the cache, because it cannot cache this."""
 
 
 class KeyPart(Struct, frozen=True):
@@ -61,14 +61,14 @@ class KeyDifference(Struct, frozen=True):
 
 
 class CacheLookup(Struct, frozen=True):
-    """One question to a cache."""
+    """One cache look-up."""
 
     cache: str
     """`precompile`, `aot_autograd`, `fx_graph`, `triton` or `autotune`."""
     outcome: Outcome
     graph: str | None = None
     stage: str | None = None
-    """`forward`, `backward` or `inference`; None: the question is about the whole graph."""
+    """`forward`, `backward` or `inference`; None: the look-up is for the whole graph."""
     key: str | None = None
     detail: str = ""
     """Torch's own word for it, such as `full_miss` or `guard_miss`."""
@@ -79,7 +79,7 @@ class CacheLookup(Struct, frozen=True):
     is_stored: bool | None = None
     """Whether torch stored what it compiled after a miss; None: not recorded."""
     not_stored: str = ""
-    """Why it did not."""
+    """Why torch did not store it."""
 
 
 class EarlierKey(Struct, frozen=True):
@@ -133,4 +133,4 @@ class Speed(Struct, frozen=True):
     why: str = ""
     """Why nothing was measured."""
     cost: float = 0.0
-    """What measuring took, after the run."""
+    """The time of the measurement, after the run."""

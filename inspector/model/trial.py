@@ -76,7 +76,7 @@ class Tried(Struct, frozen=True):
 
 
 class Condition(Struct, frozen=True):
-    """An expression at a line; a proof must have seen it true and false."""
+    """An expression at a line; a proof must see it both true and false."""
 
     file: str
     line: int
@@ -87,7 +87,7 @@ class ProofRequest(Struct, frozen=True):
     """Observe the calls of a target instead of compiling it."""
 
     result: str
-    """The file that receives the `Observed`, as JSON."""
+    """The file to write the `Observed` to, as JSON."""
     compiled: bool = False
     """Whether to call through torch.compile, with a backend that runs graphs as captured."""
     probes: tuple[str, ...] | None = None
@@ -101,7 +101,7 @@ class ProofRequest(Struct, frozen=True):
     values: str = ""
     """Folder for the values of outputs and gradients, to compare within rounding; empty: keep digests only."""
     against: str = ""
-    """Folder with the values of another run, to compare these with by their distance from float64."""
+    """Folder with the values of another run; both are compared by their distance from float64."""
 
 
 class Entry(Struct, frozen=True):
@@ -132,11 +132,11 @@ class Sides(Struct, frozen=True):
     true: tuple[str, ...] = ()
     false: tuple[str, ...] = ()
     failed: str = ""
-    """Why it could not be evaluated."""
+    """Why the condition could not be evaluated."""
 
 
 class Observed(Struct, frozen=True):
-    """Everything that a run of a proof saw."""
+    """All observations of one run of a proof."""
 
     entries: tuple[Entry, ...] = ()
     sides: tuple[Sides, ...] = ()

@@ -1,5 +1,5 @@
-"""All ranks of a job as one: which of them compiled the same, and where the first one parts from the others.
+"""Compare all ranks of a job: which of them compiled the same code, and where the first one differs.
 
-Each log is folded to a small summary of digests, one after the other, so memory does not grow with the number of ranks
-that agree. Only where digests differ is the text of two logs read again. Start in `job.py`.
+Logs are folded one after the other to small summaries of digests, so memory does not grow with the number of ranks
+that agree. Where digests differ, the text of two logs is read again. Start in `job.py`.
 """

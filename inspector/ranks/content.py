@@ -1,7 +1,7 @@
-"""What a record says about a compilation, item by item, without what differs between healthy ranks.
+"""The content of a record about a compilation, item by item, without what differs between healthy ranks.
 
 Ranks of a healthy job differ in the index of their device, in the ids of objects, in times and in the names of the
-process groups that they are in. All of these are put aside.
+process groups that they are in. All of these are left out.
 """
 
 import json
@@ -16,14 +16,14 @@ from ctrace.inspector.log.reader import Entry
 
 
 class Item(Struct, frozen=True):
-    """One thing that ranks may differ in."""
+    """One item that may differ between ranks."""
 
     key: str
-    """What it is called on every rank, such as an input's name."""
+    """Its name on every rank, such as an input's name."""
     same: str
-    """Its content, as far as it must be equal."""
+    """The content that must be equal on all ranks."""
     text: str
-    """What a reader sees."""
+    """The text on the screen."""
     file: str = ""
     line: int = 0
 
@@ -46,7 +46,7 @@ _LONGEST = 2_000
 
 
 def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
-    """Yield the kinds that a record is about, each with its items; nothing for a record that is about none."""
+    """Yield the kinds that a record contains, each with its items."""
     match entry.kind:
         case "dynamo_output_graph":
             lines = entry.payload.split("\n")
@@ -72,7 +72,7 @@ def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
 
 @lru_cache(maxsize=10_000)
 def _neutral(text: str) -> str:
-    """Put aside what differs between healthy ranks; the same lines come again in every graph."""
+    """Leave out what differs between healthy ranks; cached, since every graph repeats the same lines."""
     return _UNIQUE.sub("", _ID.sub("#", _DEVICE.sub(r"\1#", text)))
 
 

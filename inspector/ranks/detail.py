@@ -1,4 +1,4 @@
-"""Read what one rank recorded about one compilation, to show in what two ranks differ."""
+"""Read what one rank recorded about one compilation, to show how two ranks differ."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def first_difference(base: list[Item], other: list[Item], kind: Kind) -> tuple[I
 
 
 def _by_name(base: list[Item], other: list[Item]) -> tuple[Item | None, Item | None]:
-    """Compare items that have a name of their own, whatever their order; first those that both ranks have."""
+    """Compare named items in any order; first those that both ranks have."""
     named = {item.key: item for item in other}
     for one in base:
         two = named.get(one.key)

@@ -14,10 +14,10 @@ from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
 _PARALLEL_BYTES = 32 << 20
-"""Logs of fewer bytes in total are read faster by one process than a second one starts."""
+"""Below this total size, one process reads the logs faster than a second process starts."""
 _PROCESSES = 2
 _MOST_VALUES = 8
-"""Different contents whose text is read again for a divergence."""
+"""Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
 _NOTHING = "nothing"
 _INSTALLED = "-packages/"
@@ -68,7 +68,7 @@ class Job(Struct, frozen=True):
 
     @property
     def agree(self) -> bool | None:
-        """Whether all ranks compiled the same; None if that cannot be known, as a rank is missing or cut off."""
+        """Whether all ranks compiled the same; None if unknown, because a rank is missing or cut off."""
         if self.divergence is not None and self.divergence.kind is not Kind.MISSING:
             return False
         return None if self.missing or self.cut or self.divergence is not None else True
@@ -98,7 +98,7 @@ def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
     if not ranked:
         raise RunError(
             f"the logs in {folder} have no rank",
-            f"they are of one process each; read one: ctrace explain {logs[0].path}",
+            f"each log is from one process; read one: ctrace explain {logs[0].path}",
         )
     counts = Counter(log.rank for log in ranked)
     several = sorted(rank for rank, count in counts.items() if count > 1 and rank is not None)
@@ -137,7 +137,7 @@ def _counted(
 
 
 def _interned(summaries: Iterable[Summary]) -> Iterator[Summary]:
-    """Keep equal compilations once, so that memory grows with what differs and not with the number of ranks."""
+    """Share equal compilations, so that memory grows with the differences and not with the number of ranks."""
     known: dict[bytes, Digest] = {}
     whole: dict[tuple[int, ...], tuple[Digest, ...]] = {}
     for each in summaries:
@@ -190,16 +190,16 @@ def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:
             versions.setdefault(each.torch, []).append(each.rank)
     if len(versions) > 1:
         several = "; ".join(f"{torch} on rank {', '.join(map(str, ranks[:4]))}" for torch, ranks in versions.items())
-        yield f"the ranks ran different versions of torch, so they may be of two jobs: {several}"
+        yield f"the ranks ran different versions of torch, so they may be from two jobs: {several}"
     days = sorted({each.began[:4] for each in summaries if each.began})
     if len(days) > 1:
-        yield f"the logs begin on different days ({', '.join(days)}, as month and day), so they may be of two jobs"
+        yield f"the logs begin on different days ({', '.join(days)}, as month and day), so they may be from two jobs"
     if world_size is not None and max(each.rank for each in summaries) >= world_size:
         yield f"there are ranks beyond --world-size {world_size}"
 
 
 def _divergence(groups: list[list[Summary]]) -> Divergence | None:
-    """Find the earliest compilation in which groups of ranks differ; a kind that explains others comes first."""
+    """Find the earliest compilation in which groups of ranks differ, and the kind that explains the others."""
     if len(groups) < 2:
         return None
     longest = max(len(group[0].compilations) for group in groups)
@@ -211,7 +211,7 @@ def _divergence(groups: list[list[Summary]]) -> Divergence | None:
 
 
 def _at(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence | None:
-    """Say in what groups differ at one position of their compilations."""
+    """Return how groups differ at one position of their compilations."""
     there = [one for one in here if one is not None]
     if len(there) < len(here):
         return _ended(groups, here)
@@ -228,7 +228,7 @@ def _at(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence | 
 
 
 def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence:
-    """Some ranks have no further compilation: they did not recompile, or their logs were cut off."""
+    """Describe ranks without a further compilation: they did not recompile, or their logs were cut off."""
     one = next(each for each in here if each is not None)
     is_cut = all(group[0].cut for group, each in zip(groups, here, strict=True) if each is None)
     kind = Kind.RECOMPILE if one.is_recompile and not is_cut else Kind.MISSING
@@ -249,7 +249,7 @@ def _reason(summary: Summary, one: Digest) -> str:
 
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
-    """Ranks compile different functions next."""
+    """Describe ranks that compile different functions next."""
     kind = Kind.RECOMPILE if any(one.is_recompile for one in there) else Kind.GRAPH
     texts = [f"compiles {one.function} ({Path(one.file).name}:{one.line}) as {one.id}" for one in there]
     return _made(there[0], kind, "the next function", dict(zip(map(_ranks, groups), texts, strict=True)))
@@ -265,7 +265,7 @@ def _made(one: Digest, kind: Kind, subject: str, texts: dict[tuple[int, ...], st
 
 
 def _within(groups: list[list[Summary]], there: list[Digest], kind: Kind) -> Divergence:
-    """Read the text of the ranks that differ again, and find the first item that is not the same."""
+    """Read the text of the differing ranks again, and find the first item that differs."""
     by_digest: dict[str | None, list[int]] = {}
     first: dict[str | None, Summary] = {}
     for group, one in zip(groups, there, strict=True):

@@ -25,7 +25,7 @@ class Kind(StrEnum):
     CACHE_KEY = "cache_key"
     RECOMPILE = "recompile"
     MISSING = "missing"
-    """A compilation that a rank lacks because its log ends before it."""
+    """A compilation that a rank lacks because its log ends too early."""
 
 
 class Digest(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Digest(Struct, frozen=True):
     file: str
     line: int
     digests: dict[str, str] = field(default_factory=dict)
-    """By kind; a kind without an entry in the log has none."""
+    """By kind; only kinds with an entry in the log."""
 
     @property
     def is_recompile(self) -> bool:
@@ -98,7 +98,7 @@ def summary_of(path: Path, rank: int) -> Summary:
 
 
 class Lines:
-    """Passes on the lines of the records that are wanted, and keeps how the log begins and ends."""
+    """Yields the lines of the records that a summary needs, and keeps how the log begins and ends."""
 
     def __init__(self) -> None:
         self.began = ""
@@ -108,7 +108,7 @@ class Lines:
         """The lines of the last record."""
 
     def wanted(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines of wanted records."""
+        """Yield the lines of the records that a summary needs."""
         is_wanted = False
         for line in _readable(lines, self):
             self.count += 1
@@ -191,7 +191,7 @@ class _Fold:
             return
         if entry.kind == "dynamo_start":
             self._starts.setdefault(compile_id, self._places.function_of(entry))
-            # What an abandoned attempt left does not count; the reason of a recompilation comes before the start.
+            # Records of an abandoned attempt do not count; the reason of a recompilation comes before its start.
             kept = self._parts.get(compile_id, {})
             self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
         if entry.kind == "compilation_metrics":

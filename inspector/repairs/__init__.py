@@ -1,1 +1,1 @@
-"""Repairs: changes of the user's source and settings that are tried in a copy and proved before they are offered."""
+"""Repairs: changes to the user's source and settings, tried and proved in a copy before they are offered."""

@@ -1,4 +1,4 @@
-"""Write repaired files, all or none, and keep what takes them back."""
+"""Write repaired files, all or none, and save how to undo it."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ class Applied(Struct, frozen=True):
 
 
 def refuse_dirty(files: Iterable[str]) -> None:
-    """Refuse files with changes that git does not have: an undo must not be the only way back.
+    """Refuse files with uncommitted changes: an undo must not be the only way back.
 
     Raises:
         TargetError: a file has such changes.
@@ -49,7 +49,7 @@ def refuse_dirty(files: Iterable[str]) -> None:
 
 
 def _git_state(path: Path) -> str:
-    """Say what git lacks of a file; empty: nothing, or there is no git."""
+    """Say why git could not restore a file; empty: it could, or there is no git."""
     git = shutil.which("git")
     if git is None:
         return ""
@@ -61,7 +61,7 @@ def _git_state(path: Path) -> str:
 
 
 def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iterable[NewText], cwd: str) -> Path:
-    """Write files, all or none, after saving what takes them back; return the saved reverse patch.
+    """Write files, all or none, after saving the reverse patch; return its path.
 
     Raises:
         RunError: a file has changed since the proof, or cannot be written; all files are as before.
@@ -94,7 +94,7 @@ def _saved(root: Path, applied: Applied, patch: str) -> Path:
 
 
 def undo(root: Path) -> Applied:
-    """Take the last applied repair back.
+    """Undo the last applied repair.
 
     Raises:
         RunError: there is none, a file has changed since, or one cannot be written; all files are as before.

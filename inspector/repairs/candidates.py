@@ -21,7 +21,7 @@ from ctrace.inspector.repairs.texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "choices", "printing"))
-"""Rules whose edit only stands in for the change that the advice describes; the folder `source` has that change."""
+"""Rules whose edit only approximates the advised change; the folder `source` has the real one."""
 
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
@@ -51,14 +51,14 @@ class Candidate(Struct, frozen=True):
 
 
 class Files:
-    """Texts of source files as they are on disk, or as an accepted change made them."""
+    """Texts of source files, as they are on disk or after an accepted change."""
 
     def __init__(self, changed: Mapping[str, str] | None = None) -> None:
         self._texts: dict[str, str] = dict(changed or {})
         self.problems: list[str] = []
 
     def text(self, file: str) -> str | None:
-        """Return a file's text; None: it cannot be read or is no Python, which is noted in `problems`."""
+        """Return a file's text; None: it cannot be read or is not Python, as `problems` then says."""
         if file not in self._texts:
             why = ""
             try:
@@ -84,7 +84,7 @@ class Files:
 
 
 def candidates(scene: Scene, files: Files, target: str | None) -> Iterator[Candidate]:
-    """Yield what may remove the findings of a run; those of source first.
+    """Yield candidates that may remove the findings of a run, source changes first.
 
     Args:
         scene: the run.
@@ -124,11 +124,11 @@ def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
 
 
 def _conditions(place: Place, rewrite: Rewrite) -> tuple[Condition, ...]:
-    """Return what calls must reach: what the rewrite says, and what stands in the lines that it changes."""
-    asked = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
-    known = {_plain(each.expression) for each in asked}
+    """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
+    declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
+    known = {_plain(each.expression) for each in declared}
     changed = conditions_of(place.file, place.source, rewrite.source)
-    return (*asked, *(each for each in changed if _plain(each.expression) not in known))
+    return (*declared, *(each for each in changed if _plain(each.expression) not in known))
 
 
 def _plain(expression: str) -> str:
@@ -137,7 +137,7 @@ def _plain(expression: str) -> str:
 
 
 def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
-    """Return the conditions in the lines that a change replaces, and these lines themselves, which must run."""
+    """Return the conditions in the lines that a change replaces, and these lines, which must also run."""
     tree = parsed(before)
     lines = replaced_lines(before, after)
     found: dict[Condition, None] = {}
@@ -173,7 +173,7 @@ def _does_something(node: ast.stmt) -> bool:
 
 
 def _found(find: object, place: Place, name: str, files: Files) -> Iterator[Rewrite]:
-    """Yield the rewrites that change something; one that is no Python is a problem of the repair."""
+    """Yield the rewrites that change something; a rewrite that is not Python is the repair's fault."""
     for rewrite in find(place):  # type: ignore[operator]
         if rewrite.source == place.source:
             continue
@@ -236,7 +236,7 @@ def _names(source: str) -> tuple[str, ...]:
 
 
 def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
-    """Yield the edits with which advice is checked, as far as they are a repair."""
+    """Yield the edits that check advice, if they are repairs."""
     from ctrace.inspector.diagnosis.rules import RULES
 
     for rule in RULES:
@@ -267,7 +267,7 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
 
 
 def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:
-    """Return the files after a trial's edits; None: one cannot be read, or says something else."""
+    """Return the files after a trial's edits; None: a file cannot be read, or a line differs."""
     changed: dict[str, list[str]] = {}
     for edit in trial.edits:
         text = files.text(edit.file)
@@ -350,7 +350,7 @@ def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
 
 
 def with_compile_argument(text: str, argument: str) -> str | None:
-    """Return a file in which every call of torch.compile has an argument; None: there is none, or it has it already."""
+    """Add an argument to every call of torch.compile in a file; None: no call, or one has it already."""
     tree = parsed(text)
     name = argument.partition("=")[0]
     found: list[tuple[int, int, str]] = []

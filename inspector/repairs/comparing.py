@@ -9,7 +9,7 @@ from ctrace.inspector.model.trial import Entry, Observed, Sides
 from ctrace.inspector.repairs.result import Check
 
 KINDS = ("raised", "outputs", "gradients", "inputs", "state", "printed", "logged", "warned", "random")
-"""Fields of an entry, in the order of their weight."""
+"""Fields of an entry, the most important first."""
 _CHECKS = {
     "raised": "exceptions_equal",
     "outputs": "outputs_equal",
@@ -22,21 +22,21 @@ _CHECKS = {
     "random": "random_equal",
 }
 _WORDS = {
-    "raised": "raises another exception",
-    "outputs": "returns another result",
-    "gradients": "has other gradients",
+    "raised": "raises a different exception",
+    "outputs": "returns a different result",
+    "gradients": "has different gradients",
     "inputs": "changes its inputs differently",
-    "state": "leaves another state behind",
+    "state": "leaves different state behind",
     "printed": "prints something else",
     "logged": "logs something else",
     "warned": "warns differently",
-    "random": "draws other random numbers",
+    "random": "draws different random numbers",
 }
 WRITTEN = frozenset(("printed", "logged", "warned"))
-"""What a repair may only drop where the author says so."""
+"""Output that a repair may drop only if the author agrees."""
 _TENSOR = ("type", "dtype", "shape", "stride", "device", "layout", "requires_grad", "shared memory", "values")
 _SUBCLASS = ", subclass"
-"""The probe with tensors of a subclass, which some of torch's own operators refuse, such as torch.cond."""
+"""The probe with tensors of a subclass, which some torch operators refuse, such as torch.cond."""
 _LONG = 120
 
 
@@ -48,11 +48,11 @@ class Difference(Struct, frozen=True):
     kind: str
     detail: str
     refuses: bool = False
-    """Whether a call that returned now raises: that is loud, never a wrong result."""
+    """Whether a call that returned now raises: an exception is visible, a wrong result is not."""
 
 
 def differences(before: Observed, after: Observed, *, rounded: bool = False) -> tuple[Difference, ...]:
-    """List how the calls of two runs differ; with `rounded`, values of floats may."""
+    """List how the calls of two runs differ; with `rounded`, float values may differ."""
     found: list[Difference] = []
     later = {(each.name, each.call): each for each in after.entries}
     for one in before.entries:
@@ -95,7 +95,7 @@ def _without_values(value: Any) -> Any:
 
 
 def described(kind: str, was: Any, now: Any) -> str:
-    """Say in a few words how two observations differ."""
+    """Describe in a few words how two observations differ."""
     if kind == "raised":
         return (
             f"`{_short(was)}` before, `{_short(now)}` after"
@@ -109,7 +109,7 @@ def described(kind: str, was: Any, now: Any) -> str:
     if kind == "gradients" and was and now:
         return _of_gradients(was, now)
     if kind == "random":
-        return "the generators are in another state after the call"
+        return "the random generators are in a different state after the call"
     return _first_difference(was, now) or f"{_short(was)} before, {_short(now)} after"
 
 
@@ -128,7 +128,7 @@ def _of_state(was: list[Any], now: list[Any]) -> str:
             return f"changes {_short(name)}, and did not before"
         if one[path] != other[path]:
             return f"{_short(name)} becomes {_short(other[path][-1])}, before {_short(one[path][-1])}"
-    return "another order of changes"
+    return "the same changes in a different order"
 
 
 def _of_gradients(was: list[Any], now: list[Any]) -> str:
@@ -139,7 +139,7 @@ def _of_gradients(was: list[Any], now: list[Any]) -> str:
             if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) == len(_TENSOR):
                 return _first_difference(before, after, f"the gradient of {_short(name)}")
             return f"the gradient of {_short(name)} is {_short(_kind(before))} before, {_short(_kind(after))} after"
-    return "another order of gradients"
+    return "the same gradients in a different order"
 
 
 def _first_difference(was: Any, now: Any, where: str = "") -> str:
@@ -149,7 +149,7 @@ def _first_difference(was: Any, now: Any, where: str = "") -> str:
             at = _TENSOR.index(name) if name else 0
             place = f"{where or 'the result'}"
             if name == "values":
-                return f"{place} has other values"
+                return f"{place} has different values"
             return f"{place} has {name} {_short(was[at]) or 'none'} before, {_short(now[at]) or 'none'} after"
         for index, (one, other) in enumerate(zip(was, now, strict=True)):
             if one != other:
@@ -172,7 +172,7 @@ def _short(value: Any) -> str:
 
 
 def checks_of(found: Iterable[Difference], compared: int) -> tuple[Check, ...]:
-    """Return one check for each way in which calls may differ."""
+    """Return one check for each kind of difference."""
     by_kind: dict[str, list[Difference]] = {}
     for each in found:
         by_kind.setdefault(each.kind, []).append(each)
@@ -190,7 +190,7 @@ def _check(kind: str, found: list[Difference], compared: int) -> Check:
 
 
 def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:
-    """Return whether calls reached both sides of every condition; None: there is no condition."""
+    """Return the check that calls reached both sides of every condition; None: there is no condition."""
     seen = list(sides)
     if not seen:
         return None

@@ -1,4 +1,4 @@
-"""Findings of two runs, held against each other: which are gone, and which are new."""
+"""Compare the findings of two runs: which are gone, and which are new."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Find repairs for the findings of a run, try each in a process of its own, and combine those that are proved."""
+"""Find repairs for the findings of a run, try each in a separate process, and combine the proved ones."""
 
 import time
 from collections import Counter, defaultdict
@@ -21,9 +21,9 @@ from ctrace.inspector.repairs.running import Budget, FailedTrialError, Interrupt
 from ctrace.inspector.repairs.texts import changed_lines, merged_files, patch_of
 
 _ENOUGH = 2
-"""Proved repairs of one finding: alternatives cost time."""
+"""Proved repairs to find for one finding: each alternative costs time."""
 _MOST_TRIES = 10
-"""Candidates of one finding."""
+"""Candidates to try for one finding."""
 
 Say = Callable[[str], None]
 
@@ -36,12 +36,12 @@ class Wanted(Struct, frozen=True):
     finding: str = ""
     """The finding to repair, by id or place; empty: all."""
     accepted: tuple[str, ...] = ()
-    """Repairs whose question the user has answered with yes."""
+    """Repairs whose question the user answered with yes."""
     inference: bool = False
-    """Whether gradients do not count."""
+    """Whether to ignore gradients."""
     combine: bool = True
     build: bool = True
-    """Whether to build kernels for the last proof, where a compiler is there."""
+    """Whether to build kernels for the last proof, if there is a compiler."""
 
 
 class Fixing:
@@ -132,7 +132,7 @@ class Fixing:
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
             attempt = self._prover.attempt(self._change(each))
             if self._budget.is_spent and not attempt.outcome.proved:
-                self._untried += 1  # it may have failed for want of time
+                self._untried += 1  # it may have failed only because time ran out
                 continue
             self._tried.append((each, attempt))
             if attempt.outcome.proved:
@@ -155,7 +155,7 @@ class Fixing:
     # The combination
 
     def _combined(self) -> Combined | None:
-        """Add repairs, the best first, as long as the whole is proved and better."""
+        """Add repairs, the best first, as long as the combination is proved and better."""
         free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(pair[0])]
         free.sort(key=lambda pair: self._rank(*pair))
         steps: list[Step] = []
@@ -255,7 +255,7 @@ class Fixing:
         )
 
     def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
-        """Sort: proved before unproved, free before asked, by what they save, then the smaller change."""
+        """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
         outcome = attempt.outcome
         gain = outcome.effect.gain if outcome.effect is not None else 0
         lines = changed_lines(self._files.all(), each.files)
@@ -266,12 +266,12 @@ class Fixing:
 
 
 def _worth(each: Candidate) -> tuple[bool, bool, bool]:
-    """Sort candidates of one finding: the user's own files, what asks nothing, source."""
+    """Return a sort key: first candidates for the user's own files, then without a question, then source."""
     return bool(each.library), bool(each.question), each.kind != "source"
 
 
 def _joined(first: Trial, second: Trial) -> Trial | None:
-    """Return both settings as one; None: they contradict."""
+    """Return both settings as one; None: they conflict."""
     if first == Trial() or second == Trial():
         return second if first == Trial() else first
     if first == second:

@@ -1,4 +1,4 @@
-"""Missed fusions as findings, each with an id that stays between runs of the same code."""
+"""Missed fusions as findings, each with an id that stays the same between runs of the same code."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ _MOST = 10
 
 
 class MissedFinding(Struct, frozen=True):
-    """Kernels that share data and are not one."""
+    """Two kernels that share data but are not fused."""
 
     id: str
     first: tuple[str, ...]
@@ -23,7 +23,7 @@ class MissedFinding(Struct, frozen=True):
 
 
 def missed_findings(session: Session) -> tuple[MissedFinding, ...]:
-    """Return the missed fusions of which Inductor generates at least one side, the most bytes first."""
+    """Return the missed fusions with at least one kernel that Inductor generates, the most bytes first."""
     pairs = [each for fusion in session.fusions for each in not_fused(fusion).missed if each.is_possible and each.bytes]
     found = []
     for kind in alike(sorted(pairs, key=lambda each: -each.bytes))[:_MOST]:

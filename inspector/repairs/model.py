@@ -1,4 +1,4 @@
-"""What a repair of the source is: the place it is for, the text it writes, and the file that offers it."""
+"""A source repair: its place, the text that it writes, and the module that offers it."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Place(Struct, frozen=True):
 
 
 class Rewrite(Struct, frozen=True):
-    """A new text of the file, to be tried."""
+    """A new text of the file to try."""
 
     source: str
     summary: str
     """One plain sentence: "Replace the branch on `x.sum() > 0` by torch.where."."""
     changes_arithmetic: bool = False
-    """Results may round differently: eager is compared against a float64 reference, and the repair says so."""
+    """Whether results may round differently: the proof then compares eager with a float64 reference."""
     question: str | None = None
-    """What only the author can decide; such a repair is offered as a choice and never combined on its own."""
+    """What only the author can decide; such a repair is offered as a choice and never combined without an answer."""
     needs_inputs: tuple[str, ...] = ()
-    """Conditions, as Python expressions at that line, whose both sides the proof must reach."""
+    """Conditions, as Python expressions at that line; the proof must reach both sides of each."""
 
 
 class SourceRepair(Struct, frozen=True):

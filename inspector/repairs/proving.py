@@ -1,4 +1,4 @@
-"""Prove a change of a target: eager stays the same, compiled follows eager, the finding is gone and nothing is new."""
+"""Prove a change: eager stays the same, compiled equals eager, the finding is gone, and no finding is new."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,26 +19,26 @@ _FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "invert
 """Probes that are also compiled, besides one for each side of a condition."""
 _SAME_COVERAGE = 0.5
 PROBE_SECONDS = 120.0
-"""Time for the odd inputs of one observation; a target that needs more proves nothing."""
+"""Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
 
 
 class Change(Struct, frozen=True):
-    """What is to be proved."""
+    """A change to prove."""
 
     trial: Trial
     gone: Counter[Key]
     """Findings that must be gone; empty: counts must improve."""
     conditions: tuple[Condition, ...] = ()
-    """Conditions in the unchanged files, both sides of which calls must have reached."""
+    """Conditions in the unchanged files; calls must reach both sides of each."""
     changes_arithmetic: bool = False
     may_drop_output: bool = False
-    """Whether the author is asked if compiled calls may print less."""
+    """Whether compiled calls may print less if the author agrees."""
     keeps_eager: bool = False
-    """Whether eager is not affected, as by an argument of torch.compile."""
+    """Whether the change cannot affect eager, as an argument of torch.compile cannot."""
 
 
 class Attempt(Struct, frozen=True):
-    """A proof, and the run with the change; None: it failed."""
+    """A proof, and the run with the change; None: the run failed."""
 
     outcome: Outcome
     session: Session | None = None
@@ -47,7 +47,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Prover:
-    """Proves changes of one target; the unchanged target is observed once."""
+    """Proves changes of one target; observes the unchanged target once."""
 
     def __init__(self, runner: Runner, session: Session, *, inference: bool = False) -> None:
         self._runner = runner
@@ -64,9 +64,9 @@ class Prover:
             InterruptedTrialError: Ctrl-C.
         """
         first = self._runner.observe(Trial(), self._request)
-        again = self._runner.observe(Trial(), replace(self._request, probes=first.probes))
+        second = self._runner.observe(Trial(), replace(self._request, probes=first.probes))
         self._before = first
-        found = differences(first, again)
+        found = differences(first, second)
         if found:
             return f"two eager runs with the same seeds differ with {found[0].entry}: {found[0].detail}"
         if first.left_out:
@@ -78,7 +78,7 @@ class Prover:
     def attempt(self, change: Change, baseline: Session | None = None) -> Attempt:
         """Try a change; stop at the first part of the proof that fails.
 
-        `baseline` is the run without the change, by default the one that the findings are of.
+        `baseline` is the run without the change, by default the run with the findings.
 
         Raises:
             InterruptedTrialError: Ctrl-C.
@@ -152,12 +152,12 @@ class Prover:
         return checks
 
     def _compiled_check(self, change: Change, before: Observed, after: Observed) -> Check:
-        """Hold compiled calls of the changed target against its eager calls.
+        """Compare compiled calls of the changed target with its eager calls.
 
-        What the unchanged target does as differently when it is compiled is not the repair's doing.
+        A difference that the unchanged target shows as well is not the repair's fault.
         """
         probes = _compiled_probes(before)
-        # Gradients of compiled code are Inductor's part: `through_backend` compares them.
+        # Inductor computes the gradients of compiled code, so `through_backend` compares them.
         compiled = self._runner.observe(change.trial, replace(self._request, compiled=True, probes=probes))
         found = _compiled_differences(after, compiled)
         if change.may_drop_output:
@@ -168,10 +168,10 @@ class Prover:
         number = sum(not each.raised for each in compiled.entries)
         if found:
             return Check("compiled_equal", False, f"compiled, {found[0].entry} differs from eager: {found[0].detail}")
-        return Check("compiled_equal", True, f"{number} compiled calls are as in eager")
+        return Check("compiled_equal", True, f"{number} compiled calls equal eager")
 
     def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
-        """Return how the unchanged target differs from eager when it is compiled."""
+        """Return how compiled calls of the unchanged target differ from its eager calls."""
         if probes not in self._compiled:
             self._compiled[probes] = self._runner.observe(Trial(), replace(self._request, compiled=True, probes=probes))
         found = _compiled_differences(before, self._compiled[probes])
@@ -179,7 +179,7 @@ class Prover:
 
 
 def _with_hint(checks: list[Check]) -> tuple[Check, ...]:
-    """Say so where nothing but gradients stands against a repair."""
+    """Suggest --inference if only gradients differ."""
     if [each.name for each in checks if not each.passed] != ["gradients_equal"]:
         return tuple(checks)
     hint = "; proved for calls without gradients: use --inference"
@@ -193,16 +193,16 @@ def _only(observed: Observed, names: Iterable[str]) -> Observed:
 
 def _compiled_probes(before: Observed) -> tuple[str, ...]:
     """Choose the probes to compile: a few, and one for each side of a condition."""
-    wanted = [name for name in before.probes if name.rpartition(", ")[2] in _FEW_PROBES]
+    chosen = [name for name in before.probes if name.rpartition(", ")[2] in _FEW_PROBES]
     for each in before.sides:
         for names in (each.true, each.false):
-            wanted += [next((name for name in names if name in before.probes), "")]
+            chosen += [next((name for name in names if name in before.probes), "")]
     raising = {each.name for each in before.entries if each.raised}
-    return tuple(dict.fromkeys(name for name in wanted if name and name not in raising))
+    return tuple(dict.fromkeys(name for name in chosen if name and name not in raising))
 
 
 def _compiled_differences(eager: Observed, compiled: Observed) -> list[Difference]:
-    """List how compiled calls differ from the same calls in eager; both may raise, in other words."""
+    """List how compiled calls differ from the same calls in eager; two that both raise count as equal."""
     names = {(each.name, each.call) for each in compiled.entries}
     mine = Observed(tuple(each for each in eager.entries if (each.name, each.call) in names))
     raising = {(each.name, each.call) for each in mine.entries if each.raised}
@@ -246,5 +246,5 @@ def trial_with(files: Iterable[NewText], extra: Trial | None = None) -> Trial:
 
 
 def texts_of(files: Mapping[str, str]) -> tuple[NewText, ...]:
-    """Return files as a trial has them."""
+    """Return files in the form that a trial takes."""
     return tuple(NewText(file, text) for file, text in files.items())

@@ -1,4 +1,4 @@
-"""What `ctrace fix` found: repairs that were tried, what each check showed, and their combination."""
+"""What `ctrace fix` found: the repairs that it tried, what each check showed, and their combination."""
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ class Check(Struct, frozen=True):
     name: str
     passed: bool
     detail: str = ""
-    """What differed, or what the check rests on."""
+    """What differed; for a passed check, its evidence."""
 
 
 class Outcome(Struct, frozen=True):
@@ -27,12 +27,12 @@ class Outcome(Struct, frozen=True):
 
     @property
     def proved(self) -> bool:
-        """Whether every check passed, and there was one."""
+        """Whether there was a check, and all passed."""
         return bool(self.checks) and all(each.passed for each in self.checks)
 
     @property
     def why(self) -> str:
-        """Why it is not proved; empty: it is."""
+        """Why the change is not proved; empty: it is."""
         return next((each.detail for each in self.checks if not each.passed), "" if self.checks else "it was not tried")
 
 
@@ -40,7 +40,7 @@ class Tried(Struct, frozen=True):
     """A repair, and the outcome of its proof."""
 
     finding: str
-    """Id of the finding that it is for."""
+    """Id of the finding that it repairs."""
     findings: tuple[str, ...]
     """Ids of all findings that it removes."""
     name: str
@@ -66,7 +66,7 @@ class Tried(Struct, frozen=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether it is proved and asks nothing."""
+        """Whether it is proved and asks no question."""
         return self.proved and not self.question
 
 
@@ -100,12 +100,12 @@ class Fixes(Struct, frozen=True):
     repairs: tuple[Tried, ...] = ()
     combined: Combined | None = None
     unstable: str = ""
-    """How two eager runs of the unchanged target differ: nothing can be proved."""
+    """How two eager runs of the unchanged target differ; then nothing can be proved."""
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
     budget_spent: bool = False
     untried: int = 0
-    """Candidates for which no time was left."""
+    """Candidates not tried, because no time was left."""
     interrupted: bool = False
     texts: tuple[NewText, ...] = ()
     """The files that repairs change, as they are on disk."""
@@ -120,7 +120,7 @@ class Fixes(Struct, frozen=True):
 
 
 def chosen(fixes: Fixes) -> Combined | None:
-    """Return what is to be applied: the combination, if it is proved; None: there is none."""
+    """Return the combination to apply; None: none is proved."""
     return fixes.combined if fixes.combined is not None and fixes.combined.outcome.proved else None
 
 

@@ -1,6 +1,6 @@
-"""Run a target with a change, in a process of its own: captured, or observed for a proof. No file on disk changes.
+"""Run a target with a change, in a separate process: capture it, or observe it for a proof. No file on disk changes.
 
-Where a capture may be a fork of a process that has imported torch, it is one; see `runs/forks/suitable.py`.
+A capture is a fork of a process that has imported torch, where that is safe; see `runs/forks/suitable.py`.
 """
 
 import os
@@ -26,7 +26,7 @@ from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 _NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
-"""What `runs/launch.py` drops from the environment of a trial: the server must have the same one."""
+"""Variables that `runs/launch.py` drops from a trial's environment: the server must run without them, too."""
 _LEAST_SECONDS = 5.0
 
 
@@ -61,7 +61,7 @@ def new_server() -> ForkServer:
 
 
 class Runner:
-    """Runs one target again and again. Close it at the end."""
+    """Runs one target many times. Close it at the end."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Runner:
         budget: Budget,
         server: ForkServer | None = None,
     ) -> None:
-        """Run a target; a `server` may serve several runners, and is not closed with them."""
+        """Run a target; several runners may share a `server`, and closing one leaves it open."""
         self._resolved = resolved
         self._options = options
         self._limit = limit

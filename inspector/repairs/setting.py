@@ -1,4 +1,4 @@
-"""What a configuration repair is: a setting to try, and where it is written."""
+"""A configuration repair: a setting to try, and where to write it."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,15 +14,15 @@ class Setting(Struct, frozen=True):
     summary: str
     """One plain sentence."""
     findings: tuple[str, ...]
-    """Ids of the causes that it is about."""
+    """Ids of the causes that it may remove."""
     line: str = ""
     """A line of Python for the target's file, after its imports; `torch` stands for the name of the module."""
     needs: tuple[str, ...] = ()
     """Modules besides torch that the line uses."""
     trial: Trial = Trial()
-    """What to change in the run where no line does it."""
+    """What to change in the run if no line of Python can."""
     how: str = ""
-    """What the user writes where no line does it."""
+    """What the user writes if no line of Python can."""
     compile_argument: str = ""
     """The same as an argument of torch.compile, for a program that calls it: `dynamic=True`."""
     question: str = ""
@@ -42,7 +42,7 @@ class ConfigurationRepair(Struct, frozen=True):
 
 
 def advised(scene: Scene) -> Iterator[Candidate]:
-    """Yield what the rules of advice offer for a run, in its order."""
+    """Yield the advice for a run, in its order."""
     from ctrace.inspector.diagnosis.rules import RULES
 
     for rule in RULES:

@@ -48,7 +48,7 @@ class CodePage {
     return { element, list: rows, note };
   }
 
-  // A choice in one of the headers goes into the URL, and from there onto the page.
+  // A choice in a pane header changes the URL, and the page follows the URL.
   choose(values) {
     const query = Object.fromEntries(address().query);
     go("code", { ...query, ...values });
@@ -116,7 +116,7 @@ class CodePage {
     fill(this.status, prose(text));
   }
 
-  // Shows what the URL says.
+  // Shows the selection in the URL.
   async update(query) {
     const turn = (this.turn = (this.turn || 0) + 1);
     this.selection = query.get("sel") || "";
@@ -271,7 +271,7 @@ class CodePage {
     this.codeLines = new Map();
     if (!form) {
       fill(this.hashBox);
-      fill(pane.note, this.kernel && this.kernel.language === "external" ? "A library kernel: torch has no code of it." : this.kernel && this.kernel.language !== "triton" ? "C++ kernel: the run has only its source." : "Not compiled in this run: capture it with --target GPU, or with --build on a GPU.");
+      fill(pane.note, this.kernel && this.kernel.language === "external" ? "A library kernel: torch has no code for it." : this.kernel && this.kernel.language !== "triton" ? "C++ kernel: the run has only its source." : "Not compiled in this run: capture it with --target GPU, or with --build on a GPU.");
       pane.list.set(0);
       return;
     }
@@ -303,7 +303,7 @@ class CodePage {
     if (!active) rows.show(first.length ? first[0] : -1);
   }
 
-  // Whether torch does not name the nodes of all linked kernels.
+  // Whether torch leaves the nodes of some linked kernel unnamed.
   isMatched() {
     return this.selection.startsWith("node~") && [...this.linked.kernels].some((key) => this.links.kernels.get(key)?.graph_nodes?.exact === false);
   }

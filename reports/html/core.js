@@ -1,4 +1,4 @@
-// Reads the data of the page, makes elements from text only, and keeps what is shown in the URL.
+// Reads the data of the page, makes elements from text only, and keeps the view in the URL.
 "use strict";
 
 const HEAD = JSON.parse(document.getElementById("head").textContent);

@@ -69,7 +69,7 @@ def _sources(session: Session) -> str:
 
 
 def _stages(session: Session, each: Compiled) -> Iterator[Document | Note]:
-    """Yield each stage of a graph, and what it changed in the stage before it."""
+    """Yield each stage of a graph, and its changes to the stage before."""
     for staged in each.stages:
         name = f"stage {each.id} {staged.label}"
         yield _written(name, partial(graphs.render_stage_json, session, each, staged))

@@ -65,7 +65,7 @@ function drawing(boxes, stage, graph, opened, show) {
   const placed = new Map();
   [...levels.keys()].sort((a, b) => a - b).forEach((level, y) => {
     const row = levels.get(level);
-    // Below what it reads, so that fewer edges cross.
+    // A box goes below the boxes that it reads, so that fewer edges cross.
     const middle = (box) => {
       const above = [...box.into.keys()].map((from) => placed.get(from)).filter((at) => at !== undefined);
       return above.length ? above.reduce((sum, at) => sum + at, 0) / above.length : width / 2;

@@ -66,7 +66,7 @@ function roofline(data, kernels) {
     drawn.push(chartLink(each, h("circle", { cx: x(each.intensity), cy: y(Math.max(rate, 10 ** y0)), r: 4 + 8 * Math.sqrt(bytesOf(each) / most), class: `point hue-${HUES[each.language] || "d"}` }, h("title", {}, title))));
   }
   return [h("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "group", "aria-label": `Roofline of ${gpu.title || gpu.name} with ${plural(points.length, "kernel")}; the table below has the same data` }, drawn),
-    h("p", { class: "dim" }, `${gpu.title || gpu.name}. `, measured.size ? "Measured kernels lie below the roof." : "No times were measured: each kernel lies at the rate of its lower bound, the most that it can reach.")];
+    h("p", { class: "dim" }, `${gpu.title || gpu.name}. `, measured.size ? "Measured kernels lie below the roof." : "No times were measured: each kernel is drawn at the highest rate that it can reach.")];
 }
 
 // Without a GPU there is no roof, only the intensity of each kernel.
@@ -87,7 +87,7 @@ function chartLink(kernel, shape) {
 
 function treemap(kernels) {
   const known = kernels.filter(bytesOf).sort((a, b) => bytesOf(b) - bytesOf(a)).slice(0, 200);
-  if (!known.length) return empty("The bytes of no kernel are known.");
+  if (!known.length) return empty("No kernel has known bytes.");
   const [width, height] = [560, 340];
   const total = known.reduce((sum, each) => sum + bytesOf(each), 0);
   const drawn = squarified(known.map((each) => ({ each, area: (bytesOf(each) / total) * width * height })), 0, 0, width, height).map(({ each, x, y, w, hgt }) => {

@@ -1,4 +1,4 @@
-// Says what a line, node, kernel or instruction came from and became, from what the JSON reports record.
+// Finds the origin and the results of a line, node, kernel or instruction in the JSON reports.
 
 const TRACED = new Set(["dynamo", "before_pre_grad", "pre_grad"]);
 const isTraced = (stage) => TRACED.has(stage.replace(/_\d+$/, ""));
@@ -40,8 +40,8 @@ class Links {
     this.byName.set(label, names);
   }
 
-  // The nodes of another stage that stand for some nodes: those with the same name and op, else those of the same line.
-  // The line alone does not say which node of a backward stands for which node of a forward.
+  // The nodes of another stage that correspond to some nodes: same name and op, else same line.
+  // The line alone does not show which backward node corresponds to which forward node.
   counterparts(stage, indices, other) {
     if (stage === other) return new Set(indices);
     const [here, there] = [this.stages.get(stage), this.stages.get(other)];
@@ -112,7 +112,7 @@ class Links {
     return { places, nodes: this.nodesOf(kernel, places), kernels: new Set([key]), lines: new Map([[key, new Set([line])]]) };
   }
 
-  // The nodes of a kernel at every stage, only those of some places if there are any.
+  // The nodes of a kernel at every stage; if places are given, only theirs.
   nodesOf(kernel, places) {
     const of = kernel.graph_nodes;
     const nodes = new Map();

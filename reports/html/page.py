@@ -22,7 +22,7 @@ from ctrace.reports.html.packing import json_for_script, markup, packed, source_
 from ctrace.reports.wording.diagnosis import checked
 
 PAGE_SCHEMA = 1
-"""Counts up when the scripts need other data than before."""
+"""Version of the page's data; raise it when the scripts need different data."""
 _FOLDER = Path(__file__).parent
 _SCRIPTS = (
     "core.js",
@@ -85,7 +85,7 @@ def _page(session: Session, run: str, script: str, style: str, found: list[Data 
 
 
 def _answer(session: Session) -> dict[str, Any]:
-    """Return the first lines of `ctrace explain`, in its words."""
+    """Return the first lines that `ctrace explain` prints."""
     found = diagnose(session)
     advice = [{"text": plain(each.text), "trial": checked(each)} for each in found.advice]
     return {

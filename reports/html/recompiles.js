@@ -18,7 +18,7 @@ function cacheCard(cache, causes) {
   const used = cache.used === null ? "" : ` · ${cache.used} of ${cache.of} cache entries used`;
   return h("section", { class: "card" },
     h("h2", {}, cache.function, " ", h("span", { class: "dim" }, lineLink(cache.file, cache.line), used)),
-    cache.refused ? h("p", { class: "bad-text" }, `${plural(cache.refused, "call")} met the limit and ran eagerly.`) : null,
+    cache.refused ? h("p", { class: "bad-text" }, `${plural(cache.refused, "call")} hit the limit and ran eagerly.`) : null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cache of ${cache.function} over time` }, timeline(cache, causes)),
     table([{ title: "Entry" }, { title: "Compiled for" }, { title: "Guard that failed" }, { title: "Was" }, { title: "Now" }, { title: "Compile time", kind: "n" }],
       cache.entries.slice(0, 200).map((entry) => {
@@ -32,7 +32,7 @@ function cacheCard(cache, causes) {
 const kindName = (kind) => (kind === "zero_one" ? "size 0 or 1" : kind.replaceAll("_", " "));
 const callName = (entry) => (entry.scenario === null ? "program" : `${entry.scenario}${entry.call === null ? "" : `, call ${entry.call + 1}`}`);
 
-// Columns are the calls that compiled, rows are the cache entries; a cross is the entry that came nearest, with its guard.
+// Columns are the calls that compiled, rows are the cache entries; a cross is the closest entry, with the guard that failed.
 function timeline(cache, causes) {
   const entries = cache.entries.slice(0, 40);
   const [left, top, wide, high] = [70, 44, 150, 34];

@@ -2,7 +2,7 @@
 
 const MOST_FOUND = 120;
 
-// Yields everything that can be found: kind, text, and where it is in this page.
+// Yields every searchable item: kind, text, and its place in this page.
 async function* findable() {
   const explain = await read("explain");
   for (const each of explain.causes) yield ["cause", `${each.title} ${each.why}`, hashOf("summary")];
@@ -109,7 +109,7 @@ const KEYS = [
 function helpDialog() {
   const dialog = h("dialog", { class: "help", "aria-label": "Keys", onclick: (event) => { if (event.target === dialog) dialog.close(); } },
     h("h2", {}, "Keys"), h("dl", {}, KEYS.map(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)])),
-    h("p", { class: "dim" }, "The URL has the selection: copy it to show a colleague the same."),
+    h("p", { class: "dim" }, "The URL contains the selection: copy it to share this view."),
     h("form", { method: "dialog" }, h("button", {}, "Close")));
   return dialog;
 }

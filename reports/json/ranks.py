@@ -8,7 +8,7 @@ from ctrace.reports.escape import Document, json_document
 
 
 def render_ranks_json(job: Job) -> Document:
-    """Write which ranks agree, and where the first one parts from the others."""
+    """Write which ranks agree, and where the first one differs."""
     data = {
         "ranks": list(job.ranks),
         "missing": list(job.missing),

@@ -104,9 +104,7 @@ def _kernel(row: KernelRow, *, all_of_it: bool) -> Iterator[RenderableType]:
     yield hanging(_kernel_answer(row))
     if row.user is not None and row.user.key:
         key = ", ".join(map(fmt.one, row.user.key))
-        yield hanging(
-            f"key={key} in triton.autotune: Inductor times once for each kernel, and leaves the key out", "dim"
-        )
+        yield hanging(f"key={key} in triton.autotune: Inductor tunes each kernel once and ignores the key", "dim")
     if len(row.configurations) > 1:
         yield from _choices(row.configurations, all_of_it=all_of_it, first="configuration")
 
@@ -136,6 +134,4 @@ def _notes(operations: Iterable[Tuned], rows: Iterable[KernelRow]) -> Iterator[R
         text = (
             "A margin is beyond the spread if the middle halves of the runs of both choices do not overlap. Torch times"
         )
-        yield Text(
-            f"\n{text} one choice after the other: a machine that is busy meanwhile can mislead it.", style="dim"
-        )
+        yield Text(f"\n{text} one choice after the other: a busy machine can skew the comparison.", style="dim")

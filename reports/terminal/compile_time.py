@@ -1,4 +1,4 @@
-"""Screen of `ctrace time --compile`: where compile time goes, by phase, by graph and as a tree; what caches had."""
+"""Screen of `ctrace time --compile`: where compile time goes, by phase, by graph, as a tree; what caches returned."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ _DIFFERENCES = 3
 
 
 def compile_time_screen(session: Session, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
-    """Show where compile time goes, then what each cache answered and why."""
+    """Show where compile time goes, then what each cache returned and why."""
     whole = view.seconds(session.compile_time)
     name = fmt.one(session.target.path or session.target.name or "this run")
     yield Text.assemble(("COMPILE TIME", "bold"), "  ", (name, "bold"), "\n", headline(session))
@@ -88,7 +88,7 @@ def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
         text = ", ".join(fmt.count(numbers[each], str(each)) for each in Outcome if each in numbers)
         yield item(Text(f"{view.CACHES[name]}: {text}"))
     if not counted and found.use.kind != "off":
-        yield item(Text("Torch asked no cache."))
+        yield item(Text("Torch looked nothing up in its caches."))
     yield from _off(found.use)
     answers = view.answers(found)
     asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not Outcome.HIT)

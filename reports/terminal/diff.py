@@ -14,7 +14,7 @@ from ctrace.reports.wording.diff import answer, name_of, not_compared, places
 _SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
 _LONGEST = 240
 _GUARD = 72
-"""Columns of a guard, of which a run has hundreds."""
+"""Width of a guard's text: a run has hundreds of guards."""
 
 
 def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> Iterator[RenderableType]:
@@ -61,7 +61,7 @@ def _sides(change: Change, *, cut: bool) -> Iterator[Text]:
 
 
 def _detail(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
-    lines = change.detail[2:]  # the first two name the kernels, which the lines above do
+    lines = change.detail[2:]  # the first two lines name the kernels, as the lines above do already
     if not lines or not all_of_it:
         if lines:
             yield Padding(Text(f"source differs: {fmt.count(_edits(lines), 'line')}", style="dim"), (0, 0, 0, 6))

@@ -22,7 +22,7 @@ _WHY = 300
 def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
     """Show the answer, the repairs that are proved together, and the others.
 
-    With `applies`, the files are written next.
+    With `applies`, the caller writes the files next.
     """
     session = fixes.session
     name = fmt.one(session.target.path or session.target.name or "this run")
@@ -82,7 +82,7 @@ def _patch(patch: str) -> Iterator[RenderableType]:
 
 
 def _questions(fixes: Fixes) -> Iterator[RenderableType]:
-    """Show what only the author can decide."""
+    """Show the repairs that only the author can decide on."""
     asked = [each for each in fixes.repairs if each.proved and each.question]
     if not asked:
         return
@@ -115,7 +115,7 @@ def _others(fixes: Fixes) -> Iterator[RenderableType]:
 
 
 def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
-    """Show, for each finding without a proved repair, what was tried for it and why it is unproved."""
+    """Show, for each finding without a proved repair, what was tried and why it is unproved."""
     open_ = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
     tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
     if not tried:

@@ -22,7 +22,9 @@ _KINDS = {
 }
 _ADVICE = {
     Kind.INPUT: "Each rank compiles for its own sizes: pad the input to one size, or mark the dimension dynamic.",
-    Kind.COLLECTIVE: "Ranks that call other collectives, or in another order, wait for each other: the job can hang.",
+    Kind.COLLECTIVE: (
+        "Ranks that call different collectives, or in a different order, wait for each other: the job can hang."
+    ),
     Kind.GRAPH: "A branch in the model depends on the rank, its data or its environment.",
     Kind.GUARD: "The graphs are equal; a later call can meet the guards of one rank and recompile on another.",
     Kind.CACHE_KEY: "The ranks cannot share compiled code: compare their environment variables and torch's settings.",
@@ -30,7 +32,7 @@ _ADVICE = {
     Kind.MISSING: "See the end of that rank's own output: a log does not show why a process ended.",
 }
 _PLAIN = ("node", "guard", "reason", COMPILATION)
-"""Subjects that say no more than the kind does."""
+"""Subjects that add nothing to the kind."""
 _MOST_ROWS = 20
 _MOST_GROUPS = 6
 _MOST_VALUES = 8
@@ -111,7 +113,7 @@ def _divergence(found: Divergence) -> Iterator[RenderableType]:
 
 
 def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
-    """Show what each group of ranks compiled; the same letter is the same content."""
+    """Show what each group of ranks compiled; the same letter means the same content."""
     yield section("Compilations by rank")
     groups = job.groups if all_of_it else job.groups[:_MOST_GROUPS]
     rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
@@ -126,7 +128,7 @@ def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType
     yield item(rows)
     yield from more(len(chosen), "compilation", "--all", most=len(shown))
     if alike := len(job.compilations) - len(chosen):
-        yield Text(f"  and {fmt.count(alike, 'compilation')} that all ranks have alike", style="dim")
+        yield Text(f"  and {fmt.count(alike, 'compilation')} with the same content on all ranks", style="dim")
     if len(groups) < len(job.groups):
         yield Text(f"  and {len(job.groups) - len(groups)} more groups of ranks: see --all")
 

@@ -11,7 +11,7 @@ from ctrace.reports.wording.timing import duration
 _NOISE = {
     Noise.BEYOND: "beyond the spread of their runs",
     Noise.WITHIN: "within the spread of their runs: either may be faster",
-    Noise.NOT_KNOWN: "noise not known: one number for each",
+    Noise.NOT_KNOWN: "noise not known: torch kept one time for each",
 }
 _STATUS = {
     ChoiceStatus.TIMED: "",
@@ -73,7 +73,7 @@ def taken(each: Tuned) -> str:
 def costs(each: Tuned) -> str:
     """Say what the sweep cost."""
     if each.is_cached:
-        return "Times from torch's cache, of an earlier sweep of such an operation"
+        return "Times from torch's cache: an earlier sweep of the same operation"
     if each.seconds is None or not each.is_swept:
         return ""
     parts = [

@@ -17,7 +17,7 @@ def first_words(fixes: Fixes) -> tuple[str, str]:
 
 
 def answer(fixes: Fixes, *, applies: bool = False) -> str:
-    """Say how many findings have a proved repair, and what the repairs save together."""
+    """Say how many findings have a proved repair, and what all repairs together save."""
     open_ = [each for each in fixes.findings if not each.expected]
     if not open_:
         return "Nothing on disk has changed." if fixes.interrupted else "There is no finding that needs a change."
@@ -48,7 +48,7 @@ def _way(fixes: Fixes) -> str:
 
 
 def next_commands(fixes: Fixes, target: str, *, applies: bool = False) -> list[tuple[str, str]]:
-    """Return what to type next, each with what it does."""
+    """Return the commands to type next, each with its effect."""
     found = chosen(fixes)
     commands = []
     if found is not None and found.files and not applies:

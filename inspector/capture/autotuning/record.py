@@ -54,14 +54,14 @@ def autotuning(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 class _Operation(Struct, frozen=True):
-    """An operation whose choices torch was handed."""
+    """An operation with recorded choices."""
 
     part: Part
     number: int
 
 
 class _Sweep(Struct):
-    """The sweep that a thread does: what is noted of each choice until all are timed."""
+    """The sweep under way in a thread: what is recorded of each choice until all are timed."""
 
     spreads: dict[int, dict[str, Any]] = field(default_factory=dict)
     errors: dict[int, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class _Sweep(Struct):
 
 
 class _Hooks:
-    """The hooks on torch; choices and buffers are told apart by identity."""
+    """The hooks on torch; choices and buffers are compared by identity."""
 
     def __init__(self, recorder: Recorder, samples: Samples) -> None:
         self._recorder = recorder
@@ -89,9 +89,9 @@ class _Hooks:
         self._now = threading.local()
 
     def on_sweeps(self, module: ModuleType, patches: ExitStack) -> None:
-        """Watch choices being handed over, built and timed."""
+        """Watch lowerings pass choices to torch, and torch build and time them."""
         cache = module.AlgorithmSelectorCache
-        hooks = (("__call__", self._asked), ("do_autotuning", self._swept), ("benchmark", self._measured))
+        hooks = (("__call__", self._selecting), ("do_autotuning", self._swept), ("benchmark", self._measured))
         for name, make in hooks:
             patches.enter_context(patched(cache, name, make(getattr(cache, name))))
         timed, logged = cache.benchmark_choice, cache.log_results
@@ -152,7 +152,7 @@ class _Hooks:
         patches.enter_context(patched(buffer, "get_min_choice", get_min_choice))
 
     def on_last_choices(self, module: ModuleType, patches: ExitStack) -> None:
-        """Watch the scheduler settle what no fusion has settled."""
+        """Watch the scheduler choose where no fusion has chosen."""
         name = "finalize_multi_template_buffers"
         original = getattr(module.Scheduler, name)
 
@@ -165,17 +165,17 @@ class _Hooks:
 
         patches.enter_context(patched(module.Scheduler, name, finalize))
 
-    def _asked(self, original: Any) -> Any:
-        given = inspect.signature(original)
+    def _selecting(self, original: Any) -> Any:
+        signature = inspect.signature(original)
 
         @wraps(original)
         def select(*args: Any, **kwargs: Any) -> Any:
             choices: list[Any] = []
             with self._recorder.watching("the choices of an operation"):
-                arguments = given.bind(*args, **kwargs).arguments
+                arguments = signature.bind(*args, **kwargs).arguments
                 choices = arguments["choices"]
                 self._record_choices(arguments["name"], choices, arguments["input_nodes"])
-            if "return_choice" in given.parameters and not kwargs.get("return_choice"):  # 2.11
+            if "return_choice" in signature.parameters and not kwargs.get("return_choice"):  # 2.11
                 found = original(*args, **{**kwargs, "return_choice": True})
                 node, choice = found if isinstance(found, tuple) else (found, None)
             else:
@@ -183,7 +183,7 @@ class _Hooks:
                 choice = node[-1] if isinstance(node, tuple) else None
             if choice is None and len(choices) == 1:
                 choice = choices[0]
-            self._take(choice)  # None: the scheduler takes one later
+            self._take(choice)  # None: the scheduler chooses later
             return node
 
         return select
@@ -221,7 +221,7 @@ class _Hooks:
         return benchmark
 
     def _swept(self, original: Any) -> Any:
-        given = inspect.signature(original)
+        signature = inspect.signature(original)
 
         @wraps(original)
         def do_autotuning(*args: Any, **kwargs: Any) -> Any:
@@ -235,7 +235,7 @@ class _Hooks:
             finally:
                 self._now.sweep = outer
                 with self._recorder.watching("the times of choices"):
-                    arguments = given.bind(*args, **kwargs).arguments
+                    arguments = signature.bind(*args, **kwargs).arguments
                     seconds = time.perf_counter() - began
                     if not sweep.is_queued:
                         self._record_sweep(arguments["choices"], times or {}, sweep, seconds, arguments)
@@ -261,7 +261,7 @@ class _Hooks:
         )
 
     def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> dict[str, Any]:
-        """Return what became of one choice; `seconds` is torch's own number, null where it has none."""
+        """Return what became of one choice; `seconds` is torch's own time, null if it has none."""
         took = times.get(choice)
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
@@ -292,15 +292,15 @@ class _Hooks:
         return benchmark_choice
 
     def _logged(self, original: Any) -> Any:
-        """Take the seconds that torch reports of a sweep; without a report, the times come from its cache."""
-        given = inspect.signature(original)
+        """Read the seconds that torch reports for a sweep; without a report, the times come from its cache."""
+        signature = inspect.signature(original)
 
         @wraps(original)
         def log_results(*args: Any, **kwargs: Any) -> Any:
             sweep = getattr(self._now, "sweep", None)
             with self._recorder.watching("what autotuning costs"):
-                arguments = given.bind(*args, **kwargs).arguments
-                if sweep is None:  # the one whose choices were queued
+                arguments = signature.bind(*args, **kwargs).arguments
+                if sweep is None:  # a sweep whose choices were queued
                     sweep, times = _Sweep(is_measured=True), arguments["timings"]
                     sweep.timing_seconds = arguments["elapse"]
                     sweep.compile_seconds = arguments["precompile_elapse"]
@@ -322,7 +322,7 @@ class _Hooks:
         return note
 
     def _take(self, choice: Any, *, fused: bool = False) -> None:
-        """Record the choice that torch takes; `fused`: other ops were timed with it."""
+        """Record the choice that torch uses; `fused`: other ops were timed with it."""
         with self._recorder.watching("the choice that torch takes"):
             operation = None if choice is None else self._operations.get(choice)
             if operation is not None:

@@ -1,8 +1,8 @@
-"""Read each run that torch times when it measures a choice; torch itself keeps one number of them.
+"""Read each run that torch times when it measures a choice; torch itself keeps one number for all runs.
 
 `benchmark_cpu` takes the median of its runs, `InductorBenchmarker.benchmark_gpu` the minimum of its pairs of events,
 first of a few runs to estimate, then of the runs that count (2.11 to 2.15, _inductor/runtime/benchmarking.py). Both are
-read where torch reduces them, after the runs, so that no run is slower for it. Other ways to measure, such as
+read where torch reduces them, after the runs, so that reading slows no run down. Other ways to measure, such as
 `TorchProfilerBenchmarker`, have one number from the start.
 """
 
@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 
 
 class Samples:
-    """Collects the runs of one measurement after the other, by thread."""
+    """Collects the runs of each measurement, by thread."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -26,7 +26,7 @@ class Samples:
 
     @contextmanager
     def reading(self) -> Iterator[list[float]]:
-        """Yield the milliseconds of the runs that are measured in this block; empty: torch keeps one number."""
+        """Yield the milliseconds of the runs that this block measures; empty: torch keeps one number."""
         outer = getattr(self._now, "runs", None)
         runs: list[float] = []
         self._now.runs = runs

@@ -37,32 +37,32 @@ _NO_REASON = "torch does not say why"
 
 
 class Untried:
-    """Collects the templates that torch refuses for the operation that it lowers."""
+    """Collects the templates that torch refuses for the operation under lowering."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._refused: WeakKeyDictionary[Any, dict[str, list[str]]] = WeakKeyDictionary()
 
     def of(self, node: Any) -> list[dict[str, Any]]:
-        """Return what was refused for a node of the graph that is lowered, for the log."""
+        """Return the templates refused for a node of the graph under lowering, for the log."""
         refused = {} if node is None else self._refused.get(node, {})
         return [{"what": family, "reasons": reasons} for family, reasons in refused.items()]
 
     def install(self, module: ModuleType, patches: ExitStack) -> None:
-        """Watch the questions of one module with lowerings."""
+        """Watch the `use_..._template` calls of one module with lowerings."""
         for name, (family, backend) in _FAMILIES.items():
             if hasattr(module, name):
-                asked = self._asked(getattr(module, name), family, backend, is_conv=module.__name__.endswith("conv"))
+                asked = self._watched(getattr(module, name), family, backend, is_conv=module.__name__.endswith("conv"))
                 patches.enter_context(patched(module, name, asked))
 
-    def _asked(self, original: Callable[..., Any], family: str, backend: str, *, is_conv: bool) -> Callable[..., Any]:
-        given = inspect.signature(original)
+    def _watched(self, original: Callable[..., Any], family: str, backend: str, *, is_conv: bool) -> Callable[..., Any]:
+        signature = inspect.signature(original)
 
         def asked(*args: Any, **kwargs: Any) -> Any:
             answer = original(*args, **kwargs)
             if not answer:
                 with self._recorder.watching("templates that torch does not try"):
-                    arguments = given.bind(*args, **kwargs).arguments
+                    arguments = signature.bind(*args, **kwargs).arguments
                     self._refuse(family, backend, arguments, is_conv=is_conv)
             return answer
 
@@ -130,7 +130,7 @@ def _of_cpp(dtype: str, arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def _is_constant(box: Any) -> bool:
-    """Whether a matrix is stored with the graph, as torch asks of weights that it packs."""
+    """Whether a matrix is stored with the graph, as torch requires of weights that it packs."""
     from torch._inductor import ir
 
     held = box.unwrap_view() if isinstance(box, ir.BaseView) else box

@@ -42,10 +42,10 @@ def observe(
     Args:
         subject: the model or function, whose state is observed.
         entry: the names of the call.
-        called: what is called in its place, such as its compiled form.
-        around: context of the call alone.
+        called: the callable to call instead, such as its compiled form.
+        around: a context for the call alone.
         backward: whether to compute gradients of what the call returns.
-        rounding: keeps the call's values, or compares them with those of another run.
+        rounding: saves the call's values, or compares them with those of another run.
     """
     before = State(subject)
     storages = Storages()
@@ -92,7 +92,7 @@ def observe(
 
 
 class Rounding:
-    """Keeps the values of calls for another run, or compares them with those of one."""
+    """Saves the values of calls for another run, or compares them with those of another run."""
 
     def __init__(self, request: ProofRequest) -> None:
         self._values = request.values
@@ -102,7 +102,7 @@ class Rounding:
         """Calls that differ by more than rounding."""
 
     def reference(self, subject: Any, call: Call) -> Reference | None:
-        """Return what writes the values of a call that has not begun."""
+        """Return the writer for the values of a call; create it before the call."""
         return Reference(self._values, subject, call) if self._values else None
 
     def finish(self, entry: Entry, reference: Reference | None, values: Values, gradients: Any) -> None:
@@ -135,7 +135,7 @@ def _named(subject: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
-    """Run a backward pass from all outputs, each value with another weight; return the gradients by name.
+    """Run a backward pass from all outputs, each value with a different weight; return the gradients by name.
 
     None: no output has a gradient.
     """

@@ -24,7 +24,7 @@ class Storages:
             self._names.setdefault(pointer, name)
 
     def shared_with(self, tensor: Any) -> str:
-        """Return the name of a tensor's memory; empty: it has none yet."""
+        """Return the name of a tensor's memory; empty: the memory has no name yet."""
         return self._names.get(_pointer(tensor), "")
 
 
@@ -39,7 +39,7 @@ def describe(value: Any, storages: Storages | None = None, *, exact: bool = True
     """Return a value as plain data.
 
     Args:
-        storages: names of memory; a tensor that shares it says so, any other adds its own under `name`.
+        storages: names of memory; a tensor that shares memory names it, any other adds its memory under `name`.
         exact: whether zeros of different sign and NaN of different bits differ.
     """
     return _Describer(storages, exact=exact).describe(value, name, _DEEP)

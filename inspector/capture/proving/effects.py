@@ -1,4 +1,4 @@
-"""What a call does besides returning: what it prints, logs and warns of, and which random numbers it draws."""
+"""Effects of a call: what it prints, logs and warns, and which random numbers it draws."""
 
 import io
 import logging
@@ -27,7 +27,7 @@ class Effects(Struct):
 
 @contextmanager
 def noting_effects() -> Iterator[Effects]:
-    """Note what the block prints, logs and warns of; none of it is shown."""
+    """Record what the block prints, logs and warns, and show none of it."""
     effects = Effects()
     out, err = io.StringIO(), io.StringIO()
     original = logging.Logger.handle

@@ -16,7 +16,7 @@ from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.model.trial import Entry, ProofRequest
 
 TIMES = 3
-"""Calls of each scenario: the third shows state that two calls have changed."""
+"""Calls of each scenario: the third shows state that the first two changed."""
 
 
 class ModelObserver:

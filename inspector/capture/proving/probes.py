@@ -1,4 +1,4 @@
-"""Inputs made from a scenario's own, to reach what it does not: other branches, odd values, other dtypes and sizes."""
+"""Inputs derived from a scenario's, to reach more: other branches, odd values, other dtypes and sizes."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ Change = Callable[[Call], Call]
 
 
 def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
-    """Return all probes by name, those first that most often reach another branch."""
+    """Return all probes by name, first those that most often reach another branch."""
     import torch
 
     inf, nan = float("inf"), float("nan")
@@ -72,7 +72,7 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
 
 
 def _pairs(single: dict[str, Change]) -> dict[str, Change]:
-    """Return probes that change tensors and what is beside them: a side of a branch may fail for one number only."""
+    """Return probes that also change numbers beside tensors: one side of a branch may fail for one number only."""
     beside = ("numbers 0", "numbers negated", "flags inverted", "integers negated", "integers plus 5")
 
     def both(one: Change, other: Change) -> Change:
@@ -85,7 +85,7 @@ def _pairs(single: dict[str, Change]) -> dict[str, Change]:
 
 
 def searches() -> dict[str, Change]:
-    """Return more probes, for conditions of which no call has reached one side."""
+    """Return more probes, for conditions with a side that no call has reached."""
     import torch
 
     found: dict[str, Change] = {}
@@ -236,7 +236,7 @@ def _requiring(call: Call) -> Call:
 
 
 def _aliased(call: Call) -> Call:
-    """Pass one tensor wherever another has its form."""
+    """Pass one tensor for all tensors of the same form."""
     first: dict[Any, Any] = {}
 
     def changed(leaf: Any) -> Any:
@@ -246,7 +246,7 @@ def _aliased(call: Call) -> Call:
 
 
 def _views(call: Call) -> Call:
-    """Pass views into larger tensors, so that what is written in place is seen beside the view."""
+    """Pass views into larger tensors, so that in-place writes outside the view are visible."""
     import torch
 
     def changed(leaf: Any) -> Any:
@@ -262,7 +262,7 @@ _subclasses: list[Any] = []
 
 
 def _subclassed(call: Call) -> Call:
-    """Pass tensors of a subclass that passes itself on, as torch's own subclasses do."""
+    """Pass tensors of a subclass whose ops return the subclass, as torch's own subclasses do."""
     import torch
 
     if not _subclasses:

@@ -1,4 +1,4 @@
-"""Call a subject with odd inputs, each time a fresh copy of it."""
+"""Call a subject with odd inputs, each time on a fresh copy."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -146,7 +146,7 @@ class ProgramObserver:
             self._is_inside = False
 
     def _name(self, subject: Any) -> str:
-        """Return the name of a subject, another one for each of several with the same name."""
+        """Return a unique name for a subject, also if several have the same name."""
         import torch
 
         is_module = isinstance(subject, torch.nn.Module)
@@ -167,7 +167,7 @@ def _first(subject: Any, call: Call) -> _First | None:
     try:
         return _First(copy.deepcopy(subject), copied(call))
     except Exception:
-        return None  # it cannot be copied: its own calls are all that is observed
+        return None  # it cannot be copied: observe only the calls that the program makes
 
 
 def _fresh(subject: Any) -> Any:

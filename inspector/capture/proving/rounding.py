@@ -46,7 +46,7 @@ def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str,
 
 
 class Reference:
-    """Writes what a later run compares with."""
+    """Writes the values that a later run compares with."""
 
     def __init__(self, folder: str, subject: Any, call: Call) -> None:
         self._folder = Path(folder)
@@ -63,7 +63,7 @@ class Reference:
         torch.save([[values.outputs, values.gradients], kept], self._folder / name)
 
     def _again(self, arithmetic: Watched, gradients: Gradients) -> Values | None:
-        """Call a copy with another arithmetic; None: that is impossible."""
+        """Call a copy with different arithmetic; None: that is impossible."""
         now = RandomStates()
         self._random.restore()
         try:
@@ -79,7 +79,7 @@ class Reference:
 
 
 def unexplained(folder: str, name: str, values: Values) -> str:
-    """Return how a call differs from the other run's by more than rounding; empty: it does not."""
+    """Return how a call differs by more than rounding from the other run's; empty: it does not."""
     import torch
 
     path = Path(folder) / name

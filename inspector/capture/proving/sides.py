@@ -13,7 +13,7 @@ from ctrace.inspector.capture.state.copies import RandomStates
 from ctrace.inspector.model.trial import Condition, Sides
 
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
-"""Frames that do not see the variables of the line that they are on."""
+"""Frames that cannot read the variables of their line."""
 
 
 class SideWatch:
@@ -41,14 +41,14 @@ class SideWatch:
             return None
 
     def result(self) -> tuple[Sides, ...]:
-        """Return what was seen of each condition."""
+        """Return the sides that calls reached, for each condition."""
         return tuple(
             Sides(each, tuple(seen[True]), tuple(seen[False]), self._failed.get(each, ""))
             for each, seen in self._seen.items()
         )
 
     def missing(self) -> bool:
-        """Whether a side of a condition is still missing."""
+        """Whether a condition has a side that no call has reached."""
         return any(
             not (seen[True] and (seen[False] or not each.expression))
             for each, seen in self._seen.items()

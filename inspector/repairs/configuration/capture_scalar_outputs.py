@@ -1,4 +1,4 @@
-"""Keep `.item()` and its like in the graph: `torch._dynamo.config.capture_scalar_outputs`."""
+"""Keep `.item()` and similar calls in the graph: `torch._dynamo.config.capture_scalar_outputs`."""
 
 from collections.abc import Iterator
 

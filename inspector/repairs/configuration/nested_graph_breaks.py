@@ -1,4 +1,4 @@
-"""Split only the function that breaks, not its callers: `nested_graph_breaks`, in a torch that has it."""
+"""Split only the function that breaks, not its callers: `nested_graph_breaks`, in torch versions that have it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ _NAME = "nested_graph_breaks"
 
 
 def _is_nested(scene: Scene, path: tuple[Frame, ...]) -> bool:
-    """Whether a function of the user's calls another of the user's, which breaks."""
+    """Whether one of the user's functions calls another one that breaks."""
     return len({(frame.file, frame.function) for frame in path if scene.is_users(frame.file)}) > 1
 
 

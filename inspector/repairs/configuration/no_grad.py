@@ -7,7 +7,7 @@ from ctrace.inspector.model.diagnosis import RootKind
 from ctrace.inspector.repairs.setting import ConfigurationRepair, Setting, advised
 
 _KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, RootKind.BACKEND, RootKind.FAILURE)
-"""Causes that gradients may be behind."""
+"""Kinds of causes that gradients may explain."""
 
 
 def _find(scene: Scene) -> Iterator[Setting]:

@@ -2,9 +2,9 @@
 
 Matches `softmax(q @ k.transpose(-2, -1) * scale + mask, dim=-1) @ v` in one expression, or over consecutive assignments
 whose names are read once: the product, a scale by `*` or `/`, one added mask, the softmax, the product with v.
-The sums are taken in another order, so rounding differs.
+The sums run in a different order, so rounding differs.
 
-Leaves alone weights that are used elsewhere (returned, printed), dropout, masked_fill (a row that is masked whole is
+Leaves alone weights that are used elsewhere (returned, printed), dropout, masked_fill (a fully masked row is
 NaN in one form and zero in the other), a softmax with a dtype, and other dimensions.
 """
 
@@ -37,7 +37,7 @@ class _Scores(Struct, frozen=True):
 
 
 def find(place: Place) -> Iterator[Rewrite]:
-    """Yield the attention that a place is part of as one call."""
+    """Yield the attention around a place as one call."""
 
     code = code_of(place)
     statement = code.statement(place.line) if code is not None else None
@@ -92,7 +92,7 @@ def _product(code: Code, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.Bas
 
 
 def _unnamed(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> cst.BaseExpression:
-    """Return what a name was assigned, if nothing else reads that value; the statement is then not needed."""
+    """Return the value assigned to a name, if nothing else reads it; the statement is then not needed."""
     import libcst as cst
 
     here = code.around(node, cst.SimpleStatementLine)
@@ -142,7 +142,7 @@ def _outside(code: Code, name: str, block: list[cst.BaseStatement]) -> bool:
 
 
 def _softmax(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return what a softmax over the last dimension is taken of."""
+    """Return the operand of a softmax over the last dimension."""
     import libcst as cst
 
     if not isinstance(node, cst.Call):
@@ -193,7 +193,7 @@ def _is_atom(node: cst.CSTNode) -> bool:
 
 
 def _is_scale(code: Code, node: cst.BaseExpression) -> bool:
-    """Whether a factor is a number by reading: a literal, math, or an attribute that is called a scale."""
+    """Whether a factor is certainly a number: a literal, math, or an attribute with the name of a scale."""
     import libcst as cst
 
     if is_number(node):

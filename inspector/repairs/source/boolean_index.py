@@ -1,9 +1,9 @@
 """Select with a mask of fixed shape instead of boolean indexing, whose result has a shape that depends on data.
 
 Matches `y[m] = f(y[m])` and `y[m] *= 2` (the same elements stay, in place), and `x[m].sum()`, `x[m].mean()` and
-`torch.masked_select(x, m).sum()`, whose sums are taken in another order.
+`torch.masked_select(x, m).sum()`, whose sums run in a different order.
 
-Needs a mask with the shape of the tensor by reading: a comparison of that very tensor, or `isnan` and the like, or a
+Needs a mask that certainly has the shape of the tensor: a comparison of that very tensor, or `isnan` and the like, or a
 name that was just assigned one. Leaves alone functions that look at several elements (`y[m] - y[m].mean()`), maxima,
 which raise when nothing is selected, and ops whose gradient may be infinite or NaN for the elements left out.
 """
@@ -76,7 +76,7 @@ def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode)
 
 
 def mask_of(code: Code, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
-    """Return the mask of a boolean index that has the shape of the tensor by reading."""
+    """Return the mask of a boolean index that certainly has the shape of the tensor."""
     import libcst as cst
 
     if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index) or not isinstance(node.value, cst.Name):
@@ -137,7 +137,7 @@ def _is_own(code: Code, tensor: str, node: cst.CSTNode) -> bool:
 
 
 def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
-    """Return what a name was assigned above a statement in its block, if neither it nor the tensor changed since."""
+    """Return the value that a block assigns to a name above a statement, if neither it nor the tensor changed since."""
     import libcst as cst
 
     block = code.block(statement)
@@ -153,7 +153,7 @@ def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CST
 
 
 def _elementwise(code: Code, value: cst.BaseExpression, chosen: str, target: cst.Subscript) -> str | None:
-    """Return a function of the chosen elements as the same function of all; None: it looks at several of them."""
+    """Return a function of the chosen elements as the same function of all; None: it combines several elements."""
     import libcst as cst
 
     if not is_pure(code, value) or not is_smooth(code, value):

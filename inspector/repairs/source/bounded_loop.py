@@ -1,7 +1,7 @@
-"""Run a loop whose end depends on a tensor a fixed number of times, and keep values once it would have ended.
+"""Replace a loop whose end depends on a tensor by a fixed number of rounds; values stay once it would have ended.
 
 Matches `while test:` on tensors whose block assigns names that have a value already, also with a counter beside it
-(`while error > tol and step < 50:`), which then is the bound; without one, the author has to name it.
+(`while error > tol and step < 50:`), which is then the bound; without a counter, the author has to choose one.
 
 Leaves alone blocks that do more than compute new values, names that are changed in place or whose first tensor escapes,
 counters that are read elsewhere, and ops whose gradient may be infinite or NaN, since all rounds are computed.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.repairs.syntax.code import Code
 
 _ROUNDS = 100
-"""A bound to start from, where the code has none."""
+"""The first bound to try, if the code has none."""
 
 
 class _Counted(Struct, frozen=True):
@@ -149,7 +149,7 @@ def _assignments(code: Code, loop: cst.While, counter: str) -> list[tuple[str, c
 
 
 def _escapes(code: Code, loop: cst.While, names: set[str]) -> bool:
-    """Whether the tensor that a name had before the loop may be seen as itself after no round."""
+    """Whether code may see the very tensor that a name had before the loop, if no round runs."""
     import libcst as cst
 
     function = code.function(loop)

@@ -1,4 +1,4 @@
-"""Enter a context that only observes in eager only.
+"""Enter a context that only observes in eager calls only.
 
 Matches `with` over one context that watches and changes no value: anomaly detection, profilers, NVTX ranges, captured
 warnings. Compiled code enters contextlib.nullcontext instead, which the author has to allow.

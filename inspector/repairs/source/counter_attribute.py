@@ -1,8 +1,8 @@
 """Count in a tensor instead of in an integer attribute, on which torch.compile specializes.
 
 Matches `self.n = 0` in `__init__` and `self.n += 1` in a method. The counter becomes a buffer that is not saved;
-arithmetic reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.where. What reads it from outside
-gets a tensor, which the author has to allow.
+arithmetic reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.where. Code
+outside the class then reads a tensor, which the author has to allow.
 
 Leaves alone counters that Python needs as numbers: tests, `%`, indices, `range`, text, or passed to functions.
 """

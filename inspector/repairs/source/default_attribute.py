@@ -1,9 +1,9 @@
-"""Set an attribute once in `__init__` instead of asking on every call whether it is there.
+"""Set an attribute once in `__init__` instead of testing on every call whether it exists.
 
 Matches `getattr(self, "n", 0)` with a literal default, and `if not hasattr(self, "n"): self.n = ...` with a literal or
 a constant tensor, in a class that derives from nn.Module alone and has an `__init__`.
 
-Leaves alone attributes that the file asks for elsewhere by name, that the class body sets or a method deletes, classes
+Leaves alone attributes that the file accesses elsewhere by name, that the class body sets or a method deletes, classes
 with `__getattr__` or `__slots__`, and values that draw random numbers or read anything that may change before the call.
 """
 
@@ -106,7 +106,7 @@ def _is_constant_tensor(code: Code, node: cst.BaseExpression) -> bool:
 
 
 def _is_ours(code: Code, owner: cst.ClassDef, name: str, times: int) -> bool:
-    """Whether only the methods of a class set an attribute, and only one place asks for it by name."""
+    """Whether only the methods of a class set an attribute, and only one place accesses it by name."""
     import libcst as cst
 
     if mentions(code, name) != times:

@@ -1,7 +1,7 @@
 """Do without `copy.deepcopy` where the copy is only read, or clone a tensor instead.
 
 Matches `c = copy.deepcopy(E)` where E is a name or an attribute and the function only reads `c.a` and `c[0]`: then the
-original serves as well. Where `c` is an operand of arithmetic, it is a tensor, and `E.detach().clone()` copies it.
+original works as well. Where `c` is an operand of arithmetic, it is a tensor, and `E.detach().clone()` copies it.
 
 Leaves alone copies that are called (a copied module has parameters of its own, which get the gradients), passed on,
 returned, stored, changed or compared by identity, and originals that the function changes or rebinds.

@@ -5,7 +5,7 @@ lengths, literals and math.
 
 Leaves alone arrays and anything that may be one (names and attributes that are not assigned a number), results that
 are returned or stored as they are (np.float64 is not float), differences, which may be negative (np.sqrt returns NaN
-where math raises), np.log and np.exp for the same reason, and a product that stays NumPy's: of no sizes it is 1.0.
+where math raises), np.log and np.exp for the same reason, and a product without `int()`: NumPy's is 1.0 for no sizes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _new(code: Code, name: str, math: str, argument: str) -> str | None:
 
 
 def _is_made_int(code: Code, node: cst.Call) -> bool:
-    """Whether a product of a shape goes into `int()`: NumPy's of no sizes is 1.0, of other numbers it may overflow."""
+    """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
     import libcst as cst
 
     above = code.parent(node)
@@ -81,7 +81,7 @@ def _is_made_int(code: Code, node: cst.Call) -> bool:
 
 
 def _is_plain(code: Code, node: cst.Call) -> bool:
-    """Whether the value goes into arithmetic or into a call that makes a number of it."""
+    """Whether the value goes into arithmetic or into a call that converts it to a number."""
     import libcst as cst
 
     above = code.parent(node)
@@ -93,7 +93,7 @@ def _is_plain(code: Code, node: cst.Call) -> bool:
 
 
 def _is_number(code: Code, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:
-    """Whether an expression is a number of Python by reading, or a sequence of them."""
+    """Whether an expression is certainly a Python number, or a sequence of them."""
     import libcst as cst
 
     if isinstance(node, cst.Attribute) and node.attr.value == "shape":

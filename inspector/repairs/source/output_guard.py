@@ -3,7 +3,7 @@
 Matches a statement that is one call of print, warnings.warn or a logger, and an `if` on a tensor whose block is
 nothing but such calls. Eager prints what it printed before; compiled code leaves it out, which the author has to allow.
 
-Leaves alone calls with arguments that may do more than compute a value: a message must not take work with it.
+Leaves alone calls with arguments that may do more than compute a value: otherwise work would be left out, too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run each expert on all tokens and keep the chosen ones, instead of gathering tokens by data-dependent indices.
 
 Matches `out[m] = f(x[m])` where m compares the router's choice with the expert's number (`m = choice == i`), directly
-or through one name. The products have other shapes, so rounding differs, and every expert computes every token.
+or through one name. The products have different shapes, so rounding differs, and every expert computes every token.
 
-Leaves alone masks that it does not know, and experts that get anything but the chosen tokens. `out` is still written in
+Leaves alone other masks, and experts that get anything but the chosen tokens. `out` is still written in
 place.
 """
 

@@ -53,7 +53,7 @@ def _only_raises(node: cst.If) -> bool:
 
 
 def _is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
-    """Whether a test may be about a tensor's value, by reading: it compares, or it reads a number."""
+    """Whether a test may depend on a tensor's value: it compares, or it reads a number."""
     import libcst as cst
 
     reads = any(isinstance(one, cst.Attribute) and one.attr.value in _ITEM for one in walk(test))

@@ -44,7 +44,7 @@ def find(place: Place) -> Iterator[Rewrite]:
 
 
 def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
-    """Whether computing both sides and selecting one is the same, by reading."""
+    """Whether computing both sides and selecting one certainly gives the same result."""
     if is_literal(yes) or is_literal(no):
         return False
     pure = all(is_pure(code, side) and is_smooth(code, side) for side in (yes, no))

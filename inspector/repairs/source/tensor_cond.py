@@ -3,7 +3,7 @@
 Matches the same branches as torch.where does, also where the sides call layers: only the side that is
 chosen runs. A side that is an existing tensor is cloned, since torch.cond returns no input.
 
-Leaves alone sides that are no tensors or differ in shape or dtype by reading, a side that is an existing tensor where
+Leaves alone sides that are not tensors or may differ in shape or dtype, a side that is an existing tensor where
 the result escapes as it is, modules other than plain layers of torch.nn that `__init__` makes, functions that may
 write, print or raise, random numbers, and divisions that Python may refuse.
 """
@@ -83,7 +83,7 @@ def _both(side: object) -> tuple[cst.CSTNode, cst.CSTNode]:
 
 
 def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
-    """Whether either side computes a new tensor, of one shape and dtype by reading, and does nothing else."""
+    """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
     if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
         return False
     if all(is_pure(code, side) and is_smooth(code, side) for side in (yes, no)) and not _worth(code, yes, no):
@@ -92,7 +92,7 @@ def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
 
 
 def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
-    """Whether a side computes so much that running only one of them pays."""
+    """Whether a side computes so much that running only one side saves time."""
     import libcst as cst
 
     heavy = {"linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "einsum"}
@@ -106,7 +106,7 @@ def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
 def _is_quiet(code: Code, side: cst.BaseExpression) -> bool:
     """Whether an expression only calls ops and modules that are known to do nothing else.
 
-    torch.cond traces both sides: a side that raises for the numbers of Python at hand must not be among them.
+    torch.cond traces both sides: a side that raises for the current Python numbers must not be traced.
     """
 
     return not any(_is_loud(code, one) for one in walk(side))

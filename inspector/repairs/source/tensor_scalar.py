@@ -194,7 +194,7 @@ def _other(code: Code, node: cst.CSTNode) -> cst.BaseExpression:
 
 
 def _is_constant(code: Code, node: cst.BaseExpression) -> bool:
-    """Whether an operand is a number by reading: a literal, or a name in capitals that the file assigns one."""
+    """Whether an operand is certainly a number: a literal, or a name in capitals that the file assigns one."""
     import libcst as cst
 
     if is_number(node):
@@ -216,7 +216,7 @@ def _is_numeric(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
     if not isinstance(above, cst.BinaryOperation):
         return False
     plain = isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
-    # A tensor divided by zero is infinite, a number raises: the divisor must be a number that is not zero, or guarded.
+    # A tensor divided by zero is infinite, a number raises: the divisor must be a nonzero number, or guarded.
     divides = isinstance(above.operator, cst.Divide) and above.right is node
     return plain and _is_constant(code, _other(code, node)) and (not divides or _is_positive(node))
 

@@ -1,9 +1,9 @@
-"""Take a size from a shape, not from a tensor made of it.
+"""Take a size from a shape, not from a tensor made from the shape.
 
 Matches `torch.prod(torch.tensor(x.shape)).item()`, `int(torch.tensor(x.shape).prod())`, sums and elements of the same,
 and `torch.tensor(n).item()` with a size. Shapes are known to Python already.
 
-Leaves alone tensors made of anything else, dtypes that are named (they may round), and means and roots.
+Leaves alone tensors made of anything else, explicit dtypes (they may round), and means and roots.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _reduced(code: Code, edits: Edits, op: str, tensor: cst.BaseExpression) -> s
 
 
 def _made_of(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """Return what `torch.tensor` makes a tensor of, if nothing else is said."""
+    """Return the argument of `torch.tensor`, if it is the only one."""
     import libcst as cst
 
     if isinstance(node, cst.Call) and full_name(code, node.func) in {"torch.tensor", "torch.as_tensor"}:

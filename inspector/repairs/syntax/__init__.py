@@ -1,1 +1,1 @@
-"""What the repairs ask of source: its tree, its names, what it does, and how to write it back."""
+"""Read source for the repairs: its tree, its names and its effects; and write it back."""

@@ -1,4 +1,4 @@
-"""A branch of Python as what it computes: for each name, an expression for either side."""
+"""A Python branch as the values that it computes: for each name, an expression for each side."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _assigned(code: Code, node: cst.If) -> Branch | None:
 
 
 def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
-    """Return what each name of a block is assigned; None: the block does something else, or the order matters."""
+    """Return the value assigned to each name in a block; None: the block does something else, or the order matters."""
     import libcst as cst
 
     found: dict[str, cst.BaseExpression] = {}
@@ -181,9 +181,9 @@ def bound_before(code: Code, node: cst.CSTNode) -> set[str]:
 
 
 def may_alias(code: Code, branch: Branch) -> bool:
-    """Whether a caller, or a later line, could see that a side was a tensor itself and not a new one.
+    """Whether a caller, or a later line, could see that a side was an existing tensor and not a new one.
 
-    A selected value is new on both sides. That shows where a bare name escapes or is written to: it is returned or
+    A selected value is new on both sides. That is visible where a bare name escapes or is written to: it is returned or
     stored as it is, changed in place, or compared by identity.
     """
     import libcst as cst
@@ -222,7 +222,7 @@ def _is_view(code: Code, node: cst.CSTNode) -> bool:
 
 
 def escaping(code: Code, after: cst.CSTNode) -> set[str]:
-    """Return the names of a function whose tensors may be seen as themselves.
+    """Return the names of a function whose tensors other code may identify.
 
     They are returned or stored as they are, changed in place, or compared by identity.
     """
@@ -265,7 +265,7 @@ def _shown(code: Code, node: cst.CSTNode) -> set[str]:
 
 
 def _writes(call: cst.Call) -> bool:
-    """Whether a call changes its operand, keeps it, or asks who it is."""
+    """Whether a call changes its operand, keeps it, or reads its identity."""
     import libcst as cst
 
     if isinstance(call.func, cst.Attribute):
@@ -275,7 +275,7 @@ def _writes(call: cst.Call) -> bool:
 
 
 def _root(target: cst.CSTNode) -> set[str]:
-    """Return the name that a subscript or an attribute which is assigned starts from."""
+    """Return the name at the start of an assigned subscript or attribute."""
     import libcst as cst
 
     if isinstance(target, cst.Subscript | cst.Attribute):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_plain_module(owner: cst.ClassDef) -> bool:
-    """Whether a class derives from nn.Module only, by the name of its base, so that no base has its attributes."""
+    """Whether a class derives from nn.Module only, by the name of its base, so no base class has its attributes."""
     names = [dotted(base.value) for base in owner.bases]
     return len(names) == 1 and names[0].rpartition(".")[2] == "Module" and not owner.keywords
 
@@ -35,7 +35,7 @@ def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
 
 
 def after_super(code: Code, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
-    """Insert statements after `super().__init__()`; False: there is none in the block of the function."""
+    """Insert statements after `super().__init__()`; False: the function has no such call in its outer block."""
     import libcst as cst
 
     for line in cast("cst.IndentedBlock", function.body).body:

@@ -1,4 +1,4 @@
-"""A file as a tree that keeps comments and formatting, and the questions that repairs ask of it."""
+"""A file as a tree that keeps comments and formatting, with queries for repairs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Code:
         self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))
         self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
         self.imports: dict[str, str] | None = None
-        """What `names.imported` found, once it was asked."""
+        """The result of `names.imported`, once computed."""
         self.bound: set[str] | None = None
-        """What `names.bound_otherwise` found, once it was asked."""
+        """The result of `names.bound_otherwise`, once computed."""
         self._ranges = cast("Mapping[cst.CSTNode, CodeRange]", wrapper.resolve(metadata.PositionProvider))
 
     def text(self, node: cst.CSTNode) -> str:
@@ -88,13 +88,13 @@ class Code:
         return None
 
     def statement(self, line: int) -> cst.BaseStatement | None:
-        """Return the innermost statement with a line: of a compound one, only its head counts."""
+        """Return the innermost statement on a line; for a compound statement, only its head counts."""
         if self._statements is None:
             self._statements = list(self._heads())
         return next((one for first, last, one in reversed(self._statements) if first <= line <= last), None)
 
     def _heads(self) -> Iterator[tuple[int, int, cst.BaseStatement]]:
-        """Yield the lines of each statement; of a compound one, those of its head."""
+        """Yield the lines of each statement; for a compound statement, those of its head."""
         import libcst as cst
 
         for node in walk(self.module):
@@ -107,7 +107,7 @@ class Code:
             yield first, last, node
 
     def head(self, line: int) -> list[cst.CSTNode]:
-        """Return every node that stands on a line, without what is in the blocks of a compound statement there."""
+        """Return every node on a line, without the blocks of a compound statement there."""
         import libcst as cst
 
         statement = self.statement(line)
@@ -147,7 +147,7 @@ def index_of(nodes: list[cst.BaseStatement], node: cst.CSTNode) -> int:
 
 
 def walk(node: cst.CSTNode, skip: tuple[type[cst.CSTNode], ...] = ()) -> Iterator[cst.CSTNode]:
-    """Yield a node and all nodes below it, outermost first; nothing of the kinds to skip."""
+    """Yield a node and all nodes below it, outermost first, without nodes of the kinds to skip."""
     left = [node]
     while left:
         one = left.pop()
@@ -158,7 +158,7 @@ def walk(node: cst.CSTNode, skip: tuple[type[cst.CSTNode], ...] = ()) -> Iterato
 
 @lru_cache(maxsize=_REMEMBERED)
 def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Return the nodes directly below a node, which LibCST collects by a visit each time."""
+    """Return the nodes directly below a node; cached, because LibCST visits the node each time."""
     return tuple(node.children)
 
 

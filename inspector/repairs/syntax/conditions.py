@@ -104,7 +104,7 @@ def _bare(test: cst.BaseExpression, text: str) -> str:
 
 
 def _total(code: Code, test: cst.BaseExpression) -> str | None:
-    """Return one side of `and` or `or`, if evaluating it never raises: the other side may have kept it from running."""
+    """Return one side of `and` or `or`, if evaluating it never raises: in the old code, the other side may skip it."""
     import libcst as cst
 
     partial = (cst.Subscript, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power)
@@ -133,7 +133,7 @@ def _plain(node: cst.CSTNode) -> bool:
 
 
 def _is_scalar(code: Code, node: cst.CSTNode) -> bool:
-    """Whether an expression is a tensor without dimensions by reading: a reduction of all elements."""
+    """Whether an expression is certainly a tensor without dimensions: a reduction of all elements."""
     import libcst as cst
 
     if isinstance(node, cst.Call) and op_of(code, node) in _SCALARS:

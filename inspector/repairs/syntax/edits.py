@@ -36,7 +36,7 @@ class Edits:
         self._new[node] = (new,)
 
     def statement(self, node: cst.BaseStatement, text: str) -> None:
-        """Replace a statement by others; the comments in the old one that the new lack move above them."""
+        """Replace a statement by others; comments that the new statements lack move above them."""
         new = statements(self._code, text)
         self._new[node] = new
         kept = {one.value for part in new for one in _comments(part)}

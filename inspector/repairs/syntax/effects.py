@@ -1,4 +1,4 @@
-"""What an expression does besides its value, judged by reading: nothing is run, so doubt counts as an effect."""
+"""Effects of an expression besides its value. Nothing runs, so doubt counts as an effect."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _TORCH = ("torch.", "torch.nn.functional.", "torch.linalg.", "torch.special.")
 
 
 def op_of(code: Code, call: cst.Call) -> str:
-    """Return the op that a call is, as torch function or as method; empty: it is something else."""
+    """Return the op that a call runs, as a torch function or a method; empty: it is something else."""
     import libcst as cst
 
     whole = full_name(code, call.func)
@@ -186,7 +186,7 @@ def is_literal(node: cst.CSTNode) -> bool:
 
 
 def shape_of(code: Code, node: cst.CSTNode) -> list[str]:
-    """Return what in an expression decides shape and dtype of its value, as text: two sides that differ here differ."""
+    """Return, as text, what decides the shape and dtype of an expression: sides with different texts may differ."""
     import libcst as cst
 
     found = []

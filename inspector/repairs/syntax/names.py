@@ -85,7 +85,7 @@ def dotted(node: cst.CSTNode) -> str:
 
 
 def full_name(code: Code, node: cst.CSTNode) -> str:
-    """Return the dotted name behind what the file calls it: `t.sum` is `torch.sum` after `import torch as t`."""
+    """Return the full dotted name of an expression: `t.sum` is `torch.sum` after `import torch as t`."""
     name = dotted(node)
     head, dot, rest = name.partition(".")
     known = imported(code).get(head)
@@ -93,7 +93,7 @@ def full_name(code: Code, node: cst.CSTNode) -> str:
 
 
 def imported(code: Code) -> dict[str, str]:
-    """Return what the imports of a file bind, as dotted names; a name that is bound otherwise as well is left out."""
+    """Return what the imports of a file bind, as dotted names; without names that are also bound in another way."""
     if code.imports is None:
         taken = _bound_otherwise(code)
         code.imports = {name: whole for name, whole in _all_imports(code) if name not in taken}
@@ -122,7 +122,7 @@ def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
 
 
 def _bound_otherwise(code: Code) -> set[str]:
-    """Return the names that something in a file binds which is no import."""
+    """Return the names that a file binds other than by import."""
     if code.bound is None:
         code.bound = {name for one in walk(code.module) for name in _bound_by(one)}
     return code.bound

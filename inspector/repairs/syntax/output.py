@@ -1,4 +1,4 @@
-"""Which statements only tell a reader something: prints, log messages, warnings."""
+"""Which statements only produce output: prints, log messages, warnings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_output(code: Code, node: cst.CSTNode) -> bool:
 
 
 def output_name(code: Code, call: cst.Call) -> str:
-    """Return what prints, logs or warns; empty: the call is something else."""
+    """Return the function that prints, logs or warns; empty: the call is something else."""
     import libcst as cst
 
     whole = full_name(code, call.func)

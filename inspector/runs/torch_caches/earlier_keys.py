@@ -25,7 +25,7 @@ _SCHEMA = 1
 _COMPARED = ("aot_autograd", "fx_graph")
 """Caches whose keys have components."""
 _MOST_KEYS = 64
-"""Keys that are remembered for each target and kind of caches, the newest."""
+"""The most keys to remember for each target and kind of caches; the newest stay."""
 
 
 def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
@@ -86,7 +86,7 @@ class _Row(Struct, frozen=True):
 
 
 class _Table:
-    """The keys of earlier runs; keys share the components that they have in common."""
+    """The keys of earlier runs; equal components are stored once."""
 
     def __init__(self) -> None:
         self._parts: dict[KeyPart, int] = {}
@@ -122,7 +122,7 @@ class _Table:
         ]
 
     def remember(self, of: str, run: str, lookups: Sequence[CacheLookup]) -> None:
-        """Add the keys of a run; forget the same keys of older runs, and the oldest of too many."""
+        """Add the keys of a run; drop the same keys of older runs, and the oldest keys beyond the limit."""
         for each in lookups:
             if each.key is None or each.cache not in _COMPARED:
                 continue
@@ -134,7 +134,7 @@ class _Table:
         self._rows = [*others, *ours]
 
     def write(self, path: Path) -> None:
-        """Write the table, without components that no key has any more.
+        """Write the table, without components that no key uses any more.
 
         Raises:
             OSError: it cannot be written.

@@ -1,7 +1,7 @@
 """The private folder of torch's caches, which is kept between runs.
 
-Its name holds a proof that this user's ctrace made it: torch unpickles what lies in its caches, and a clone may bring
-any folder along.
+Its name holds a proof that this user's ctrace made it: torch unpickles the files in its caches, and a cloned
+repository may contain any folder.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def private_folder(store: Store) -> Path:
     """Return the folder of the private caches, and create it.
 
     Raises:
-        RunError: it cannot be created, or nothing can prove whose it is.
+        RunError: it cannot be created, or ctrace has no key to prove that the folder is its own.
     """
     root = store.root.absolute()
     todo = "use your own caches: --user-caches"

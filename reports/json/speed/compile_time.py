@@ -10,7 +10,7 @@ from ctrace.reports.json.explain import SCHEMA
 
 
 def render_compile_json(session: Session) -> Document:
-    """Write where compile time goes and what caches answered; seconds are null if the log times no step."""
+    """Write where compile time goes and what caches returned; seconds are null if the log times no step."""
     data = {
         "schema": SCHEMA,
         "verdict": str(session.verdict),
@@ -63,7 +63,7 @@ def compile_data(session: Session) -> dict[str, Any]:
 
 
 def answer_data(each: view.Answer) -> dict[str, Any]:
-    """Return one question to a cache; `differs` is null if there is no earlier key to compare with."""
+    """Return one cache look-up; `differs` is null if there is no earlier key to compare with."""
     lookup = each.lookup
     differs = [{"component": one.component, "was": one.was, "now": one.now} for one in each.differs]
     return {

@@ -50,7 +50,7 @@ def test_each_way_to_differ_fails_its_own_check(kind: str):
         (3, [2], "has stride"),
         (6, True, "has requires_grad"),
         (7, "input 0", "has shared memory none before, input 0 after"),
-        (8, "xyz", "has other values"),
+        (8, "xyz", "has different values"),
     ],
 )
 def test_a_tensor_that_differs_says_how(place: int, value: Any, words: str):

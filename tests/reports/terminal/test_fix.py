@@ -83,7 +83,7 @@ WRONG = replace(
     summary="Use `x` itself instead of a copy of it.",
     outcome=outcome(
         Counts(40, 2, 1, 61.0),
-        Check("state_equal", False, "eager leaves another state behind with base: changes model.cache"),
+        Check("state_equal", False, "eager leaves different state behind with base: changes model.cache"),
     ),
 )
 IN_LIBRARY = replace(SELECT, finding=MASK.id, findings=(MASK.id,), library="kit 1.2", summary="Use torch.where.")
@@ -108,7 +108,7 @@ FIXES = Fixes(
 UNSTABLE = Fixes(
     Session(environment=ENVIRONMENT),
     (BRANCH,),
-    unstable="two eager runs with the same seeds differ with base: the result has other values",
+    unstable="two eager runs with the same seeds differ with base: the result has different values",
 )
 SPENT = Fixes(
     Session(environment=ENVIRONMENT), (BRANCH, OTHER), repairs=(WRONG,), untried=3, budget_spent=True, seconds=120.0
@@ -154,7 +154,7 @@ def test_json_has_the_fixed_names():
 def test_an_unproved_repair_says_why():
     found = data(FIXES)["repairs"][-1]
     assert found["proved"] is False
-    assert found["why"].startswith("eager leaves another state behind")
+    assert found["why"].startswith("eager leaves different state behind")
 
 
 def test_nothing_tried_is_nothing_proved():
