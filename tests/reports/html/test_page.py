@@ -99,13 +99,13 @@ def test_size():
 
 @pytest.mark.parametrize("command", ["explain", "breaks", "recompiles", "shapes", "graphs", "fusion"])
 def test_data_is_what_json_prints(monkeypatch: pytest.MonkeyPatch, command: str):
-    monkeypatch.setattr(capturing, "saved", lambda target, store: MADE["fused"])
+    monkeypatch.setattr(capturing, "saved", lambda target, store, rank=None: MADE["fused"])
     assert Read(render_html(MADE["fused"])).documents()[command] == ctrace(command, "--json").out
 
 
 def test_stages_and_kernels_are_what_json_prints(monkeypatch: pytest.MonkeyPatch):
     session = MADE["fused"]
-    monkeypatch.setattr(capturing, "saved", lambda target, store: session)
+    monkeypatch.setattr(capturing, "saved", lambda target, store, rank=None: session)
     documents = Read(render_html(session)).documents()
     assert documents["kernels"] == ctrace("kernels", "--source", "--json").out
     stages = [name.split() for name in documents if name.startswith("stage ")]
