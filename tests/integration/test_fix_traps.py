@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,15 @@ from ctrace.inspector.runs.target import resolve
 from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 
 pytestmark = pytest.mark.integration
+
+
+QUICK = ("dtype", "alias", "print", "unreached")
+"""Traps of four themes; the others take 20 s each, and run with the slow tests."""
+
+
+def _one_by_one(traps: tuple[Trap, ...]) -> list[Any]:
+    marks = {each.name: () if each.name in QUICK else (pytest.mark.slow,) for each in traps}
+    return [pytest.param(each, id=each.name, marks=marks[each.name]) for each in traps]
 
 
 _environment: dict[str, str] = {}
@@ -66,7 +76,7 @@ def proof_of(trap: Trap, folder: Path, server: ForkServer) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
+@pytest.mark.parametrize("trap", _one_by_one(tuple(TRAPS)))
 def test_a_wrong_repair_is_not_proved(trap: Trap, tmp_path: Path, server: ForkServer):
     outcome = proof_of(trap, tmp_path, server)
     failed = [each.name for each in outcome.checks if not each.passed]
