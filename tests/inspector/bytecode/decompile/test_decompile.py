@@ -156,7 +156,7 @@ def carried(a):
     return last
 
 
-REFUSED = {
+REFUSED: dict[Any, str | tuple[str, ...]] = {
     generator: "It is a generator.",
     uses_locals: "It calls locals, which can see the function's own variables.",
     while_loop: ("is not supported yet.", "forms a loop that is not a `for` loop."),  # Python 3.11; from 3.12 on
