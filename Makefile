@@ -7,6 +7,9 @@ TORCH :=
 TRITON :=
 ARGS :=
 
+# Check the types as on another system: make types PLATFORM=darwin
+PLATFORM :=
+
 VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -32,7 +35,7 @@ help:  ## List the targets
 	@echo
 	@echo '  make test ARGS="-m \"not integration\""      pass arguments to pytest'
 	@echo '  make test TORCH=2.11.0 TRITON=3.6.0        use another torch, in .venv-2.11.0'
-	@echo '  make types ARGS="--platform darwin"          check the types as on macOS'
+	@echo '  make types PLATFORM=darwin                   check the types as on macOS'
 	@echo '  make demo PYTHON=/path/to/python3.12       make the environment with another Python'
 
 demo: $(READY)  ## Explain a small attention model
@@ -59,7 +62,7 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff format .
 
 types: $(READY) editor  ## Type-check
-	$(BIN)/mypy $(ARGS) -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+	$(BIN)/mypy $(if $(PLATFORM),--platform $(PLATFORM)) -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
 
 editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types
