@@ -24,8 +24,8 @@ LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.
 
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
 
-FAST := -q -n 2 --dist worksteal -m "not integration and not slow" tests/test_architecture.py tests/cli tests/inspector \
-	tests/reports
+FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" tests/test_architecture.py tests/cli tests/inspector \
+	tests/reports --ignore=tests/inspector/capture
 
 .DELETE_ON_ERROR:
 .PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens docs clean

@@ -354,6 +354,7 @@ class TestDamage:
     def test_every_kind_with_data_has_a_specimen(self):
         assert set(_DECODERS) - set(SPECIMENS) == TEXTS
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("kind", SPECIMENS)
     def test_any_value_in_any_place(self, kind: str):
         for damaged in replaced(SPECIMENS[kind]):

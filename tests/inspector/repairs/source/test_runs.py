@@ -11,6 +11,8 @@ import torch._dynamo.utils
 
 from tests.support.repaired import REPAIRS, Case, all_cases
 
+pytestmark = pytest.mark.thorough
+
 _EAGER = 100
 RUN = [(name, case) for name, case in all_cases() if case.after is not None and "inputs" in case.about]
 

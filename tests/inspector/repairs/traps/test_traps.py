@@ -6,6 +6,8 @@ from ctrace.inspector.repairs.model import Place
 from tests.support.repaired import REPAIRS
 from tests.support.traps import Trap, observed, traps
 
+pytestmark = pytest.mark.thorough
+
 TRAPS = traps()
 
 
