@@ -24,8 +24,9 @@ LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.
 
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
 
-FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" tests/test_architecture.py tests/cli tests/inspector \
-	tests/reports --ignore=tests/inspector/capture
+UNITS := tests/test_architecture.py tests/cli tests/inspector tests/reports
+FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" $(UNITS) --ignore=tests/inspector/capture
+COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
 .PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens docs clean
@@ -45,7 +46,7 @@ check: lint types  ## Lint, types, architecture and the fast tests: before each 
 	$(BIN)/python -m pytest $(FAST) $(ARGS)
 
 coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under is an error
-	$(BIN)/python -m pytest --cov --cov-report=term $(FAST) $(ARGS)
+	$(BIN)/python -m pytest --cov --cov-report=term $(COVERED) $(ARGS)
 
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
