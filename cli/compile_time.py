@@ -46,7 +46,7 @@ def show_compile_time(
 
     check_output(output)
     if perfetto is not None:
-        _naming_perfetto(lambda: check_output(perfetto))
+        naming_perfetto(lambda: check_output(perfetto))
     session, is_new = session_of(request)
     if request.options["caches"] == "user" and not is_new:
         raise TargetError("--user-caches needs a new run, but this command reads a saved one", "name a model file")
@@ -81,10 +81,10 @@ def _write_trace(session: "Session", perfetto: Path) -> None:
     if seconds(session.compile_time) is None:
         what = f"no trace for {perfetto}: nothing was compiled in this run, or its log has no times"
         raise RunError(what, "compile something: ctrace time --compile model.py")
-    _naming_perfetto(lambda: write_report(render_perfetto(session), perfetto))
+    naming_perfetto(lambda: write_report(render_perfetto(session), perfetto))
 
 
-def _naming_perfetto(action: Callable[[], None]) -> None:
+def naming_perfetto(action: Callable[[], None]) -> None:
     """Add the name of the option to errors about its file."""
     try:
         action()

@@ -1,18 +1,23 @@
 """Write compile time in the trace event format, which Perfetto and chrome://tracing open.
 
-A step is a pair of events: it begins (`B`) and ends (`E`). Times are microseconds from the first step of the log.
+A step is a pair of events: it begins (`B`) and ends (`E`). A finding is an instant (`i`). Times are microseconds since
+the first step of the log, or of all logs of a job.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ctrace import __version__
 from ctrace.inspector.compile_time.view import OTHER, phase_of
 from ctrace.inspector.model.compile_time import Lane, Span
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.ranks.job import Job
+from ctrace.inspector.ranks.steps import Steps
 from ctrace.reports.escape import Document, json_document
 
 _PROCESS = 1
 _MICRO = 1e6
+_LONGEST = 400
 
 
 def render_perfetto(session: Session) -> Document:
@@ -21,6 +26,7 @@ def render_perfetto(session: Session) -> Document:
     lanes = list(enumerate(session.compile_time.lanes, 1))
     names = [_named("process_name", 0, f"torch.compile: {name}"), *(_thread(number, lane) for number, lane in lanes)]
     steps = [event for number, lane in lanes for span in lane.spans for event in _events(span, number, OTHER)]
+    steps += _findings(session)
     steps.sort(key=_time)  # stable: of events at one time, those of a thread stay in their order
     data = {
         "traceEvents": [*names, *steps],
@@ -28,6 +34,61 @@ def render_perfetto(session: Session) -> Document:
         "otherData": {"torch": session.environment.torch, "ctrace": session.environment.ctrace},
     }
     return json_document(data)
+
+
+def _findings(session: Session) -> Iterator[dict[str, Any]]:
+    """Yield graph breaks and recompilations, at the begin of the compilations that have them."""
+    starts = {span.graph: span.begin for lane in reversed(session.compile_time.lanes) for span in reversed(lane.spans)}
+    for found in session.breaks:
+        for graph in found.compilations[:1]:
+            if graph in starts:
+                yield _instant(starts[graph], f"graph break at {found.file}:{found.line}: {found.reason}", "break")
+    for one in session.recompiles:
+        if one.compilation in starts:
+            yield _instant(starts[one.compilation], f"recompilation of {one.function}", "recompile")
+
+
+def _instant(at: float, name: str, kind: str, process: int = _PROCESS) -> dict[str, Any]:
+    """Return a marker on all threads of a process."""
+    shared = {"name": name[:_LONGEST], "cat": f"finding: {kind}", "pid": process, "tid": 0}
+    return {"ph": "i", "ts": max(at, 0.0) * _MICRO, "s": "p", **shared}
+
+
+def render_ranks_perfetto(job: Job, tracks: Iterable[Steps]) -> Document:
+    """Write the steps of all ranks, each as a process of its own, on one clock, with the findings as markers."""
+    found = list(tracks)
+    first = min((each.timeline.start for each in found if each.timeline.start is not None), default=0.0)
+    events: list[dict[str, Any]] = []
+    for each in found:
+        process, offset = each.rank + 1, ((each.timeline.start or first) - first) / _MICRO
+        lanes = list(enumerate(each.timeline.lanes, 1))
+        events.append({**_named("process_name", 0, f"rank {each.rank}"), "pid": process})
+        events += [{**_thread(number, lane), "pid": process} for number, lane in lanes]
+        steps = [event for number, lane in lanes for span in lane.spans for event in _events(span, number, OTHER)]
+        steps = [{**event, "pid": process, "ts": event["ts"] + offset * _MICRO} for event in steps]
+        markers = [{**event, "ts": event["ts"] + offset * _MICRO} for event in _of_rank(job, each)]
+        events += sorted([*steps, *markers], key=_time)
+    return json_document({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"ctrace": __version__}})
+
+
+def _of_rank(job: Job, steps: Steps) -> Iterator[dict[str, Any]]:
+    """Yield what `ctrace ranks` found on one rank: where it parts from the others, recompiles, and is cut off."""
+    process = steps.rank + 1
+    parted = job.divergence
+    if parted is not None and steps.rank in parted.values:
+        value = parted.values[steps.rank]
+        name = f"ranks part here: {parted.kind} of {parted.compilation} of {parted.function}: {value}"
+        yield _instant(steps.starts.get(parted.compilation, _end_of(steps)), name, "divergence", process)
+    for graph, at in steps.starts.items():
+        if not graph.endswith("/0"):
+            yield _instant(at, f"recompilation {graph}", "recompile", process)
+    if steps.rank in job.cut:
+        yield _instant(_end_of(steps), job.cut[steps.rank], "cut off", process)
+
+
+def _end_of(steps: Steps) -> float:
+    """Return when the last step of a rank ended."""
+    return max((span.end for lane in steps.timeline.lanes for span in lane.spans), default=0.0)
 
 
 def _time(event: dict[str, Any]) -> float:

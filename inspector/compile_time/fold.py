@@ -89,7 +89,7 @@ class _Thread(Struct):
 def compile_time_of(raw: Raw) -> CompileTime:
     """Return the steps and look-ups of a log."""
     return CompileTime(
-        lanes=tuple(_lanes(raw.marks)),
+        lanes=timeline(raw.marks).lanes,
         lookups=tuple(_lookups(raw)),
         earlier=tuple(raw.earlier),
         use=raw.caches or _use(raw),
@@ -108,14 +108,25 @@ def _use(raw: Raw) -> CacheUse:
     return CacheUse("off") if raw.environment.get("ctrace") else CacheUse()
 
 
-def _lanes(marks: list[SpanMarked]) -> Iterator[Lane]:
-    timed = [(mark, mark.at) for mark in marks if mark.at is not None]
-    if not timed:
-        return
-    start = min(at for _, at in timed)
+class Timeline(Struct, frozen=True):
+    """The steps of a log."""
+
+    start: float | None = None
+    """When the first step began, in microseconds; None: the log has no steps with times."""
+    lanes: tuple[Lane, ...] = ()
+
+
+def timeline(marks: Iterable[SpanMarked]) -> Timeline:
+    """Return the steps that pairs of marks make."""
+    start = min((mark.at for mark in marks if mark.at is not None), default=None)
+    return Timeline() if start is None else Timeline(start, tuple(_lanes(marks, start)))
+
+
+def _lanes(marks: Iterable[SpanMarked], start: float) -> Iterator[Lane]:
     threads: dict[str, _Thread] = {}
-    for mark, at in timed:
-        threads.setdefault(mark.thread, _Thread()).add(mark, (at - start) / 1e6)
+    for mark in marks:
+        if mark.at is not None:
+            threads.setdefault(mark.thread, _Thread()).add(mark, (mark.at - start) / 1e6)
     found = [(name, [_span(each, thread.last, None) for each in thread.roots]) for name, thread in threads.items()]
     compiles = {name for name, roots in found if any(root.name in _STARTS for root in roots)}
     for name, roots in sorted(found, key=lambda each: each[0] not in compiles):

@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
+from ctrace.inspector.compile_time.components import components_of
 from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyDifference, KeyPart
 
 _CONTEXT = 30
@@ -35,11 +36,11 @@ def nearest(lookup: CacheLookup, known: Sequence[KnownKey]) -> EarlierKey | None
     if not of_graph:
         return None
     best = min(reversed(of_graph), key=lambda each: (each.key != lookup.key, len(_changed(each, lookup))))
-    return EarlierKey(lookup.cache, lookup.key, best.run, best.key, differences(best.components, lookup.components))
+    return EarlierKey(lookup.cache, lookup.key, best.run, best.key, differences(best.components, components_of(lookup)))
 
 
 def _changed(known: KnownKey, lookup: CacheLookup) -> list[str]:
-    before, after = _by_name(known.components), _by_name(lookup.components)
+    before, after = _by_name(known.components), _by_name(components_of(lookup))
     names = dict.fromkeys((*after, *before))
     return [name for name in names if _digest(before.get(name)) != _digest(after.get(name))]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ctrace.inspector.diff.caches import cache_changes
 from ctrace.inspector.diff.changes import Change, How, RunDiff, What, edited
 from ctrace.inspector.diff.fusion import fusion_changes
 from ctrace.inspector.diff.graphs import Pairs, changes_of, pairs_of
@@ -18,6 +19,8 @@ TIMES_SECONDS = 10.0
 On a busy machine of two cores, a phase of five equal runs took from 2.6 to 6.8 seconds; the limits are far above that.
 """
 _ORDER = tuple(What)
+_CACHING = ("private", "user")
+"""How a run uses torch's caches, if it does."""
 
 
 def compare(before: Session, after: Session) -> RunDiff:
@@ -41,6 +44,7 @@ def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
     yield from guard_changes(pairs)
     yield from fusion_changes(pairs)
     yield from kernel_changes(pairs)
+    yield from cache_changes(pairs)
     yield from _coverage(before, after)
     yield from _times(before, after)
 
@@ -79,7 +83,21 @@ def _not_compared(before: Session, after: Session, pairs: Pairs) -> Iterator[tup
         yield What.ACCURACY, "not measured in both runs: ctrace calls only model files in eager, too"
     if not before.time.phases or not after.time.phases:
         yield What.TIME, "one of the logs, or both, has no compile times"
-    yield What.CACHE, "ctrace captures without torch's caches, and reads no cache outcomes from logs"
+    if why := _without_caches(before, after):
+        yield What.CACHE, why
+
+
+def _without_caches(before: Session, after: Session) -> str:
+    """Say why the outcomes of caches cannot be compared; empty if both runs recorded look-ups."""
+    lacks = [
+        name
+        for name, session in (("first", before), ("second", after))
+        if not session.compile_time.lookups and session.compile_time.use.kind not in _CACHING
+    ]
+    if not lacks:
+        return ""
+    which = "neither run recorded look-ups" if len(lacks) > 1 else f"the {lacks[0]} run recorded no look-ups"
+    return f"{which}: ctrace captures without torch's caches, except with ctrace time --compile"
 
 
 def _lacking(what: str, in_before: bool, in_after: bool, before: Session, after: Session) -> str:

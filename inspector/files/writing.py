@@ -45,11 +45,20 @@ def write_text(path: Path, text: str, *, is_precious: bool = False) -> None:
     Raises:
         OSError: it cannot be written; the previous content is still there.
     """
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), is_precious=is_precious)
+
+
+def write_bytes(path: Path, *data: bytes, is_precious: bool = False) -> None:
+    """Write a file whole or not at all; with `is_precious`, it also survives a power failure.
+
+    Raises:
+        OSError: it cannot be written; the previous content is still there.
+    """
     # tempfile creates private files. Usual permissions need the umask, and reading it sets it for all threads.
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
-        with temporary.open("x", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
+        with temporary.open("xb") as file:
+            file.writelines(data)
             if is_precious:
                 _sync(file)
         temporary.replace(path)
@@ -87,7 +96,7 @@ def _link(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def _sync(file: IO[str]) -> None:
+def _sync(file: IO[bytes]) -> None:
     """Flush a file to disk before it replaces another: NFS and quotas report a full disk only then."""
     file.flush()
     try:

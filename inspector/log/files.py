@@ -2,13 +2,12 @@
 
 import gzip
 import importlib
-import io
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, BinaryIO
 
 from ctrace.inspector.errors import SetupError
 
@@ -23,47 +22,105 @@ _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
 _RANK = re.compile(rb'^[VDIWEC]\d{4} [^\n]*?\] \{[^\n]*"rank": (\d{1,9})[,}]', re.MULTILINE)
 _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)", re.IGNORECASE)
-UNREADABLE = (EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors of reading a damaged or truncated compressed file."""
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether an error is that of reading a damaged or truncated compressed file."""
+    known = (EOFError, zlib.error, gzip.BadGzipFile)
+    return isinstance(error, known) or type(error).__name__ == "ZstdError"  # of modules that may not be here
 
 
 @contextmanager
-def opened(path: Path) -> "Iterator[TextIO]":
-    """Open a log as text, decompressed; a byte that is not UTF-8 becomes a replacement character.
+def opened(path: Path) -> "Iterator[BinaryIO]":
+    """Open a log, decompressed.
 
     Raises:
         OSError: it cannot be read.
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    with _binary(path) as file, io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n") as text:
-        yield text
+    with _binary(path) as file:
+        yield file
+
+
+def is_compressed(path: Path) -> bool:
+    """Whether a file is compressed with gzip or zstd.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return _magic(path).startswith((_GZIP, _ZSTD))
+
+
+def _magic(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)
 
 
 def _binary(path: Path) -> Any:
-    with path.open("rb") as file:
-        magic = file.read(4)
+    magic = _magic(path)
     if magic.startswith(_GZIP):
         return gzip.open(path, "rb")
     return _zstd(path) if magic == _ZSTD else path.open("rb")
 
 
-def _zstd(path: Path) -> "IO[bytes]":
+def _zstd(path: Path) -> Any:
     """Open a file that zstd compressed, with Python's own module (3.14) or the package zstandard."""
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            opener: IO[bytes] = importlib.import_module(name).open(path, "rb")
-        except ImportError:
-            continue
-        return opener
-    raise SetupError(f"{path} is compressed with zstd, which this Python cannot read", "pip install zstandard")
+    try:
+        return importlib.import_module("compression.zstd").open(path, "rb")
+    except ImportError:
+        pass
+    try:
+        zstandard = importlib.import_module("zstandard")
+    except ImportError:
+        what = f"{path} is compressed with zstd, which this Python cannot read"
+        raise SetupError(what, "pip install zstandard") from None
+    return _Frames(path.open("rb"), lambda: zstandard.ZstdDecompressor().decompressobj())
+
+
+class _Frames:
+    """Reads all frames of a file; zstandard's own reader stops after the first, and at a cut as at the end."""
+
+    def __init__(self, file: BinaryIO, decompressor: Callable[[], Any]) -> None:
+        self._file = file
+        self._new = decompressor
+        self._frame = decompressor()
+        self._left = b""
+        self._is_inside = False
+
+    def __enter__(self) -> "_Frames":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """Read about so many bytes, or none at the end.
+
+        Raises:
+            EOFError: the file ends inside of a frame.
+        """
+        while data := self._left or self._file.read(size):
+            self._left, self._is_inside = b"", True
+            found: bytes = self._frame.decompress(data)
+            if self._frame.eof:
+                self._left, self._frame, self._is_inside = self._frame.unused_data, self._new(), False
+            if found:
+                return found
+        if self._is_inside:
+            raise EOFError("it ends inside of a frame")
+        return b""
 
 
 def head_of(path: Path) -> bytes:
     """Return the readable beginning of a file, decompressed."""
     found: list[bytes] = []
-    with suppress(OSError, *UNREADABLE), _binary(path) as file:
-        while len(found) * _PIECE < _HEAD and (piece := file.read(_PIECE)):
-            found.append(piece)
+    try:
+        with _binary(path) as file:
+            while len(found) * _PIECE < _HEAD and (piece := file.read(_PIECE)):
+                found.append(piece)
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_unreadable(error):
+            raise
     return b"".join(found)
 
 

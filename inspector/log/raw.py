@@ -7,12 +7,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.decode.dispatch import decode, family
 from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
-from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, PartGenerated
+from ctrace.inspector.log.events.kernels import (
+    CodeWritten,
+    KernelMade,
+    KernelStacksSeen,
+    PartGenerated,
+    TorchCodeSeen,
+)
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone
 from ctrace.inspector.log.events.shapes import (
     ConditionMet,
@@ -23,6 +29,7 @@ from ctrace.inspector.log.events.shapes import (
     UnbackedMade,
 )
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
+from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.model.autotuning import (
@@ -43,7 +50,7 @@ from ctrace.inspector.model.cuda_graphs import (
 )
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.kernels import KernelCall, Stage
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Tried
@@ -94,6 +101,11 @@ class Raw(Struct):
     kernels: list[KernelMade] = field(default_factory=list)
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
+    torch_code: list[tuple[TorchCodeSeen, tuple[str, ...]]] = field(default_factory=list)
+    """Modules in a log that only torch wrote, each with the names of the phases that were open."""
+    kernel_stacks: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Torch's stack traces of kernels, by compilation and by how many modules the log had until then."""
+    kernel_calls: list[KernelCall] = field(default_factory=list)
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
     autotuning: list[AutotuningEvent] = field(default_factory=list)
@@ -121,7 +133,7 @@ class Raw(Struct):
     """Scenarios that the capture planned to call, keyed by name."""
     spans: dict[str, list[ev.SpanMarked]] = field(default_factory=dict)
     """Compilation phases that have begun and not ended, keyed by thread, outermost first."""
-    marks: list[ev.SpanMarked] = field(default_factory=list)
+    marks: Marks = field(default_factory=Marks)
     """The begin and end marks of all compilation phases, in the log's order."""
     lookups: list[tuple[CacheLookup, tuple[str, ...]]] = field(default_factory=list)
     """Cache look-ups, each with the names of the phases that were open."""
@@ -137,6 +149,9 @@ class Raw(Struct):
     broken: list[Broken] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """How many entries there are of each kind that ctrace knows and does not show."""
+    recorded: list[ev.Recorded] = field(default_factory=list)
     _call: ev.CallBegan | None = None
     """The current call; between calls, the previous one."""
     _generation: int = 1
@@ -152,9 +167,12 @@ class Raw(Struct):
         if isinstance(item, Broken):
             self.broken.append(item)
             return None
+        if item.has_odd_bytes:
+            what = f"a {item.kind} entry has bytes that are not text (UTF-8), so one of its values may be wrong"
+            self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
             event = decode(self._in_generation(item))
-            self._fold(event, item.thread)
+            self._fold(event, item.thread, family(item.kind))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -163,10 +181,13 @@ class Raw(Struct):
 
     def _in_generation(self, entry: Entry) -> Entry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
+        is_start = entry.kind == "dynamo_start"
+        if not is_start and self._generation == 1:  # nearly all entries
+            return entry
         compile_id = entry.compile_id
         if compile_id is None:
             return entry
-        if entry.kind == "dynamo_start" and entry.attempt == 0:
+        if is_start and entry.attempt == 0:
             if compile_id in self._started:
                 self._generation += 1
                 self._started.clear()
@@ -176,7 +197,13 @@ class Raw(Struct):
         frame_id = f"{self._generation}.{entry.context['frame_id']}"
         return replace(entry, context={**entry.context, "frame_id": frame_id})
 
-    def _fold(self, event: ev.Event, thread: str) -> None:  # noqa: C901, PLR0915 - one case an event
+    def _fold(self, event: ev.Event, thread: str, name: str) -> None:  # noqa: C901, PLR0915 - one case an event
+        if isinstance(event, ev.Ignored):  # most entries are one of these two
+            self.ignored[name] += 1
+            return
+        if isinstance(event, ev.SpanMarked):
+            self._mark(event)
+            return
         match event:
             case ev.FileName():
                 self.files[event.number] = event.name
@@ -255,6 +282,12 @@ class Raw(Struct):
                 self.generated[event.id, event.stage] = event
             case CodeWritten():
                 self.code[event.id, event.stage] = event
+            case TorchCodeSeen():
+                self.torch_code.append((event, tuple(each.name for each in self.spans.get(thread, ()))))
+            case KernelStacksSeen():
+                self.kernel_stacks[event.id, len(self.torch_code)] = event.text
+            case KernelCall():
+                self.kernel_calls.append(event)
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
             case CudaGraphChecked() | CudaGraphSkipped() | CudaGraphRecorded() | CudaGraphCalled():
@@ -290,8 +323,6 @@ class Raw(Struct):
                 self.made_of = event.files
             case ev.Planned():
                 self.planned = {each.name: each for each in event.scenarios}
-            case ev.SpanMarked():
-                self._mark(event)
             case ct.CacheAsked():
                 self._ask(event.lookup, thread)
             case ct.CacheStored():
@@ -304,10 +335,10 @@ class Raw(Struct):
                 self.earlier.append(event.earlier)
             case ct.SpeedMeasured():
                 self.speed = event.speed
+            case ev.Recorded():
+                self.recorded.append(event)
             case ev.Unknown():
                 self.unknown[event.kind] += 1
-            case ev.Ignored():
-                pass
 
     def _start(self, event: ev.Started) -> None:
         if event.schema > LOG_SCHEMA:

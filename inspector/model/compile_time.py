@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, field
+
+from ctrace.inspector.files.stored import Stored
 
 
 class Span(Struct, frozen=True):
@@ -76,6 +79,8 @@ class CacheLookup(Struct, frozen=True):
     """Why torch bypassed the cache."""
     kernel: str | None = None
     components: tuple[KeyPart, ...] = ()
+    record: Stored | None = None
+    """In a large log: torch's record, which has the components (`compile_time/components.py` reads them)."""
     is_stored: bool | None = None
     """Whether torch stored what it compiled after a miss; None: not recorded."""
     not_stored: str = ""
@@ -92,6 +97,17 @@ class EarlierKey(Struct, frozen=True):
     earlier: str
     """Its key."""
     differs: tuple[KeyDifference, ...]
+
+
+class Metrics(Struct, frozen=True):
+    """Torch's metrics of one compilation; `compile_time/metrics.py` returns them by name."""
+
+    graph: str
+    is_backward: bool
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Empty in a large log, which keeps them until they are needed."""
+    record: Stored | None = None
+    """The first line of their record, in a large log."""
 
 
 class CacheUse(Struct, frozen=True):

@@ -8,17 +8,18 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from ctrace.inspector.files.stored import Text, text_of
 from ctrace.inspector.model.autotuning import Tuned, TunedKernel
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.comparison import Comparison
-from ctrace.inspector.model.compile_time import CompileTime, Speed
+from ctrace.inspector.model.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import Graphs
 from ctrace.inspector.model.guards import GuardText
-from ctrace.inspector.model.kernels import Kernel, OutputCode
+from ctrace.inspector.model.kernels import Kernel, KernelCall, OutputCode, Stage
 from ctrace.inspector.model.outcome import CutOff
 from ctrace.inspector.model.outcome import Failure as Failure
 from ctrace.inspector.model.outcome import FailurePhase as FailurePhase
@@ -176,6 +177,45 @@ class Problem(Struct, frozen=True):
     """Whether the report may be wrong or incomplete because of the problem."""
 
 
+class Record(Struct, frozen=True):
+    """A record of torch, shown as it is."""
+
+    name: str
+    """Torch's name of the artifact, such as `min_cut_information`."""
+    compilation: str | None
+    line: int
+    """Its line in the trace log."""
+    body: Text
+
+    @property
+    def text(self) -> str:
+        """Return the record's payload.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)
+
+
+class TorchCode(Struct, frozen=True):
+    """The module of a graph part as torch itself logged it; `kernels/torch_code.py` reads its kernels."""
+
+    graph: str
+    stage: Stage
+    body: Text
+    stack_text: str = ""
+    """Torch's stack traces of its kernels, as JSON; empty: not in the log."""
+
+    @property
+    def text(self) -> str:
+        """Return the module.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)
+
+
 class Session(Struct, frozen=True):
     """Everything one run showed."""
 
@@ -197,6 +237,8 @@ class Session(Struct, frozen=True):
     fusions: tuple[Fusion, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     code: tuple[OutputCode, ...] = ()
+    kernel_calls: tuple[KernelCall, ...] = ()
+    """The arguments of each call of a generated kernel; empty in a log of an older ctrace."""
     user_kernels: tuple[UserKernel, ...] = ()
     cuda_graphs: tuple[CudaGraph, ...] = ()
     """One record for each graph part, if CUDA graphs are enabled."""
@@ -235,6 +277,14 @@ class Session(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
     """How many log entries there are of each kind that ctrace does not know."""
+    not_shown: Mapping[str, int] = field(default_factory=dict)
+    """How many log entries there are of each kind that ctrace knows and does not show."""
+    torch_code: tuple[TorchCode, ...] = ()
+    """The modules in a log that only torch wrote."""
+    records: tuple[Record, ...] = ()
+    """Records of torch that ctrace shows as they are; see `versions/records.py`."""
+    metrics: tuple[Metrics, ...] = ()
+    """All of torch's metrics, for each compilation."""
     listings: Mapping[str, str] = field(default_factory=dict)
     """Source text, keyed by file, as it was when it ran."""
     guards: Mapping[str, GuardText] = field(default_factory=dict)

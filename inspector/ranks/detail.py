@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ctrace.inspector.log.files import opened
-from ctrace.inspector.log.reader import Broken, parse
+from ctrace.inspector.log.reader import Broken
 from ctrace.inspector.ranks.content import Item, items_of
 from ctrace.inspector.ranks.summary import Kind, Lines, Places
 
@@ -19,8 +19,8 @@ def items_in(path: Path, compile_id: str, kind: Kind) -> list[Item]:
     """
     places = Places()
     found: list[Item] = []
-    with opened(path) as text:
-        for entry in parse(Lines().wanted(text)):
+    with opened(path) as file:
+        for entry in Lines().wanted(file):
             if isinstance(entry, Broken):
                 continue
             places.learn(entry)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
@@ -65,6 +65,8 @@ class Job(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     reports: tuple[str, ...] = ()
     """Torch's own reports of a mismatch, each once."""
+    paths: dict[int, str] = field(default_factory=dict)
+    """The log of each rank."""
 
     @property
     def agree(self) -> bool | None:
@@ -174,6 +176,7 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
         seconds={each.rank: each.seconds for each in summaries},
         divergence=_divergence(ordered),
         notes=tuple(_notes(summaries, world_size)),
+        paths={each.rank: each.path for each in summaries},
         reports=tuple(dict.fromkeys(text for each in summaries for text in each.reports)),
     )
 

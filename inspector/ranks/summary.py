@@ -3,15 +3,16 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from ctrace.inspector.log.files import UNREADABLE, opened
-from ctrace.inspector.log.reader import Broken, Entry, parse
+from ctrace.inspector.log.files import opened
+from ctrace.inspector.log.framing import digest_of, pieces, records
+from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, whole
 from ctrace.inspector.ranks.content import items_of
 
 
@@ -62,13 +63,13 @@ class Summary(Struct, frozen=True):
     """Torch's own reports of a mismatch between ranks."""
 
 
-_WANTED = (
-    '"str"', '"dynamo_start"', '"dynamo_output_graph"', '"dynamo_cpp_guards_str"', "compilation_metrics",
-    '"recompile_reasons"', '"inductor_collective_schedule"', '"aot_joint_graph_sync_decision_cross_ranks"',
-    '"inductor_spmd_graph_mismatch"', "_cache_miss", "_cache_hit", "_cache_bypass", '"torch_version"',
-)  # fmt: skip
+_WANTED = re.compile(
+    b'"(?:str|dynamo_start|dynamo_output_graph|dynamo_cpp_guards_str|recompile_reasons|inductor_collective_schedule'
+    b'|aot_joint_graph_sync_decision_cross_ranks|inductor_spmd_graph_mismatch|torch_version)"'
+    b"|compilation_metrics|_cache_(?:miss|hit|bypass)"
+)
 """Parts of the headers of records that a summary needs; all others are skipped without parsing."""
-_TIME = re.compile(r"^[A-Z](\d{4} \d\d:\d\d:\d\d)")
+_TIME = re.compile(rb"[A-Z](\d{4} \d\d:\d\d:\d\d)")
 _MISMATCH = "artifact:inductor_spmd_graph_mismatch"
 _LONGEST = 4_000
 
@@ -80,10 +81,9 @@ def summary_of(path: Path, rank: int) -> Summary:
         OSError: it cannot be read.
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    lines = Lines()
-    with opened(path) as text:
-        fold = _Fold()
-        for entry in parse(lines.wanted(text)):
+    lines, fold = Lines(), _Fold()
+    with opened(path) as file:
+        for entry in lines.wanted(file):
             fold.add(entry)
     return Summary(
         rank=rank,
@@ -98,36 +98,36 @@ def summary_of(path: Path, rank: int) -> Summary:
 
 
 class Lines:
-    """Yields the lines of the records that a summary needs, and keeps how the log begins and ends."""
+    """Yields the records that a summary needs, and keeps how the log begins and ends."""
 
     def __init__(self) -> None:
         self.began = ""
-        self.count = 0
-        self.failed = ""
-        self.record: list[str] = []
-        """The lines of the last record."""
+        self.record = b""
+        """The first line of the last record."""
+        self.payload = b""
 
-    def wanted(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines of the records that a summary needs."""
-        is_wanted = False
-        for line in _readable(lines, self):
-            self.count += 1
-            if line.startswith("\t"):
-                self.record.append(line)
-            else:
-                self.record = [line]
-                is_wanted = any(name in line for name in _WANTED)
-                if not self.began and (match := _TIME.match(line)):
-                    self.began = match[1]
-            if is_wanted:
-                yield line
+    def wanted(self, file: BinaryIO) -> Iterator[Entry | Broken]:
+        """Yield the records that a summary needs."""
+        reader, is_wanted = Reader(digest=digest_of), _WANTED.search
+        for piece in pieces(whole(file)):
+            start = line = end = 0
+            for start, line, end in records(piece):
+                header = piece[start:line]
+                if is_wanted(header):
+                    yield reader.entry(0, header, piece[line:end], 0, is_last=False)
+            self.record, self.payload = piece[start:line], piece[line:end]
+            if not self.began and (match := _TIME.match(piece)):
+                self.began = match[1].decode()
 
-
-def _readable(lines: Iterable[str], seen: Lines) -> Iterator[str]:
-    try:
-        yield from lines
-    except UNREADABLE as error:
-        seen.failed = f"the compressed file is damaged or cut short ({error})"
+    @property
+    def end(self) -> str:
+        """Return the evidence that the end of the log is missing; empty if there is none."""
+        if self.record.startswith(DAMAGED.encode()):
+            return self.record.decode("utf-8", "replace").strip()
+        if not (self.payload or self.record).endswith(b"\n"):
+            return "the log stops in the middle of a line"
+        last = Reader(digest=digest_of).entry(0, self.record, self.payload, 0, is_last=True)
+        return "the last record is cut short" if isinstance(last, Broken) else ""
 
 
 class Places:
@@ -219,17 +219,16 @@ class _Fold:
     def cut(self, lines: Lines) -> str:
         """Return the evidence that the log is incomplete; empty if there is none."""
         open_ = [compile_id for compile_id in self._starts if compile_id not in self._finished]
-        if not lines.count:
+        if not lines.record and not lines.payload:
             return "the log is empty"
-        if lines.failed:
-            return lines.failed
+        end = lines.end
+        if end.startswith(DAMAGED):
+            return end
         if open_:
             function, file, line = self._starts[open_[-1]]
             return f"the log ends while {open_[-1]} of {function} ({Path(file).name}:{line}) compiles"
-        if not lines.record[-1].endswith("\n"):
-            return "the log stops in the middle of a line"
-        if any(isinstance(entry, Broken) for entry in parse(lines.record)):
-            return "the last record is cut short"
+        if end:
+            return end
         if self._broken:
             return f"{self._broken} records cannot be read" if self._broken > 1 else "a record cannot be read"
         return ""

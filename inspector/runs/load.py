@@ -1,19 +1,22 @@
 """Build a Session from a saved run or from a log of another machine."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.collecting import no_collection
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
+from ctrace.inspector.log.decode.dispatch import left_in_log
 from ctrace.inspector.log.reader import Broken, Entry, is_other_payload, read
 from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.session.build import build
+from ctrace.inspector.session.index import Index
 
 
 def load(run: Run) -> Session:
@@ -24,7 +27,7 @@ def load(run: Run) -> Session:
     """
     try:
         check_regular(run.log)
-        with in_use(run.folder):
+        with in_use(run.folder), no_collection():
             return build(read(run.log), run.target, run.failure, run.seconds, _unfinished(run))
     except OSError as error:
         raise RunError(f"{run.log} cannot be read: {error.strerror or error}", "run the target again") from None
@@ -39,6 +42,8 @@ def _unfinished(run: Run) -> str:
     return "the run is incomplete: ctrace was killed while it captured"
 
 
+_LARGE = 4 << 20
+"""The size from which a log keeps its long payloads until they are needed, so that memory does not grow with it."""
 _EDITED = 3
 _EDITED_SHARE = 0.1
 """A log with this many payloads, and this share of them, that do not match their checksums counts as edited."""
@@ -65,28 +70,62 @@ class _Payloads(Struct):
         return self.other >= max(_EDITED, _EDITED_SHARE * self.all)
 
 
-def load_log(log: Path) -> Session:
+def load_log(
+    log: Path,
+    *,
+    indexes: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Session:
     """Read a log that torch wrote elsewhere (TORCH_TRACE); of an edited log, use the payloads as they are.
+
+    Args:
+        log: The log.
+        indexes: The folder for indexes of large logs, which make later views of the same log start at once.
+        progress: Is called with the number of bytes read so far, and the log's size.
+        say: Is called with the reason if no index can be written.
 
     Raises:
         RunError: it cannot be read.
     """
-    payloads = _Payloads()
     try:
-        session = build(payloads.counted(read(log)), Target(path=str(log)))
-        if payloads.is_edited:
-            session = build(read(log, trust=True), Target(path=str(log)))
+        size = log.stat().st_size
+        index = Index(indexes, log) if indexes is not None and size >= _LARGE else None
+        if index is not None and (known := index.read()) is not None:
+            return replace(known, target=Target(path=str(log)))
+        with no_collection():
+            session = _marked(_read(log, size, progress))
     except OSError as error:
         raise RunError(
             f"{log} cannot be read: {error.strerror or error}", "name a log that TORCH_TRACE wrote"
         ) from None
-    if payloads.is_edited:
-        what = (
-            f"the log was edited, such as redacted: {payloads.other} of {payloads.all} payloads do not match their "
-            "checksums, and are used as they are"
-        )
-        session = replace(session, problems=(Problem(what, is_doubt=True), *session.problems))
-    return _marked(session)
+    if index is not None:
+        _keep(index, session, say)
+    return session
+
+
+def _keep(index: Index, session: Session, say: Callable[[str], None] | None) -> None:
+    """Write the index; without one, the next view only takes longer."""
+    try:
+        index.write(session)
+    except OSError as error:
+        if say is not None:
+            say(f"no index of the log was written ({error.strerror or error}): the next view reads all of it again")
+
+
+def _read(log: Path, size: int, progress: Callable[[int, int], None] | None) -> Session:
+    payloads = _Payloads()
+    later = left_in_log if size >= _LARGE else None
+    done = None if progress is None else lambda count: progress(count, size)
+    session = build(payloads.counted(read(log, later=later, progress=done)), Target(path=str(log)))
+    if not payloads.is_edited:
+        return session
+    session = build(read(log, trust=True, later=later, progress=done), Target(path=str(log)))
+    what = (
+        f"the log was edited, such as redacted: {payloads.other} of {payloads.all} payloads do not match their "
+        "checksums, and are used as they are"
+    )
+    return replace(session, problems=(Problem(what, is_doubt=True), *session.problems))
 
 
 def _marked(session: Session) -> Session:

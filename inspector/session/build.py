@@ -9,6 +9,7 @@ from ctrace.inspector.breaks.fold import breaks_of, reports_of
 from ctrace.inspector.breaks.skips import skips_of
 from ctrace.inspector.compile_time.fold import compile_time_of, miscounted_lookups
 from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
+from ctrace.inspector.files.stored import Stored
 from ctrace.inspector.fusion.fold import fusions_of
 from ctrace.inspector.graphs.passes import attention_of, passes_of
 from ctrace.inspector.kernels.built import built_of, timed_of
@@ -16,9 +17,11 @@ from ctrace.inspector.kernels.crosscheck import unbalanced
 from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.model.compile_time import Metrics
 from ctrace.inspector.model.findings import CacheUse, Limit, Owner
-from ctrace.inspector.model.graphs import Graphs, SymbolMeant
+from ctrace.inspector.model.graphs import Graphs, GraphStage, SymbolMeant
 from ctrace.inspector.model.guards import GuardText
+from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.outcome import CutOff
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import (
@@ -28,10 +31,12 @@ from ctrace.inspector.model.session import (
     Failure,
     Graph,
     Problem,
+    Record,
     Scenario,
     Session,
     Target,
     Time,
+    TorchCode,
 )
 from ctrace.inspector.recompiles.fold import recompiles_of
 from ctrace.inspector.scenarios.dangers import dangers_of
@@ -106,6 +111,7 @@ def assemble(
         fusions=fusions,
         kernels=generated.kernels,
         code=generated.code,
+        kernel_calls=tuple(raw.kernel_calls),
         user_kernels=user_kernels_of(raw),
         cuda_graphs=cuda_graphs_of(raw),
         tuned=tuned_of(raw),
@@ -126,6 +132,10 @@ def assemble(
         trials=tuple(raw.trials),
         problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),
+        not_shown=dict(raw.ignored),
+        records=tuple(Record(each.name, each.id, each.line, each.text) for each in raw.recorded),
+        metrics=tuple(_metrics(raw)),
+        torch_code=tuple(_torch_code(raw)),
         listings=dict(raw.listings),
         guards=_guards(raw),
         printed=_printed(raw),
@@ -198,12 +208,30 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
     return tuple(made)
 
 
+def _torch_code(raw: Raw) -> Iterable[TorchCode]:
+    """Yield the modules of a log that only torch wrote; the open phases tell forward from backward."""
+    for number, (seen, phases) in enumerate(raw.torch_code, 1):
+        is_backward = any("bw_compiler" in name or name.startswith("backward.") for name in phases)
+        stages = {each.stage for each in raw.printed.get(seen.id, ())}
+        stage = Stage.INFERENCE if GraphStage.INFERENCE in stages else Stage.FORWARD
+        stacks = raw.kernel_stacks.get((seen.id, number), "")
+        yield TorchCode(seen.id, Stage.BACKWARD if is_backward else stage, seen.text, stacks)
+
+
+def _metrics(raw: Raw) -> Iterable[Metrics]:
+    for measured in (*raw.metrics.values(), *raw.backward_metrics.values()):
+        if isinstance(measured.metrics, Stored):
+            yield Metrics(measured.id, measured.backward, record=measured.metrics)
+        else:
+            yield Metrics(measured.id, measured.backward, measured.metrics or {})
+
+
 def _guards(raw: Raw) -> dict[str, GuardText]:
     found = {}
     for compile_id, printed in raw.guards.items():
         placed, timed = raw.guard_places.get(compile_id), raw.guard_costs.get(compile_id)
         found[compile_id] = GuardText(
-            text=printed.text,
+            body=printed.text,
             stacks=placed.stacks if placed else None,
             left_out=placed.left_out if placed else (),
             cost=timed.cost if timed else None,
@@ -227,8 +255,10 @@ def _limit(raw: Raw) -> Limit:
     hit = False
     used: dict[str, int] = {}
     refused: set[str] = set()
+    first: dict[str, str] = {}
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
+        first.setdefault(frame, compile_id)
         used.setdefault(frame, 0)
         if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
             hit = True
@@ -237,7 +267,7 @@ def _limit(raw: Raw) -> Limit:
             used[frame] += 1
     functions = []
     for frame, count in used.items():
-        place = place_of(raw, next(id_ for id_ in raw.seen if id_.startswith(f"{frame}/")))
+        place = place_of(raw, first[frame])
         if count and owner_of(place.file, raw.prefixes) is Owner.USER:
             resumes = f" (from line {place.resumes_at})" if place.resumes_at else ""
             functions.append(CacheUse(f"{place.function}{resumes}", count, limit, frame, frame in refused))

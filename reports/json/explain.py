@@ -8,12 +8,13 @@ from typing import Any
 
 from ctrace.inspector.advice import Entry
 from ctrace.inspector.breaks.view import RankedBreak, ranked
+from ctrace.inspector.compile_time.metrics import all_metrics
 from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.kernels.view import Row, rows
 from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
-from ctrace.inspector.model.session import Coverage, Failure, Function, Scenario, Session
+from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
 from ctrace.inspector.model.target import Basis
 from ctrace.inspector.scenarios.view import recompiles_in
 from ctrace.inspector.session.summary import LEFT_OUT
@@ -109,6 +110,46 @@ def as_data(session: Session) -> dict[str, Any]:
         **diagnosis_data(session),
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],
         "unknown": dict(session.unknown),
+        "not_shown": dict(session.not_shown),
+        "records": [_record(each) for each in session.records],
+        "metrics": _metrics(session),
+    }
+
+
+_LONGEST_RECORD = 20_000
+
+
+def _beginning(text: str) -> str:
+    return text[:_LONGEST_RECORD]
+
+
+def _record(each: Record) -> dict[str, Any]:
+    """Return a record of torch; `length` is that of the whole text."""
+    text = each.text
+    return {
+        "name": each.name,
+        "compilation": each.compilation,
+        "line": each.line,
+        "text": _beginning(text),
+        "length": len(text),
+    }
+
+
+def _metrics(session: Session) -> dict[str, Any]:
+    """Return all of torch's metrics; a text that many compilations share is in `texts`, and they have its number."""
+    found = all_metrics(session)
+    return {
+        "compilations": [
+            {
+                "compilation": each.graph,
+                "part": "backward" if each.is_backward else "forward",
+                "values": dict(each.values),
+                "texts": dict(each.texts),
+                "unknown": list(each.unknown),
+            }
+            for each in found.compilations
+        ],
+        "texts": list(found.texts),
     }
 
 

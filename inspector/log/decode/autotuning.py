@@ -23,6 +23,8 @@ from ctrace.inspector.model.kernels import Stage
 
 _SWEEP = "_template_autotuning"
 _COMPILING = "_template_precompiling"
+REPORTED = (_SWEEP, _COMPILING)
+"""How the names of spans end that say something of a sweep."""
 _MILLI = 1e-3
 
 
@@ -122,7 +124,7 @@ def reported(graph: str | None, data: Fields) -> SweepReported | None:
     `..._template_precompiling` (2.11 to 2.15, _inductor/select_algorithm.py).
     """
     name = data.text("name")
-    if graph is None or not name.endswith((_SWEEP, _COMPILING)) or data.is_null("args"):
+    if graph is None or not name.endswith(REPORTED) or data.is_null("args"):
         return None
     facts = data.object("args")
     if name.endswith(_SWEEP) and facts.maybe_text("autotune_choices_stats"):

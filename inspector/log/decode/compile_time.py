@@ -4,6 +4,9 @@ import json
 import re
 from typing import Any
 
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
 from ctrace.inspector.files.typed_json import typed
 from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
@@ -25,6 +28,17 @@ LOOKUPS = tuple(f"artifact:{prefix}_{each}" for prefix in _TORCHS for each in Ou
 def asked(entry: Entry) -> ev.Event:
     """Decode torch's record of a cache look-up; ignore a record that is not JSON, as torch shortens long ones."""
     prefix, _, outcome = entry.kind.removeprefix("artifact:").rpartition("_")
+    if entry.stored is not None and (brief := _without_components(entry.payload)) is not None:
+        found = CacheLookup(
+            cache=_TORCHS[prefix],
+            outcome=Outcome(outcome),
+            graph=entry.compile_id,
+            key=brief.key,
+            detail=brief.cache_status_detailed or "",
+            reason=brief.cache_bypass_reason or "",
+            record=entry.stored,
+        )
+        return ct.CacheAsked(found)
     try:
         data = Fields(json.loads(entry.payload), "the payload")
     except (ValueError, TypeError, RecursionError):
@@ -39,6 +53,33 @@ def asked(entry: Entry) -> ev.Event:
         components=_parts(data.maybe_list("components")),
     )
     return ct.CacheAsked(lookup)
+
+
+class _Brief(Struct):
+    """The fields of a look-up without its components, of which there may be hundreds of kilobytes."""
+
+    key: str | None = None
+    cache_status_detailed: str | None = None
+    cache_bypass_reason: str | None = None
+
+
+_decode_brief = Decoder(_Brief).decode
+
+
+def _without_components(payload: str) -> _Brief | None:
+    """Decode a look-up without its components; None: it is not as expected."""
+    try:
+        return _decode_brief(payload)
+    except (DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def components_in(payload: str) -> tuple[KeyPart, ...]:
+    """Return the components of a key from torch's record of a look-up; empty: it has none, or is cut short."""
+    try:
+        return _parts(Fields(json.loads(payload), "the payload").maybe_list("components"))
+    except (ValueError, TypeError, RecursionError):
+        return ()
 
 
 def _parts(lines: list[Any]) -> tuple[KeyPart, ...]:

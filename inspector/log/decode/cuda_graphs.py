@@ -24,11 +24,20 @@ def cuda_graph(graph: str, data: Fields) -> CudaGraphEvent:
             offenders = tuple(
                 Offender(each.text("text"), each.text("stack")) for each in data.maybe_objects("offenders")
             )
-            return CudaGraphChecked(graph, stage, data.maybe_texts("reasons"), offenders)
+            return CudaGraphChecked(graph, stage, data.maybe_texts("reasons"), offenders, data.maybe_counts("limits"))
         case "skipped":
             return CudaGraphSkipped(graph, stage, data.text("reason"))
         case "recorded":
-            return CudaGraphRecorded(graph, stage, data.text("sizes"))
+            return CudaGraphRecorded(
+                graph,
+                stage,
+                data.text("sizes"),
+                why=data.maybe_text("why") or "",
+                pool_bytes=data.maybe_integer("pool_bytes"),
+                replay=data.maybe_number("replay"),
+                launched=data.maybe_number("launched"),
+                untimed=data.maybe_text("untimed") or "",
+            )
         case "called":
             return CudaGraphCalled(graph, stage)
     raise ValueError(f"an unknown event of a CUDA graph: {what!r:.60}")

@@ -5,6 +5,10 @@ An entry that ctrace knows but does not use becomes `Ignored`; an entry that it 
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
+
+from msgspec import DecodeError, Raw, Struct, ValidationError
+from msgspec.json import Decoder
 
 from ctrace.inspector.files.typed_json import typed
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
@@ -23,12 +27,14 @@ from ctrace.inspector.log.decode import target as decode_target
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
+from ctrace.inspector.log.events.kernels import KernelStacksSeen
 from ctrace.inspector.log.fields import Fields, frames
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import Entry, Left
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Failure, FailurePhase
 from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.versions.records import RECORDS
 
 
 def decode(entry: Entry) -> ev.Event:
@@ -39,7 +45,7 @@ def decode(entry: Entry) -> ev.Event:
     """
     if entry.kind == "chromium_event":
         return _span(entry)
-    if entry.compile_id is None and entry.kind in _OF_A_GRAPH:  # compiled ahead of time, outside of torch.compile
+    if entry.kind in _OF_A_GRAPH and entry.compile_id is None:  # compiled ahead of time, outside of torch.compile
         return ev.Ignored()
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
@@ -47,6 +53,16 @@ def decode(entry: Entry) -> ev.Event:
     if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith("_BYTECODE"):
         return ev.Ignored()
     return ev.Unknown(entry.kind)
+
+
+def left_in_log(kind: str) -> Left:
+    """Return what of the payload of a kind of entry may stay in the log until a view needs it, if one does."""
+    if kind in decode_compile_time.LOOKUPS:
+        return Left.PARTLY
+    if _DECODERS.get(kind) is _measured:
+        return Left.HEADER
+    is_needed = kind == "chromium_event" or (kind in _DECODERS and kind not in _TEXTS)
+    return Left.NOT if is_needed else Left.ALL
 
 
 def _id(entry: Entry) -> str:
@@ -71,8 +87,13 @@ def _file_name(entry: Entry) -> ev.FileName:
 
 def _compile_started(entry: Entry) -> ev.CompileStarted:
     frames = Fields(entry.data, "dynamo_start").objects("stack")
-    stack = (ev.StackFrame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
+    stack = (_frame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
     return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
+
+
+@lru_cache(maxsize=20_000)
+def _frame(file: int, line: int, name: str) -> ev.StackFrame:
+    return ev.StackFrame(file, line, name)
 
 
 _VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
@@ -96,8 +117,15 @@ def _measured(entry: Entry) -> ev.Measured:
         backward_seconds=None if backward is None else backward / 1e6,
         fail_type=data.maybe_text("fail_type"),
         fail_reason=data.maybe_text("fail_reason"),
-        versions={name: text.partition(" ")[0] for name in _VERSIONED if (text := data.maybe_text(_VERSIONED[name]))},
+        metrics=entry.stored or entry.data,
+        versions=_versions(*(data.maybe_text(each) for each in _VERSIONED.values())),
     )
+
+
+@lru_cache
+def _versions(*texts: str | None) -> dict[str, str]:
+    """Return the versions that metrics name; cached, as all compilations of a log name the same."""
+    return {name: text.partition(" ")[0] for name, text in zip(_VERSIONED, texts, strict=True) if text}
 
 
 def _reasons(entry: Entry) -> ge.RecompileExplained:
@@ -192,7 +220,47 @@ _PHASES = {"B": True, "E": False}
 """Phases in Chrome's trace format: True begins a span, False ends it. Others, such as `i` (instant), are ignored."""
 
 
+class _Chrome(Struct):
+    """The fields of a span's mark, of which a log has more than of everything else together."""
+
+    ph: str
+    name: str
+    ts: int | float | None = None
+    args: Raw = Raw(b"null")
+
+
+_ORIGINAL, _MODIFIED = "_ORIGINAL_BYTECODE", "_MODIFIED_BYTECODE"
+
+
+def family(kind: str) -> str:
+    """Return the name under which entries of a kind are counted: the names of bytecode contain those of functions."""
+    for ending in (_ORIGINAL, _MODIFIED):
+        if kind.endswith(ending):
+            return f"artifact:*{ending}"
+    return kind
+
+
+_decode_chrome = Decoder(_Chrome).decode
+_MOST_TIME = 10**30
+
+
 def _span(entry: Entry) -> ev.Event:
+    """Decode one of torch's spans."""
+    try:
+        mark = _decode_chrome(entry.payload)
+    except (ValidationError, DecodeError, UnicodeError, RecursionError):
+        return _odd_span(entry)
+    begins, at = _PHASES.get(mark.ph), mark.ts
+    if begins is None:
+        return ev.Ignored()
+    if (at is not None and not -_MOST_TIME <= at <= _MOST_TIME) or (
+        not begins and mark.name.endswith(decode_autotuning.REPORTED)
+    ):
+        return _odd_span(entry)
+    return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
+
+
+def _odd_span(entry: Entry) -> ev.Event:
     """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
     try:
         data = _payload(entry)
@@ -228,6 +296,11 @@ def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.E
     return typed
 
 
+def _recorded(entry: Entry) -> ev.Recorded:
+    return ev.Recorded(entry.kind.removeprefix("artifact:"), entry.compile_id, entry.number, entry.text)
+
+
+_SHOWN_AS_RECORDED = tuple(f"artifact:{name}" for name in RECORDS)
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
@@ -241,6 +314,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "compilation_metrics": _measured,
     "bwd_compilation_metrics": _measured,
     "artifact:torch_version": _torch,
+    **dict.fromkeys(_SHOWN_AS_RECORDED, _recorded),
     "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(_id(entry), entry.payload),
     "artifact:recompile_reasons": _reasons,
     "artifact:ctrace_start": _started,
@@ -258,7 +332,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_inductor_guards": _inductor_guards,
     "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
-    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.payload),
+    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.text),
     "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
     "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
     "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
@@ -266,8 +340,12 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
     "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(_id(entry), _payload(entry)),
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
+    "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
+        ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
+    ),
     "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
     "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),
+    "artifact:ctrace_kernel_call": lambda entry: decode_kernels.kernel_called(_id(entry), _payload(entry)),
     "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(_id(entry), _payload(entry)),
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         _id(entry), _payload(entry)
@@ -302,15 +380,23 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_end": lambda entry: ev.Ended(),
 }
 
+_TEXTS = frozenset(
+    (
+        *decode_graphs.STAGES, "dynamo_output_graph", "dynamo_cpp_guards_str", "inductor_output_code",
+        "artifact:aot_forward_graph_fw_metadata", *_SHOWN_AS_RECORDED,
+    )
+)  # fmt: skip
+"""Entries whose payloads are long, and that few views need."""
+
 _OF_A_GRAPH = frozenset(
     (
         "artifact:ctrace_pass", "artifact:ctrace_attention", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
         "artifact:ctrace_generated", "artifact:ctrace_user_kernel", "artifact:ctrace_user_kernel_code",
-        "artifact:ctrace_autotune",
+        "artifact:ctrace_autotune", "artifact:ctrace_kernel_call",
     )
 )  # fmt: skip
 
-# Other entries of torch 2.11 to 2.13, which add nothing to those above.
+# Other entries of torch 2.11 to 2.15, which add nothing to those above.
 _IGNORED = frozenset(
     (
         "describe_storage", "describe_tensor", "describe_source", "dump_file", "guard_added",
@@ -318,7 +404,7 @@ _IGNORED = frozenset(
         "compilation_metrics_runtime", "bwd_compilation_metrics_runtime", "rank", "optimize_ddp_split_graph",
         "optimize_ddp_split_child", "compiled_autograd_graph", "propagate_real_tensors_provenance",
         "missing_fake_kernel", "mismatched_fake_kernel", "expression_created", "backward_compilation_metrics",
-        "exported_program",
+        "exported_program", "graph_dump", "propagate_real_tensors",
     )
 )  # fmt: skip
 _IGNORED_PREFIXES = (
@@ -326,5 +412,12 @@ _IGNORED_PREFIXES = (
     "artifact:dynamo_", "artifact:fx_graph_", "artifact:inductor_", "artifact:runtime_",
     "artifact:torch._functorch.config", "artifact:triton_", "artifact:get_", "artifact:put_",
     "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
-    "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper",
+    "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper", "artifact:mutation_epilogue",
+    "artifact:functionalized_rng_wrapper", "artifact:effect_tokens_wrapper", "artifact:dedup_wrapper",
+    "artifact:synthetic_base_wrapper", "artifact:debug_assert_wrapper", "artifact:native_dsl_compile",
+    "artifact:fx_bucketing_passes_", "artifact:fx_compute_nodes_", "artifact:fx_interpreter_error",
+    "artifact:fx_net_acc_splitter_", "artifact:invoke_subgraph_", "artifact:make_fx_fail_partial",
+    "artifact:min_cut_failed_", "artifact:overlap_scheduling_", "artifact:pge_profile_", "artifact:post_decomp_comms",
+    "artifact:pre_bucketing_", "artifact:pre_decomp_comms", "artifact:reorder_communication_",
+    "artifact:scheduler_nodes_", "artifact:sink_waits_",
 )  # fmt: skip

@@ -26,7 +26,7 @@ def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
     """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
-    text = entry.payload
+    text = entry.text
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
     return ev.GraphMade(compile_id, None, None, printed=traced)
 
@@ -35,9 +35,9 @@ def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
     """Decode a graph at a later stage; ignore a graph without a compile id, which comes from torch.export."""
     if entry.compile_id is None:
         return ev.Ignored()
-    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.payload, attempt=entry.attempt))
+    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.text, attempt=entry.attempt))
 
 
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
-    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.payload, entry.attempt)
+    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Layout, Lines, PartGenerated
+from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Layout, Lines, PartGenerated, TorchCodeSeen
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.kernels import KernelBuffer, KernelCall, Pointer, Stage
 
 
 def kernel_made(compile_id: str, data: Fields) -> KernelMade:
@@ -62,6 +62,41 @@ def part_generated(compile_id: str, data: Fields) -> PartGenerated:
     )
 
 
+def kernel_called(compile_id: str, data: Fields) -> KernelCall:
+    """Decode the arguments of one call of a generated kernel."""
+    return KernelCall(
+        graph=compile_id,
+        stage=Stage(data.text("stage")),
+        name=data.text("name"),
+        pointers=tuple(Pointer(*_texts(row, 3)) for row in data.rows("pointers")),
+        sizes=data.pairs("sizes"),
+        numels=data.pairs("numels"),
+        buffers=tuple(map(_kernel_buffer, data.objects("buffers"))),
+        symbols=data.maybe_counts("symbols"),
+        workspaces=data.integer("workspaces"),
+    )
+
+
+def _kernel_buffer(data: Fields) -> KernelBuffer:
+    return KernelBuffer(
+        name=data.text("name"),
+        kind=data.text("kind"),
+        node=data.text("node"),
+        dtype=data.text("dtype"),
+        shape=data.texts("shape"),
+        stride=data.texts("stride"),
+        device=data.text("device"),
+        mutates=data.text("mutates"),
+    )
+
+
+def _texts(row: list[Any], count: int) -> list[str]:
+    if len(row) != count or not all(isinstance(each, str) for each in row):
+        msg = f"not {count} texts: {row!r:.80}"
+        raise TypeError(msg)
+    return row
+
+
 def _buffer(row: list[Any]) -> tuple[str, Layout]:
     match row:
         case [str(name), str(dtype), [*shape], [*stride], int(offset), str(device)] if all(
@@ -73,10 +108,12 @@ def _buffer(row: list[Any]) -> tuple[str, Layout]:
             raise TypeError(msg)
 
 
-def code_written(entry: Entry) -> CodeWritten | None:
-    """Decode the code of a graph part; None if the log does not name the part, as in a log that only torch wrote."""
+def code_written(entry: Entry) -> CodeWritten | TorchCodeSeen | None:
+    """Decode the code of a graph part; a log that only torch wrote does not name the part."""
     data = Fields(entry.data, entry.kind)
     stage = data.maybe_text("stage")
-    if entry.compile_id is None or stage is None:
+    if entry.compile_id is None:
         return None
-    return CodeWritten(entry.compile_id, Stage(stage), entry.payload)
+    if stage is None:
+        return TorchCodeSeen(entry.compile_id, entry.text)
+    return CodeWritten(entry.compile_id, Stage(stage), entry.text)

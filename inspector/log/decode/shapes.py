@@ -1,5 +1,7 @@
 """Decode entries about sizes; torch logs its own in fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
 
+from sys import intern
+
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
     ConditionMet,
@@ -74,7 +76,8 @@ def _lines(data: Fields, name: str) -> tuple[CodeLine, ...]:
 
 
 def _functions(data: Fields) -> tuple[str, ...]:
-    return tuple(each.text("name") for each in data.maybe_objects("stack")[-_DEEPEST:])
+    innermost = data.maybe_list("stack")[-_DEEPEST:]
+    return tuple(intern(Fields(each, "an item of stack").text("name")) for each in innermost)
 
 
 def _symbol(data: Fields) -> Symbol:

@@ -1,9 +1,11 @@
 """Events about the run itself, its scenarios, compiled and skipped functions, breaks, graphs and metrics."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.events.built import BuiltEvent
 from ctrace.inspector.log.events.compile_time import CompileTimeEvent
 from ctrace.inspector.log.events.guards import GuardEvent
@@ -246,6 +248,8 @@ class Measured(Struct, frozen=True):
     backward_seconds: float | None = None
     fail_type: str | None = None
     fail_reason: str | None = None
+    metrics: Mapping[str, Any] | Stored | None = None
+    """All metrics, or the first line of their record."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of `torch`, `triton` and `python` in the metrics."""
 
@@ -311,6 +315,15 @@ class Ended(Struct, frozen=True):
     """The capture ended normally."""
 
 
+class Recorded(Struct, frozen=True):
+    """A record of torch that ctrace shows as it is."""
+
+    name: str
+    id: str | None
+    line: int
+    text: Text
+
+
 class Ignored(Struct, frozen=True):
     """A known event that ctrace does not use."""
 
@@ -327,5 +340,6 @@ Event = (
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
-    | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Ended | Ignored | Unknown
+    | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Recorded | Ended | Ignored
+    | Unknown
 )  # fmt: skip

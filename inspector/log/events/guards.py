@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from ctrace.inspector.files.stored import Text
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.guards import GuardCost, LeftOut
 
@@ -54,7 +55,7 @@ class GuardsPrinted(Struct, frozen=True):
     """A compilation's guard tree as torch prints it."""
 
     id: str
-    text: str
+    text: Text
 
 
 class GuardsPlaced(Struct, frozen=True):

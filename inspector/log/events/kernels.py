@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.files.stored import Text
+from ctrace.inspector.model.kernels import KernelCall, Stage
 
 Lines = Mapping[int, tuple[str, ...]]
 """For each line of a kernel's source, its stacks; the key is the CRC-32 of the line without indentation."""
@@ -55,7 +56,21 @@ class CodeWritten(Struct, frozen=True):
 
     id: str
     stage: Stage
+    text: Text
+
+
+class TorchCodeSeen(Struct, frozen=True):
+    """The module of a graph part in a log that only torch wrote, which does not name the part."""
+
+    id: str
+    text: Text
+
+
+class KernelStacksSeen(Struct, frozen=True):
+    """The stack traces of the kernels in the module that torch logged last."""
+
+    id: str
     text: str
 
 
-KernelEvent = KernelMade | PartGenerated | CodeWritten
+KernelEvent = KernelMade | PartGenerated | CodeWritten | KernelCall | TorchCodeSeen | KernelStacksSeen

@@ -70,3 +70,37 @@ def test_rank_comes_from_the_name_of_a_folder(tmp_path: Path):
     log.write_bytes(LOG.read_bytes())
     assert rank_of(log) == 3
     assert rank_of(LOG) is None
+
+
+def compressed(data: bytes) -> bytes:
+    zstandard = pytest.importorskip("zstandard")
+    found: bytes = zstandard.compress(data)
+    return found
+
+
+def test_zstd_is_read(tmp_path: Path):
+    (tmp_path / "log").write_bytes(compressed(LOG.read_bytes()))
+    assert is_log(tmp_path / "log")
+    assert list(read(tmp_path / "log")) == list(read(LOG))
+
+
+def test_zstd_of_several_frames_is_read_to_its_end(tmp_path: Path):
+    data = LOG.read_bytes()
+    middle = len(data) // 2
+    (tmp_path / "log").write_bytes(compressed(data[:middle]) + compressed(data[middle:]))
+    assert list(read(tmp_path / "log")) == list(read(LOG))
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_truncated_zstd_ends_in_a_broken_record(tmp_path: Path, part: float):
+    data = compressed(LOG.read_bytes() * 9)
+    (tmp_path / "log").write_bytes(data[: int(len(data) * part)])
+    *_, last = read(tmp_path / "log")
+    assert isinstance(last, Broken)
+
+
+def test_damaged_zstd_is_reported(tmp_path: Path):
+    data = bytearray(compressed(LOG.read_bytes()))
+    data[len(data) // 2] ^= 255
+    (tmp_path / "log").write_bytes(data)
+    assert any(isinstance(each, Broken) for each in read(tmp_path / "log"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ctrace.inspector.log.reader import Broken, Entry, follow, read
+from ctrace.inspector.session.build import build as session_from
 from tests.support.helpers import Log, any_json, fuzzing, parsed
 
 PREFIX = "V0102 03:04:05.000006 77 ctrace:0]"
@@ -129,6 +130,17 @@ def test_bytes_that_are_no_text_break_one_record_only():
     broken, entry = parsed(first.replace("é".encode(), b"\xff") + second)
     assert isinstance(broken, Broken)
     assert isinstance(entry, Entry)
+
+
+def test_a_header_with_bytes_that_are_no_text_is_read_and_doubted(tmp_path: Path):
+    data = Log().record("describe_source", {"source": "name"}).text.encode().replace(b"name", b"n\xfcme")
+    (tmp_path / "trace.log").write_bytes(data)
+    (entry,) = read(tmp_path / "trace.log")
+    assert isinstance(entry, Entry)
+    assert (entry.data, entry.has_odd_bytes) == ({"source": "n\ufffdme"}, True)
+    (problem,) = session_from([entry]).problems
+    assert problem.is_doubt
+    assert "bytes that are not text" in problem.what
 
 
 def test_an_empty_log_has_no_entries():

@@ -1,0 +1,116 @@
+"""Read a log that is not a finished file: one from standard input, or one that a job still writes."""
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from ctrace.cli.console import say
+from ctrace.inspector.errors import TargetError
+
+if TYPE_CHECKING:
+    from ctrace.inspector.log.events.core import Event
+    from ctrace.inspector.model.session import Session
+
+STANDARD_INPUT = "-"
+_PIECE = 1 << 20
+
+
+def session_of_input() -> "Session":
+    """Read a log from standard input, compressed or not.
+
+    Raises:
+        TargetError: it is a terminal, or has no log.
+        RunError: it cannot be read or kept.
+    """
+    import atexit
+    import shutil
+    import tempfile
+
+    from ctrace.cli.progress import reading_log
+    from ctrace.inspector.log.files import is_log
+    from ctrace.inspector.model.outcome import Target
+    from ctrace.inspector.runs.load import load_log
+
+    if sys.stdin.isatty():
+        raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
+    folder = Path(tempfile.mkdtemp(prefix="ctrace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # long texts stay in the file until a view needs them
+    log = folder / "standard input"
+    _copy(sys.stdin.buffer, log)
+    if not is_log(log):
+        raise TargetError("standard input is not a trace log", "pipe a log that TORCH_TRACE wrote")
+    from msgspec.structs import replace
+
+    with reading_log("standard input") as progress:
+        return replace(load_log(log, progress=progress), target=Target(path="standard input"))
+
+
+def _copy(source: BinaryIO, log: Path) -> None:
+    """Copy standard input to a file.
+
+    Raises:
+        RunError: there is no space left, or it cannot be read.
+    """
+    import shutil
+
+    from ctrace.inspector.errors import RunError
+
+    try:
+        with log.open("wb") as file:
+            shutil.copyfileobj(source, file, _PIECE)
+    except OSError as error:
+        what = f"standard input cannot be kept in {log.parent}: {error.strerror or error}"
+        raise RunError(what, "name the log instead, or another folder: TMPDIR=/path") from None
+
+
+def followed(log: Path) -> "Session":
+    """Read a log while a job writes it, and say what happens; Ctrl-C ends this, and returns what was read.
+
+    Raises:
+        RunError: the log cannot be read.
+    """
+    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.raw import Raw
+    from ctrace.inspector.log.reader import follow
+    from ctrace.inspector.model.outcome import Target
+    from ctrace.inspector.session.build import assemble
+
+    raw, interrupts = Raw(), list[int]()
+    say(f"ctrace: following {log}; Ctrl-C ends it and shows the report")
+    before = signal.signal(signal.SIGINT, lambda number, _frame: interrupts.append(number))
+    try:
+        for item in follow(log, lambda: bool(interrupts)):
+            if line := _line(raw.add(item)):
+                say(line)
+    except OSError as error:
+        what = f"{log} cannot be read: {error.strerror or error}"
+        raise RunError(what, "name a log that TORCH_TRACE wrote") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return assemble(raw, Target(path=str(log)), None, None)
+
+
+def _line(event: "Event | None") -> str:
+    """Say what an event means, in one line; empty for most."""
+    from ctrace.inspector.log.events import core as ev
+    from ctrace.inspector.log.events import guards as ge
+    from ctrace.inspector.source.stacks import resumed
+    from ctrace.reports.format import one_line
+
+    match event:
+        case ev.CompileStarted(attempt=0) if event.stack:
+            return one_line(f"{event.id} compiling {resumed(event.stack[-1].name)[0]}", 100)
+        case ge.RecompileExplained():
+            return one_line(f"{event.id} recompiles: {event.reasons[0] if event.reasons else 'no reason'}", 160)
+        case ev.BreakReported():
+            return one_line(f"{event.id} graph break: {_reason(event.text)}", 160)
+        case ev.Measured(backward=False):
+            took = "" if event.frame_seconds is None else f" after {event.frame_seconds:.1f} s"
+            return one_line(f"{event.id} {'failed' if event.fail_type else 'compiled'}{took}", 100)
+    return ""
+
+
+def _reason(text: str) -> str:
+    """Return torch's report of a break without its line breaks; it starts with the place."""
+    return " ".join(text.split())

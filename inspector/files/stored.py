@@ -1,0 +1,61 @@
+"""Texts that stay in the log until a view needs them, so that a large log needs little memory."""
+
+import os
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import RunError
+
+_TAB = 9
+
+
+class Stored(Struct, frozen=True):
+    """A payload in a log that is not compressed, or the first line of a record."""
+
+    path: str
+    offset: int
+    length: int
+    """In bytes, with the tabs that indent it."""
+
+    def read(self) -> str:
+        """Read the payload.
+
+        Raises:
+            RunError: the log changed since it was read.
+        """
+        raw = self.raw()
+        if raw[0] != _TAB:
+            raise self._changed()
+        end = len(raw) - raw.endswith(b"\n")
+        return raw[1:end].replace(b"\n\t", b"\n").decode("utf-8", "replace")
+
+    def raw(self) -> bytes:
+        """Read the bytes.
+
+        Raises:
+            RunError: the log changed since it was read.
+        """
+        try:
+            with open(self.path, "rb", buffering=0) as log:  # noqa: PTH123 - called for each of thousands of texts
+                raw = os.pread(log.fileno(), self.length, self.offset)
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be read: {error.strerror or error}", "run the command again") from None
+        if not raw or len(raw) != self.length:
+            raise self._changed()
+        return raw
+
+    def _changed(self) -> RunError:
+        return RunError(f"{self.path} changed while it was read", "run the command again")
+
+
+Text = str | Stored
+"""A text, or where to read it."""
+
+
+def text_of(text: Text) -> str:
+    """Return a text, from the log if it was left there.
+
+    Raises:
+        RunError: the log changed since it was read.
+    """
+    return text if isinstance(text, str) else text.read()

@@ -1,0 +1,60 @@
+"""Logs from standard input, and logs that a job still writes."""
+
+import gzip
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import DATA
+
+LOG = DATA / "print_break.torch.log"
+CTRACE = (sys.executable, "-m", "ctrace")
+
+
+def piped(data: bytes, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run([*CTRACE, *words], input=data, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("command", ["explain", "breaks"])
+def test_a_log_from_standard_input_reads_like_the_file(command: str, pack):
+    named = subprocess.run([*CTRACE, command, str(LOG), "--json"], capture_output=True, check=True)
+    done = piped(pack(LOG.read_bytes()), command, "-", "--json")
+    assert done.returncode == 0
+    assert done.stdout.replace(b"standard input", str(LOG).encode()) == named.stdout
+
+
+def test_standard_input_without_a_log_is_refused():
+    done = piped(b"hello\n", "explain", "-")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == b"ctrace: standard input is not a trace log"
+
+
+def test_follow_needs_a_file(tmp_path: Path):
+    done = piped(b"", "explain", str(tmp_path), "--follow")
+    assert done.returncode == 2
+    assert b"--follow needs the log that a job writes" in done.stderr
+
+
+def test_a_growing_log_is_followed_until_ctrl_c(tmp_path: Path):
+    log, data = tmp_path / "job.log", LOG.read_bytes()
+    log.write_bytes(data[:700])
+    child = subprocess.Popen([*CTRACE, "explain", str(log), "--follow"], stdout=-1, stderr=-1, text=True)
+    assert child.stderr is not None
+    said = [child.stderr.readline()]
+    with log.open("ab") as file:
+        for begin in range(700, len(data), 5_000):
+            file.write(data[begin : begin + 5_000])
+            file.flush()
+            time.sleep(0.01)
+    while "1/0 compiled" not in said[-1]:
+        said.append(child.stderr.readline())
+    child.send_signal(signal.SIGINT)
+    screen, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert any("graph break" in line for line in said)
+    assert screen.startswith("PARTIAL")
