@@ -19,15 +19,17 @@ from ctrace.inspector.model.cuda_graphs import (
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.source.stacks import user_lines
 
-_STACK = re.compile(r"[.:]?\s*Found from\s*:.*", re.DOTALL)
+_STACK = re.compile(r"[.:]?\s*Found from\s*:?.*", re.DOTALL)
 """Torch's text between a reason and its stack (2.11 to 2.15, _inductor/cudagraph_utils.py)."""
-_PREFIX = re.compile(r"^(?:skipping|disabling) cudagraphs? due to ")
+_POINTER = re.compile(r"(?m)^input name: (\S+)\. data pointer changed from (?:\d+|None) to \d+")
+"""What torch says of an input that moved (2.11 to 2.15, _inductor/cudagraph_utils.py, log_data_ptr_mismatch)."""
+_PREFIX = re.compile(r"^(?:(?:skipping|disabling) cudagraphs? due to )+")
 
 
 class _Seen(Struct):
     checked: CudaGraphChecked | None = None
     skipped: list[str] = field(default_factory=list)
-    recorded: list[str] = field(default_factory=list)
+    recorded: list[CudaGraphRecorded] = field(default_factory=list)
     was_called: bool = False
 
 
@@ -41,8 +43,8 @@ def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
                 seen.checked = event
             case CudaGraphSkipped(reason=reason):
                 seen.skipped.append(reason)
-            case CudaGraphRecorded(sizes=sizes):
-                seen.recorded.append(sizes)
+            case CudaGraphRecorded():
+                seen.recorded.append(event)
             case CudaGraphCalled():
                 seen.was_called = True
     return tuple(_folded(graph, stage, seen, raw.prefixes) for (graph, stage), seen in parts.items())
@@ -53,6 +55,8 @@ def _folded(graph: str, stage: Stage, seen: _Seen, prefixes: Mapping[str, str]) 
     texts = dict.fromkeys((*while_compiling, *seen.skipped))
     offenders = () if seen.checked is None else seen.checked.offenders
     is_run = seen.was_called or bool(seen.recorded)
+    timed = next((each for each in seen.recorded if each.replay is not None), None)
+    pools = [each.pool_bytes for each in seen.recorded if each.pool_bytes is not None]
     return CudaGraph(
         graph=graph,
         stage=stage,
@@ -60,7 +64,13 @@ def _folded(graph: str, stage: Stage, seen: _Seen, prefixes: Mapping[str, str]) 
         reasons=tuple(_reason(text, prefixes) for text in texts),
         found=tuple(_found(offenders, prefixes)),
         recordings=len(seen.recorded) if is_run else None,
-        inputs=tuple(dict.fromkeys(seen.recorded)),
+        inputs=tuple(dict.fromkeys(each.sizes for each in seen.recorded)),
+        again=tuple(dict.fromkeys(_moved(each.why, prefixes) for each in seen.recorded if each.why)),
+        pool_bytes=pools[-1] if pools else None,
+        replay=None if timed is None else timed.replay,
+        launched=None if timed is None else timed.launched,
+        untimed=next((each.untimed for each in seen.recorded if each.untimed), "") if timed is None else "",
+        limits={} if seen.checked is None else seen.checked.limits,
     )
 
 
@@ -74,6 +84,16 @@ def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:
 def _reason(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:
     """Split torch's wording into the reason and the user's line."""
     return CudaGraphReason(_PREFIX.sub("", _STACK.sub("", text)).strip() or text, *_place(text, prefixes))
+
+
+def _moved(text: str, prefixes: Mapping[str, str]) -> CudaGraphReason:
+    """Split torch's reason to record again: what changed, and where the first input that moved is used."""
+    what = text.splitlines()[0].rstrip(".") if text.strip() else text
+    names = list(_POINTER.finditer(text))
+    if not names:
+        return CudaGraphReason(what)
+    first = text[names[0].end() : names[1].start() if len(names) > 1 else None]
+    return CudaGraphReason(f"{what}: {', '.join(each[1] for each in names)}", *_place(first, prefixes))
 
 
 def _found(offenders: tuple[Offender, ...], prefixes: Mapping[str, str]) -> Iterator[CudaGraphReason]:

@@ -6,8 +6,11 @@ from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.words.counting import count
 
-_MANY = 8
-"""Torch warns from one recording more than this on (`triton.cudagraph_dynamic_shape_warn_limit`, 2.11 to 2.15)."""
+_WARNS = "cudagraph_dynamic_shape_warn_limit"
+_MOST_SIZES = "cudagraph_dynamic_shape_rerecord_limit"
+_MOST_MOVES = "cudagraph_managed_input_rerecord_limit"
+_MANAGED = "cudagraph managed"
+"""How torch's reason begins if the result of another CUDA graph moved (2.11 to 2.15, _inductor/cudagraph_utils.py)."""
 
 _RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
@@ -36,13 +39,24 @@ def _word(each: CudaGraph) -> str:
 
 
 def outlook(each: CudaGraph) -> str:
-    """Explain why a graph part was recorded more than once; empty if it was not."""
+    """Explain why a graph part was recorded more than once, and when that ends; empty if it was not."""
     if not each.recordings or each.recordings == 1:
         return ""
     sizes = len(each.inputs)
     if sizes == each.recordings:
-        warned = "; torch warns from 9 on" if sizes <= _MANY else "; torch warns of so many"
-        return f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}{warned}"
+        found = f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}"
+        warns, most = each.limits.get(_WARNS), each.limits.get(_MOST_SIZES)
+        if warns is not None:
+            found += f"; torch warns from {warns + 1} on" if sizes <= warns else "; torch warns of so many"
+        if most is not None:
+            found += f"; after {most}, it runs other sizes without a CUDA graph ({_MOST_SIZES})"
+        return found
     if sizes == 1:
-        return "recorded again with the same sizes: an input or a parameter moved in memory"
-    return f"recorded {each.recordings} times for {sizes} sets of input sizes"
+        found = "recorded again with the same sizes"
+        found += "" if each.again else ": an input or a parameter moved in memory"
+    else:
+        found = f"recorded {each.recordings} times for {sizes} sets of input sizes"
+    most = each.limits.get(_MOST_MOVES)
+    if most is not None and any(reason.text.startswith(_MANAGED) for reason in each.again):
+        found += f"; after {most} moves of an input, torch copies it instead ({_MOST_MOVES})"
+    return found

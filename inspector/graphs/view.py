@@ -1,4 +1,4 @@
-"""Give access to the graphs of a run at every stage; parse torch's text on demand."""
+"""Find the graphs of a run at every stage; parse torch's text on demand."""
 
 from collections.abc import Iterable
 from functools import lru_cache

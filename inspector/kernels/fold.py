@@ -13,6 +13,7 @@ from itertools import groupby
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.kernels.arguments import Names
 from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
 from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Lines, PartGenerated
@@ -105,7 +106,7 @@ def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:
     if part.code is None:
         return None, []
     try:
-        emitted = parse(part.code.text, part.made.keys())
+        emitted = parse(text_of(part.code.text), part.made.keys())
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         return None, [f"{_code_name(part)} cannot be parsed ({type(error).__name__}: {error})"]
     return emitted, list(_missing(part, emitted))

@@ -38,6 +38,18 @@ class CudaGraph(Struct, frozen=True):
     """How often torch recorded it; None: the graph part did not run."""
     inputs: tuple[str, ...] = ()
     """The distinct input sizes for which torch recorded it."""
+    again: tuple[CudaGraphReason, ...] = ()
+    """Torch's reasons to record it again for sizes that it had recorded before, each once."""
+    pool_bytes: int | None = None
+    """What the pool that all CUDA graphs of a GPU share holds after its last recording; None: not measured."""
+    replay: float | None = None
+    """Seconds of a replay, without copying the inputs; None: not measured."""
+    launched: float | None = None
+    """Seconds of the same call if its kernels are launched one by one; None: not measured."""
+    untimed: str = ""
+    """Why `replay` was not measured, if a recording was made."""
+    limits: dict[str, int] = {}
+    """Torch's limits on recordings, by their names in `torch._inductor.config.triton`."""
 
 
 class Offender(Struct, frozen=True):
@@ -54,6 +66,7 @@ class CudaGraphChecked(Struct, frozen=True):
     stage: Stage
     reasons: tuple[str, ...]
     offenders: tuple[Offender, ...]
+    limits: dict[str, int] = {}
 
 
 class CudaGraphSkipped(Struct, frozen=True):
@@ -70,6 +83,12 @@ class CudaGraphRecorded(Struct, frozen=True):
     id: str
     stage: Stage
     sizes: str
+    why: str = ""
+    """Torch's reason why the last recording of the same sizes does not fit."""
+    pool_bytes: int | None = None
+    replay: float | None = None
+    launched: float | None = None
+    untimed: str = ""
 
 
 class CudaGraphCalled(Struct, frozen=True):

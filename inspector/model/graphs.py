@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from ctrace.inspector.files.stored import Text, text_of
+
 
 class GraphStage(StrEnum):
     """The stage of torch.compile at which torch printed a graph."""
@@ -33,11 +35,21 @@ class Printed(Struct, frozen=True):
     """One graph at one stage, as text."""
 
     stage: GraphStage
-    text: str
+    body: Text
+    """The graph; a large log keeps it until it is needed."""
     sizes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sizes of nodes by name, which torch logs beside the text; only for the stage `dynamo`."""
     attempt: int = 0
     """How many times Dynamo had restarted the compilation by then; the log may show a restart nowhere else."""
+
+    @property
+    def text(self) -> str:
+        """Return the graph as torch printed it.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)
 
 
 class SymbolMeant(Struct, frozen=True):
@@ -53,9 +65,18 @@ class Graphs(Struct, frozen=True):
     """All graphs that torch printed for the last attempt of one compilation, in order."""
 
     printed: tuple[Printed, ...] = ()
-    metadata: str = ""
+    aliases: Text = ""
     """The repr of AOTAutograd's ViewAndMutationMeta; empty: not in the log."""
     symbols: Mapping[str, SymbolMeant] = field(default_factory=dict)
+
+    @property
+    def metadata(self) -> str:
+        """Return the repr of AOTAutograd's ViewAndMutationMeta; empty: not in the log.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.aliases)
 
 
 class GraphPrinted(Struct, frozen=True):
@@ -69,7 +90,7 @@ class AliasesFound(Struct, frozen=True):
     """AOTAutograd logged its ViewAndMutationMeta: which inputs are mutated, and which outputs alias inputs."""
 
     id: str
-    text: str
+    text: Text
     attempt: int = 0
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from ctrace.inspector.files.stored import Text, text_of
 from ctrace.inspector.model.findings import Frame
 
 
@@ -106,10 +107,20 @@ class LeftOut(Struct, frozen=True):
 class GuardText(Struct, frozen=True):
     """The guards of one compilation as torch prints them; `guards/printed_tree.py` parses the text on demand."""
 
-    text: str
+    body: Text
+    """The guards; a large log keeps them until they are needed."""
     stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
     """For each line, the stack at which its guard was created; None if the log has none: then torch's comments count.
     """
     left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""
+
+    @property
+    def text(self) -> str:
+        """Return the guards as torch printed them.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)

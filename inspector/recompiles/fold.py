@@ -5,6 +5,7 @@ import re
 from msgspec.structs import replace
 
 from ctrace.inspector.advice import advice_on_cause
+from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of
 from ctrace.inspector.guards.printed_tree import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
@@ -267,7 +268,7 @@ Sizes = tuple[int | None, ...]
 def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
     """Return the sizes of each tensor that a compilation guards, by source."""
     printed = raw.guards.get(compile_id)
-    found = _CHECKED.finditer(printed.text) if printed else ()
+    found = _CHECKED.finditer(text_of(printed.text)) if printed else ()
     return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
 
 

@@ -11,6 +11,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, headline, item, more, section
+from ctrace.reports.wording.timing import duration
 
 _STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
 _MOST = 8
@@ -40,6 +41,13 @@ def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[Renderable
         yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
     if answer := outlook(each):
         yield hanging(answer)
+    for reason in each.again:
+        yield hanging(f"  {_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+    if each.replay is not None:
+        launched = f", {duration(each.launched)} if its kernels are launched one by one"
+        yield hanging(f"a replay takes {duration(each.replay)}{launched}")
+    elif each.untimed:
+        yield hanging(f"time of a replay: not measured, because {each.untimed}")
     if each.found:
         yield hanging("A CUDA graph cannot hold:")
         for reason in each.found[:most]:
@@ -61,6 +69,9 @@ def _where(session: Session, reason: CudaGraphReason) -> str:
 
 def _notes(session: Session, found: Sequence[CudaGraph]) -> Iterator[RenderableType]:
     gpu = target_of(session)
+    pool = max((each.pool_bytes for each in session.cuda_graphs if each.pool_bytes is not None), default=None)
+    if pool is not None:
+        yield Text(f"\nAll CUDA graphs together hold {fmt.memory(pool)} of GPU memory in their pool.")
     if any(each.recordings is None and each.status is CudaGraphStatus.UNKNOWN for each in found):
         where = "nothing ran on that GPU" if gpu is not None else "run it on a GPU with --build"
         yield Text(f"\nRecordings: not measured, {where}.", style="dim")

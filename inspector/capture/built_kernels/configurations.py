@@ -3,6 +3,7 @@
 Inductor times a kernel's configurations at its first launch (`CachingAutotuner.benchmark_all_configs`), unless the file
 beside the kernel's source names the best one (`check_autotune_cache`; 2.11 to 2.15, _inductor/runtime/
 triton_heuristics.py). A user's `triton.autotune` goes the same way: Inductor times once, and leaves out the user's key.
+Coordinate descent, which max-autotune turns on, then times neighbors of the best one, one at a time.
 """
 
 import math
@@ -25,37 +26,28 @@ class Configurations:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.samples = Samples(recorder)
-        self._timed: WeakKeyDictionary[Any, list[dict[str, Any]]] = WeakKeyDictionary()
-        self._spreads: WeakKeyDictionary[Any, dict[int, dict[str, Any]]] = WeakKeyDictionary()
+        self._timed: WeakKeyDictionary[Any, dict[str, dict[str, Any]]] = WeakKeyDictionary()
+        """The configurations of each kernel that were timed, by name; of one that was timed again, the first time."""
 
     def install(self, heuristics: ModuleType, patches: ExitStack) -> None:
         """Watch kernels being timed."""
         autotuner = heuristics.CachingAutotuner
-        bench, benchmark_all = autotuner.bench, autotuner.benchmark_all_configs
+        bench = autotuner.bench
 
         @wraps(bench)
         def watched_bench(kernel: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
             with self.samples.reading() as runs:
                 took = bench(kernel, launcher, *args, **kwargs)
-            self._spreads.setdefault(kernel, {})[id(launcher)] = spread(runs)
+            with self._recorder.watching("the time of a kernel's configuration"):
+                found = _configuration(launcher, took, spread(runs))
+                self._timed.setdefault(kernel, {}).setdefault(found["name"], found)
             return took
 
-        @wraps(benchmark_all)
-        def watched_all(kernel: Any, *args: Any, **kwargs: Any) -> Any:
-            times = benchmark_all(kernel, *args, **kwargs)
-            with self._recorder.watching("the times of a kernel's configurations"):
-                spreads = self._spreads.pop(kernel, {})
-                self._timed[kernel] = [
-                    _configuration(launcher, took, spreads.get(id(launcher), {})) for launcher, took in times.items()
-                ]
-            return times
-
         patches.enter_context(patched(autotuner, "bench", watched_bench))
-        patches.enter_context(patched(autotuner, "benchmark_all_configs", watched_all))
 
     def launched(self, kernel: Any, name: str, parts: Iterable[Part]) -> None:
         """Record what is known of a kernel that is launched for the first time; nothing for one configuration."""
-        timed = self._timed.pop(kernel, [])
+        timed = [*self._timed.pop(kernel, {}).values()]
         cache = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
         if not timed and cache != "hit":
             return

@@ -10,6 +10,8 @@ from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
 
 _DEEP = 4
+_SLICE = 1 << 20
+"""How many values to compare at once, since float64 copies of all of them may need more memory than the model."""
 _SMALL = 1e-3
 """Without a reference, treat smaller values as if they were this large."""
 _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "gradients": "gradients"}
@@ -138,15 +140,28 @@ def _near(one: Any, other: Any) -> bool:
     precision = precision_of(one.dtype)
     if precision is None:
         return False
-    left, right = wide(one), wide(other)
-    finite = left.isfinite()
-    if not torch.equal(left[~finite].nan_to_num(0.5), right[~finite].nan_to_num(0.5)):
+    one, other = one.detach().reshape(-1), other.detach().reshape(-1)
+    slices = [slice(begin, begin + _SLICE) for begin in range(0, one.numel(), _SLICE)]
+    most, most_by = 0.0, 0.0
+    for each in slices:
+        left, right = wide(one[each]), wide(other[each])
+        finite = left.isfinite()
+        if not torch.equal(left[~finite].nan_to_num(0.5), right[~finite].nan_to_num(0.5)):
+            return False
+        by = (left - right)[finite].abs()
+        if not bool(by.isfinite().all()):
+            return False
+        most = max(most, float(left[finite].abs().max()) if by.numel() else 0.0)
+        most_by = max(most_by, float(by.max()) if by.numel() else 0.0)
+    if most_by > precision.largest * most:
         return False
-    left, right = left[finite], right[finite]
-    if not left.numel():
-        return True
-    by, values = (left - right).abs(), left.abs()
-    return float(by.max()) <= precision.largest * float(values.max()) and rms(by) <= precision.rms * rms(values)
+    squares, squares_by = 0.0, 0.0  # of fractions of the largest: squares of huge values overflow
+    for each in slices if most_by else ():
+        left, right = wide(one[each]), wide(other[each])
+        finite = left.isfinite()
+        squares += float((left[finite] / most).square().sum())
+        squares_by += float(((left - right)[finite] / most_by).square().sum())
+    return most_by * math.sqrt(squares_by) <= precision.rms * most * math.sqrt(squares)
 
 
 def wide(tensor: Any) -> Any:

@@ -7,6 +7,7 @@ this module finds the nodes behind all reasons, with torch's own predicates.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -21,6 +22,17 @@ _RECORD = "cuda_graph"
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"
 _MOST_SIZES = 400
+_MOST_REASON = 2000
+_LIMITS = (
+    "cudagraph_dynamic_shape_warn_limit",
+    "cudagraph_dynamic_shape_rerecord_limit",
+    "cudagraph_managed_input_rerecord_limit",
+    "cudagraph_unexpected_rerecord_limit",
+)
+"""Torch's limits on recordings, in `torch._inductor.config.triton`; the second and third are new in 2.15."""
+_TIMED_ROUNDS = 9
+_BLOCK_SECONDS = 0.002
+_MOST_CALLS = 100
 
 
 @contextmanager
@@ -80,8 +92,19 @@ def _check(recorder: Recorder, graph: Any, module: Any) -> None:
     _part(graph.fx_kwargs).record(
         recorder,
         _RECORD,
-        {"what": "checked", "reasons": [str(each) for each in reasons], "offenders": _offenders(module, static)},
+        {
+            "what": "checked",
+            "reasons": [str(each) for each in reasons],
+            "offenders": _offenders(module, static),
+            "limits": _limits(config.triton),
+        },
     )
+
+
+def _limits(options: Any) -> dict[str, int]:
+    """Return torch's limits on recordings; one that is None, or unknown to this torch, is left out."""
+    limits = ((name, getattr(options, name, None)) for name in _LIMITS)
+    return {name: limit for name, limit in limits if limit is not None}
 
 
 def _part(kwargs: Any) -> Part:
@@ -175,14 +198,92 @@ def _record_skips(recorder: Recorder, now: threading.local, original: Callable[.
 
 
 def _record_recordings(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    timed: set[tuple[str, ...]] = set()
+
     def record_function(manager: Any, new_inputs: Any, function_id: Any) -> Any:
         part = getattr(now, "part", None)
-        if part is not None:
-            with recorder.watching("the recording of a CUDA graph"):
-                part.record(recorder, _RECORD, {"what": "recorded", "sizes": _sizes(new_inputs)})
-        return original(manager, new_inputs, function_id)
+        if part is None:
+            return original(manager, new_inputs, function_id)
+        found: dict[str, Any] = {"what": "recorded", "sizes": ""}
+        again: list[Any] = []
+        with recorder.watching("the recording of a CUDA graph"):
+            found |= {"sizes": _sizes(new_inputs), "why": _why_again(manager, new_inputs, function_id)}
+            key = (str(part), found["sizes"])
+            if key not in timed:
+                timed.add(key)
+                obstacle = _why_untimed(manager, function_id)
+                if obstacle:
+                    found["untimed"] = obstacle
+                else:
+                    again = list(new_inputs)  # torch empties the list
+        result = original(manager, new_inputs, function_id)
+        with recorder.watching("the recording of a CUDA graph"):
+            found["pool_bytes"] = _pool_bytes(manager)
+            if again:
+                found |= _timed(manager, again, function_id)
+            part.record(recorder, _RECORD, found)
+        return result
 
     return record_function
+
+
+def _why_again(manager: Any, inputs: Any, function_id: Any) -> str:
+    """Return torch's reason why the last recording does not fit this call; empty if none has these sizes."""
+    current = manager.current_node
+    earlier = (manager.roots if current is None else current.children).get(function_id, ())
+    if not earlier:
+        return ""
+    fits, explain = earlier[-1].check_invariants(list(inputs))  # a copy: a fit clears inputs
+    return "" if fits.name == "SUCCESS" else str(explain())[:_MOST_REASON]
+
+
+def _why_untimed(manager: Any, function_id: Any) -> str:
+    """Explain why a CUDA graph cannot be run again without changing the user's program; empty if it can."""
+    function = manager.ids_to_funcs[function_id]
+    if manager.current_node is not None:
+        # a reference to such an input would keep memory alive that torch expects to be free
+        return "it reads the results of another CUDA graph"
+    if function.mutated_input_idxs:
+        return "it changes its inputs"
+    return ""
+
+
+def _timed(manager: Any, inputs: list[Any], function_id: Any) -> dict[str, Any]:
+    """Time the replay of the newest recording against launching its kernels one by one, in seconds a call."""
+    import torch
+
+    graph, launch = manager.current_node.graph, manager.ids_to_funcs[function_id].model
+    if graph is None:
+        return {"untimed": "it launches no kernel"}
+    generator = torch.cuda.default_generators[manager.device_index]
+    before = generator.get_state()
+    launch(list(inputs))
+    if not torch.equal(before, generator.get_state()):
+        generator.set_state(before)
+        return {"untimed": "it draws random numbers"}
+
+    def seconds(run: Callable[[], Any], calls: int) -> float:
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(calls):
+            run()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - began) / calls
+
+    ways: tuple[Callable[[], Any], ...] = (graph.replay, lambda: launch(list(inputs)))
+    calls = [max(1, min(_MOST_CALLS, int(_BLOCK_SECONDS / seconds(run, 3)))) for run in ways]
+    rounds = [[seconds(run, number) for run, number in zip(ways, calls, strict=True)] for _ in range(_TIMED_ROUNDS)]
+    replay, launched = (sorted(times)[_TIMED_ROUNDS // 4] for times in zip(*rounds, strict=True))
+    return {"replay": replay, "launched": launched}
+
+
+def _pool_bytes(manager: Any) -> int:
+    """Return the bytes that the pool of a GPU's CUDA graphs holds."""
+    import torch
+
+    pool = tuple(manager.cuda_graphs_thread_pool)
+    segments = torch.cuda.memory_snapshot()
+    return sum(each["total_size"] for each in segments if tuple(each["segment_pool_id"]) == pool)
 
 
 def _sizes(inputs: Any) -> str:

@@ -14,6 +14,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.kernels.kernel_calls import kernel_calls
 from ctrace.inspector.capture.kernels.line_origins import Statements
 from ctrace.inspector.capture.kernels.outputs import outputs
 
@@ -30,6 +31,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
     with ExitStack() as patches:
         patches.enter_context(statements.collected(recorder, when))
         patches.enter_context(outputs(recorder, when, statements.clear))
+        patches.enter_context(kernel_calls(recorder, when))
 
         def install(module: ModuleType) -> None:
             original = getattr(module, _HOOK, None)

@@ -32,6 +32,12 @@ def cuda_graph_data(each: CudaGraph, cwd: str) -> dict[str, Any]:
         "cannot_hold": [_reason(reason, cwd) for reason in each.found],
         "recordings": each.recordings,
         "inputs": list(each.inputs),
+        "recorded_again": [_reason(reason, cwd) for reason in each.again],
+        "pool_bytes": each.pool_bytes,
+        "replay_seconds": each.replay,
+        "launched_seconds": each.launched,
+        "not_timed": each.untimed or None,
+        "limits": each.limits,
         "outlook": outlook(each) or None,
     }
 

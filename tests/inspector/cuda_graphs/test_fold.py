@@ -38,6 +38,41 @@ def test_a_recorded_part_counts_its_recordings_and_sizes():
     assert (found.status, found.recordings, found.inputs) == (CudaGraphStatus.RECORDED, 3, ("[8, 4]", "[16, 4]"))
 
 
+MOVED = (
+    "static input data pointer changed.\n"
+    "input name: primals_1. data pointer changed from 140 to 150. input stack trace:   "
+    'File "/home/user/model.py", line 5, in forward\n    return self.a(x)\n\n'
+    "input name: primals_2. data pointer changed from None to 151. input stack trace:   "
+    'File "/home/user/model.py", line 9, in forward\n    return self.b(x)\n\n'
+)
+
+
+def test_a_recording_made_again_says_which_inputs_moved():
+    recorded: list[dict[str, object]] = [
+        {"what": "recorded", "sizes": "[8]", "why": why} for why in ("", MOVED, MOVED, "expected dead indices")
+    ]
+    (found,) = folded(checked(), *recorded)
+    assert [(each.text, each.line) for each in found.again] == [
+        ("static input data pointer changed: primals_1, primals_2", 5),
+        ("expected dead indices", None),
+    ]
+
+
+def test_times_and_the_pool_come_from_the_recordings():
+    (found,) = folded(
+        checked() | {"limits": {"cudagraph_dynamic_shape_warn_limit": 8}},
+        {"what": "recorded", "sizes": "[8]", "pool_bytes": 100, "untimed": "it changes its inputs"},
+        {"what": "recorded", "sizes": "[9]", "pool_bytes": 200, "replay": 1e-5, "launched": 4e-5},
+    )
+    assert (found.pool_bytes, found.replay, found.launched, found.untimed) == (200, 1e-5, 4e-5, "")
+    assert found.limits == {"cudagraph_dynamic_shape_warn_limit": 8}
+
+
+def test_a_recording_that_cannot_be_timed_says_why():
+    (found,) = folded(checked(), {"what": "recorded", "sizes": "[8]", "untimed": "it changes its inputs"})
+    assert (found.replay, found.untimed) == (None, "it changes its inputs")
+
+
 def test_a_called_part_that_was_not_recorded_has_no_recordings():
     (found,) = folded(checked(), {"what": "called"})
     assert (found.status, found.recordings) == (CudaGraphStatus.UNKNOWN, 0)
@@ -49,6 +84,22 @@ def test_a_skip_while_running_has_the_users_line():
     assert [(each.text, each.file, each.line) for each in found.reasons] == [
         ("mutated inputs (1 instances)", "/home/user/model.py", 7)
     ]
+
+
+UNSAFE = (
+    'disabling cudagraphs due to incompatible op aten.nonzero.default Found from   File "/home/user/model.py", line 4, '
+    "in f\n    return x.nonzero()"
+)
+
+
+def test_a_reason_without_a_colon_before_its_stack_loses_the_stack():
+    (found,) = folded(checked(UNSAFE))
+    assert [(each.text, each.line) for each in found.reasons] == [("incompatible op aten.nonzero.default", 4)]
+
+
+def test_torchs_prefix_may_come_twice():
+    (found,) = folded(checked("skipping cudagraphs due to skipping cudagraphs due to cpu device (arg1_1)"))
+    assert found.reasons[0].text == "cpu device (arg1_1)"
 
 
 def test_every_reason_is_kept_once():

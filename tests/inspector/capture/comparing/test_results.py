@@ -132,3 +132,14 @@ def test_a_gradient_of_nothing_but_rounding_is_measured_by_the_others():
 def test_tolerances_are_those_of_the_coarsest_dtype(coarsest: Precision, by: float, expected: bool, built: bool):
     leaf = Leaf("the result", ("outputs",), torch.ones(9), torch.ones(9) + by)
     assert within_tolerances(leaf, coarsest, built=built) is expected
+
+
+@pytest.mark.parametrize("place", [0, 4, 5, 9])
+@pytest.mark.parametrize(("wrong", "expected"), [(1.0000001, True), (1.1, False), (NAN, False), (float("inf"), False)])
+def test_tensors_compared_in_slices_agree_as_whole_ones(place: int, wrong: float, expected: bool, monkeypatch: Any):
+    one = torch.ones(10, dtype=torch.float32)
+    other = one.clone()
+    other[place] = wrong
+    whole = agree(one, other)
+    monkeypatch.setattr("ctrace.inspector.capture.comparing.results._SLICE", 3)
+    assert agree(one, other) == whole == expected

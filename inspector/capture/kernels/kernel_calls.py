@@ -1,0 +1,182 @@
+"""Record what each argument of a generated kernel is: a value of the graph, with its sizes as expressions.
+
+`ctrace kernels eject` needs more than the text of the call: which node of the graph each buffer holds, which pointers
+are read and which are written, and sizes and strides in symbols. `call_kernel` (2.11 and 2.13: `TritonKernel` of
+_inductor/codegen/triton.py, `KernelGroup` of codegen/cpp.py) writes the call after the whole kernel is generated, so
+`KernelArgs` is complete there.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+
+
+@contextmanager
+def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record the arguments of every call of a generated kernel."""
+    with ExitStack() as patches:
+
+        def install_triton(module: ModuleType) -> None:
+            original = module.TritonKernel.call_kernel
+
+            def call_kernel(kernel: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+                with recorder.watching("the call of a kernel"):
+                    recorder.record("kernel_call", _describe(kernel, name))
+                return original(kernel, name, *args, **kwargs)
+
+            patches.enter_context(patched(module.TritonKernel, "call_kernel", call_kernel))
+
+        def install_cpp(module: ModuleType) -> None:
+            original = module.KernelGroup.call_kernel
+
+            def call_kernel(group: Any, wrapper: Any, kernel_name: str) -> Any:
+                with recorder.watching("the call of a kernel"):
+                    recorder.record("kernel_call", _describe(group, kernel_name))
+                return original(group, wrapper, kernel_name)
+
+            patches.enter_context(patched(module.KernelGroup, "call_kernel", call_kernel))
+
+        when("torch._inductor.codegen.triton", install_triton)
+        when("torch._inductor.codegen.cpp", install_cpp)
+        yield
+
+
+def _describe(kernel: Any, name: str) -> dict[str, Any]:
+    from torch._inductor.virtualized import V
+
+    sizes = _Expressions(V.graph.sizevars)
+    args = kernel.args
+    pointers = list(_pointers(args))
+    buffers = dict.fromkeys(buffer for _, read, written in pointers for buffer in (read, written) if buffer)
+    return {
+        "stage": current_stage(),
+        "name": name,
+        "pointers": [list(each) for each in pointers],
+        "sizes": [[str(inner), sizes.text(outer)] for outer, inner in args.sizevars.items()],
+        "numels": [[f"{tree.prefix}numel", sizes.text(tree.numel)] for tree in getattr(kernel, "range_trees", ())],
+        "workspaces": len(getattr(args, "workspace_args", ())),
+        "buffers": [_buffer(buffer, sizes) for buffer in buffers],
+        "symbols": sizes.hints(),
+    }
+
+
+def _pointers(args: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield each pointer's name in the kernel, the buffer that it reads and the one that it writes; empty: none.
+
+    The order is that of `KernelArgs.python_argdefs`. The names of a pointer that is reused in place go from the first
+    buffer in that memory to the last one.
+    """
+    seen = list[Any]()
+    for inplaced in args.inplace_buffers.values():
+        if not hasattr(inplaced, "inner_name") or any(inplaced is each for each in seen):
+            continue
+        seen.append(inplaced)
+        yield str(inplaced.inner_name), str(inplaced.other_names[0]), str(inplaced.other_names[-1])
+    for outer, inner in args.input_buffers.items():
+        if outer not in args.inplace_buffers and isinstance(inner, str):
+            yield inner, str(outer), ""
+    for outer, inner in args.output_buffers.items():
+        if outer not in args.inplace_buffers and isinstance(inner, str):
+            yield inner, "", str(outer)
+
+
+def _buffer(name: str, sizes: "_Expressions") -> dict[str, Any]:
+    """Describe a buffer: the node whose value it holds, and its layout in symbols."""
+    import torch
+    from torch._inductor.virtualized import V
+
+    if (constant := V.graph.constants.get(name)) is not None and isinstance(constant, torch.Tensor):
+        return {
+            "name": name,
+            "kind": "constant",
+            "node": "",
+            "dtype": str(constant.dtype).removeprefix("torch."),
+            "shape": [str(size) for size in constant.shape],
+            "stride": [str(stride) for stride in constant.stride()],
+            "device": str(constant.device),
+            "mutates": "",
+        }
+    buffer: Any = V.graph.try_get_buffer(name)
+    layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else buffer.get_layout()
+    target = getattr(layout, "target", None)
+    mutated = target.get_name() if target is not None and "Mutation" in type(layout).__name__ else ""
+    is_input = name in V.graph.graph_inputs
+    node = None if is_input else getattr(_data(buffer), "origin_node", None)
+    return {
+        "name": name,
+        "kind": "input" if is_input else "buffer",
+        "node": name if is_input else getattr(node, "name", "") or _piece(name, layout) or _last_origin(buffer, sizes),
+        "dtype": str(buffer.get_dtype()).removeprefix("torch."),
+        "shape": [sizes.text(size) for size in buffer.get_size()],
+        "stride": [sizes.text(stride) for stride in buffer.get_stride()],
+        "device": str(buffer.get_device()),
+        "mutates": str(mutated),
+    }
+
+
+def _piece(name: str, layout: Any) -> str:
+    """Return the node whose value goes into a part of a concatenation's memory; empty: the buffer is no such part.
+
+    `ConcatKernel.inputs` has the parts in the order of the op's arguments (2.11 and 2.13, _inductor/ir.py).
+    """
+    from torch._inductor.virtualized import V
+
+    view = getattr(layout, "view", None)
+    base = V.graph.try_get_buffer(view.get_name()) if view is not None else None
+    node = getattr(base, "origin_node", None)
+    parts = [each.get_name() for each in getattr(base, "inputs", ()) if hasattr(each, "get_name")]
+    if node is None or name not in parts or "cat" not in str(node.target) or len(node.args[0]) != len(parts):
+        return ""
+    return str(getattr(node.args[0][parts.index(name)], "name", ""))
+
+
+def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
+    """Return the last of the nodes fused into a buffer if it has the buffer's sizes and dtype; empty: it has not.
+
+    A buffer has no node of its own if the op that reads it, such as a convolution, asked for its strides.
+    """
+    import torch
+
+    origins = [each for each in getattr(_data(buffer), "origins", ()) if isinstance(each.meta.get("val"), torch.Tensor)]
+    if not origins:
+        return ""
+    order = {node: at for at, node in enumerate(origins[0].graph.nodes)}
+    last = max(origins, key=lambda each: order.get(each, -1))
+    value = last.meta["val"]
+    shape = [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape]
+    is_same = shape == [sizes.text(size) for size in buffer.get_size()] and value.dtype == buffer.get_dtype()
+    return str(last.name) if is_same else ""
+
+
+def _data(buffer: Any) -> Any:
+    """Return what a `TensorBox` of a `StorageBox` contains."""
+    data = getattr(buffer, "data", None)
+    return getattr(data, "data", buffer) if type(data).__name__ == "StorageBox" else buffer
+
+
+class _Expressions:
+    """Writes sizes as Python expressions of the graph's symbols."""
+
+    def __init__(self, sizevars: Any) -> None:
+        self._computed = getattr(sizevars, "inv_precomputed_replacements", {})
+        self._hints = getattr(sizevars, "backed_var_to_val", None) or getattr(sizevars, "var_to_val", {})
+        self._used: set[Any] = set()
+
+    def text(self, expr: Any) -> str:
+        from torch._inductor.codegen.wrapper import pexpr
+
+        if isinstance(expr, int | str):
+            return str(expr)
+        whole = expr.xreplace(self._computed) if hasattr(expr, "xreplace") else expr
+        self._used |= getattr(whole, "free_symbols", set())
+        return str(pexpr(whole))
+
+    def hints(self) -> dict[str, int]:
+        """Return the values that the symbols had when the graph was compiled."""
+        return {str(symbol): int(self._hints[symbol]) for symbol in self._used if symbol in self._hints}
