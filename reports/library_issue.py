@@ -1,6 +1,6 @@
 """The text of an issue for the authors of a package whose code breaks the graph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.model.diagnosis import RootCause
@@ -11,20 +11,26 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
 
 
-def render_issues(fixes: Fixes) -> Document:
-    """Write one issue for each finding in a package, as Markdown."""
+def library_findings(fixes: Fixes) -> list[RootCause]:
+    """Return the findings in packages that the user does not own."""
     prefixes = fixes.session.environment.prefixes
-    found = [
+    return [
         cause
         for cause in fixes.findings
         if cause.file and not cause.expected and owner_of(cause.file, prefixes) is not Owner.USER
     ]
+
+
+def render_issues(fixes: Fixes, reproducers: Mapping[str, str]) -> Document:
+    """Write one issue for each finding in a package, as Markdown; `reproducers` are programs, keyed by finding."""
+    found = library_findings(fixes)
     if not found:
         return markup_document("No finding is in a package that you do not own.\n")
-    return markup_document("\n---\n\n".join("\n".join(_issue(cause, fixes)) + "\n" for cause in found))
+    texts = ("\n".join(_issue(cause, fixes, reproducers.get(cause.id, ""))) + "\n" for cause in found)
+    return markup_document("\n---\n\n".join(texts))
 
 
-def _issue(cause: RootCause, fixes: Fixes) -> Iterator[str]:
+def _issue(cause: RootCause, fixes: Fixes, reproducer: str) -> Iterator[str]:
     session = fixes.session
     package = package_of(cause.file or "") or "the library"
     yield f"# torch.compile: {fmt.one_line(cause.title, 120)}"
@@ -37,6 +43,8 @@ def _issue(cause: RootCause, fixes: Fixes) -> Iterator[str]:
     if cause.why:
         yield f"{fmt.one_line(cause.why, 400)}"
         yield ""
+    if reproducer:
+        yield from ("This program shows it:", "", "```python", reproducer.rstrip("\n").replace("```", "'''"), "```", "")
     repairs = [each for each in fixes.repairs if cause.id in (each.finding, *each.findings) and each.library]
     proved = [each for each in repairs if each.proved]
     yield from _patch(proved[0]) if proved else _no_patch(repairs)

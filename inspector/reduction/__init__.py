@@ -1,0 +1,1 @@
+"""Reducing: cut a target to the least program that still shows a finding."""

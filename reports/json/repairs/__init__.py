@@ -1,0 +1,1 @@
+"""JSON of `ctrace fix` and `ctrace repro`."""
