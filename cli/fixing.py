@@ -11,7 +11,7 @@ from ctrace.inspector.errors import Exit, RunError, TargetError, did_you_mean
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
-    from ctrace.inspector.repairs.fixing import Wanted
+    from ctrace.inspector.repairs.fixing import RepairChoice
     from ctrace.inspector.repairs.result import Fixes
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.target import Resolved
@@ -28,7 +28,7 @@ class FixRequest(Struct, frozen=True):
     target: str | None
     args: tuple[str, ...]
     options: "Options"
-    wanted: "Wanted"
+    choice: "RepairChoice"
     budget: float | None = None
     timeout: float | None = None
     apply: bool = False
@@ -62,6 +62,7 @@ def refuse(request: FixRequest) -> None:
     """
     from ctrace.inspector.diagnosis.rules import RULES
     from ctrace.inspector.repairs.configuration import all_settings
+    from ctrace.inspector.repairs.fixing import MONKEYPATCH
     from ctrace.inspector.repairs.source import all_repairs
 
     if request.target is None:
@@ -78,9 +79,10 @@ def refuse(request: FixRequest) -> None:
             *(each.name for each in all_repairs()),
             *(each.name for each in all_settings()),
             *(rule.__name__ for rule in RULES),
+            MONKEYPATCH,
         }
     )
-    for option, names in (("--only", request.wanted.names), ("--accept", request.wanted.accepted)):
+    for option, names in (("--only", request.choice.names), ("--accept", request.choice.accepted)):
         for name in names:
             if name not in known:
                 todo = did_you_mean(name, known, f"there are: {', '.join(known[:12])} ...")
@@ -126,7 +128,7 @@ def _searched(request: FixRequest, resolved: "Resolved", session: "Session") -> 
     budget = Budget(request.budget)
     target = str(resolved.path.resolve()) if resolved.path is not None else None
     with progress(is_program=False) as shown, Runner(resolved, request.options, limit, budget) as runner:
-        search = Fixing(session, runner, budget, target=target, wanted=request.wanted, say=shown.say)
+        search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
         return search.run()
 
 
@@ -135,7 +137,7 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
     from ctrace.cli.show import show_screen
 
     if request.json:
-        from ctrace.reports.json.fix import render_fix_json
+        from ctrace.reports.json.repairs.fix import render_fix_json
 
         write_report(render_fix_json(fixes), request.output)
         return
@@ -144,13 +146,26 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
         if request.diff:
             return
     if request.report:
-        from ctrace.reports.library_issue import render_issues
-
-        write_report(render_issues(fixes), None)
+        _show_issues(request, fixes)
         return
     from ctrace.reports.terminal.fix import fix_screen
 
     show_screen(lambda width: fix_screen(fixes, width, target=str(request.target), applies=request.apply), None)
+
+
+def _show_issues(request: FixRequest, fixes: "Fixes") -> None:
+    """Write issues for the authors of packages, with the reproducers that `ctrace repro` has made."""
+    from ctrace.cli.console import say, write_report
+    from ctrace.inspector.reduction.saved import saved
+    from ctrace.inspector.runs.store import Store
+    from ctrace.reports.library_issue import library_findings, render_issues
+
+    ids = [each.id for each in library_findings(fixes)]
+    reproducers = saved(Store().root, ids)
+    write_report(render_issues(fixes, reproducers), None)
+    for each in ids:
+        if each not in reproducers:
+            say(f"ctrace: for a program that shows it: ctrace repro {request.target} {each}")
 
 
 def _show_patch(request: FixRequest, fixes: "Fixes") -> None:

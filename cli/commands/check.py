@@ -15,6 +15,7 @@ Examples:
   ctrace check --update                  make the current state the baseline
   ctrace check --update --only-improve   record improvements only
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
+  ctrace check --suggest                 name proved repairs of new findings
   ctrace check --from-trace traces/      TORCH_TRACE logs, one per rank
 """
 
@@ -70,6 +71,15 @@ FreshProcesses = Annotated[
     ),
 ]
 
+Suggest = Annotated[
+    bool,
+    typer.Option("--suggest", help="Look for a proved repair of each finding, as ctrace fix does, and name it."),
+]
+SuggestBudget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="TIME", help="With --suggest, stop looking after this time. Default: 5m."),
+]
+
 
 def check(
     models: Models = None,
@@ -98,25 +108,34 @@ def check(
     no_inductor_guards: NoInductorGuards = False,
     no_cache: NoCache = False,
     fresh_processes: FreshProcesses = False,
+    suggest: Suggest = False,
+    budget: SuggestBudget = None,
 ) -> None:
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
 
+    from ctrace.cli.fixing import seconds_of
     from ctrace.cli.gate.check_request import CheckRequest
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
+    from ctrace.cli.gate.suggesting import DEFAULT_BUDGET
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.request import Options
 
     if only_improve and not update:
         raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")
+    if budget is not None and not suggest:
+        raise TargetError("--budget limits the search of --suggest", "use both: ctrace check --suggest --budget 120s")
+    if suggest and update:
+        raise TargetError("--update records findings, --suggest looks for their repairs", "choose one")
     reports = Reports(json, markdown, output, junit, sarif, summary, annotations)
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
     request = CheckRequest(
         tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
     )
-    request = replace(request, cache=not no_cache, forks=not fresh_processes)
+    seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
+    request = replace(request, cache=not no_cache, forks=not fresh_processes, suggest=seconds)
     request.refuse(init=init)
     try:
         outcome = started(request) if init else checked(request, update=update, only_improve=only_improve)

@@ -77,10 +77,13 @@ def fix(
     dynamic: opt.Dynamic = None,
     timeout: opt.Timeout = None,
 ) -> None:
-    """Try repairs of a model's findings in a copy, and offer those that are proved."""
+    """Try repairs of a model's findings in a copy, and offer those that are proved.
+
+    A program runs whole for each try.
+    """
     from ctrace.cli.console import check_output
     from ctrace.cli.fixing import FixRequest, fixed, refuse, seconds_of, undone
-    from ctrace.inspector.repairs.fixing import Wanted
+    from ctrace.inspector.repairs.fixing import RepairChoice
     from ctrace.inspector.runs.request import Options
 
     if undo:
@@ -88,12 +91,13 @@ def fix(
         return
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
-    wanted = Wanted(tuple(only or ()), finding or "", tuple(accept or ()), inference, build=not no_build)
+    names, accepted = (tuple(name for each in words or () for name in each.split("+")) for words in (only, accept))
+    choice = RepairChoice(names, finding or "", accepted, inference, build=not no_build)
     request = FixRequest(
         target=target,
         args=tuple(args or ()),
         options=options,
-        wanted=wanted,
+        choice=choice,
         budget=seconds_of(budget),
         timeout=timeout,
         apply=apply,

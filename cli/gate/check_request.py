@@ -32,6 +32,8 @@ class CheckRequest(Struct, frozen=True):
     """Whether unchanged models reuse the last check's results."""
     forks: bool = True
     """Whether models may run in forks of one process that has imported torch."""
+    suggest: float | None = None
+    """Seconds to look for proved repairs of findings; None: do not look."""
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -55,7 +57,7 @@ class CheckRequest(Struct, frozen=True):
         }
         others = [word for name, value in values.items() if value is not None for word in (name, str(value))]
         left_out = [] if self.inductor_guards else [_NO_GUARDS]
-        return shlex.join(["ctrace", "check", *self.models, *_words(self.options), *left_out, *others])
+        return shlex.join(["ctrace", "check", *self.models, *words_of(self.options), *left_out, *others])
 
     def refuse(self, *, init: bool) -> None:
         """Refuse incompatible options.
@@ -63,13 +65,16 @@ class CheckRequest(Struct, frozen=True):
         Raises:
             TargetError: an option for runs goes with --from-trace.
         """
+        if self.suggest is not None and init:
+            raise TargetError("--suggest looks for repairs of new findings, and --init has none", "leave out --suggest")
         if self.from_trace is None:
             return
         of_runs = (
             ["--init"] * init
             + [_NO_GUARDS] * (not self.inductor_guards)
-            + _words(self.options)[:1]
+            + words_of(self.options)[:1]
             + ["--target"] * (self.gpu is not None)
+            + ["--suggest"] * (self.suggest is not None)
         )
         if of_runs:
             what = f"{of_runs[0]} is for models that run, but --from-trace runs nothing"
@@ -92,7 +97,7 @@ def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
     policy = load_policy(path) if path is not None else Policy()
     if request.options != Options():
         models = tuple(replace(each, scenarios=()) for each in policy.models)
-        policy = replace(policy, scenarios={" ".join(_words(request.options)): request.options}, models=models)
+        policy = replace(policy, scenarios={" ".join(words_of(request.options)): request.options}, models=models)
     if targets := request.targets:
         models = tuple(replace(each, targets=()) for each in policy.models)
         policy = replace(policy, targets=targets, models=models)
@@ -103,7 +108,7 @@ def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
     return policy, (path.parent if path is not None else Path()).absolute()
 
 
-def _words(options: Options) -> list[str]:
+def words_of(options: Options) -> list[str]:
     """Return options as words of a command line; these also serve as a scenario's name that no policy can have."""
     pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
     words = [word for pair in pairs for word in pair]

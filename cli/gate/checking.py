@@ -45,7 +45,7 @@ def checked(request: CheckRequest, *, update: bool = False, only_improve: bool =
     check = _Check(request, policy, root)
     check.run()
     if not update:
-        return check.outcome(lock)
+        return check.suggested(check.outcome(lock))
     return _update(check, path, only_improve=only_improve)
 
 
@@ -171,6 +171,14 @@ class _Check:
         note = reuse_note({each.job.key: each.is_reused for each in self._seen})
         notes = (note, *outcome.notes) if note else outcome.notes
         return replace(outcome, command=self._request.command, notes=notes)
+
+    def suggested(self, outcome: Outcome) -> Outcome:
+        """Add a proved repair to each finding at a site, if that was requested."""
+        if self._request.suggest is None:
+            return outcome
+        from ctrace.cli.gate.suggesting import suggested
+
+        return suggested(outcome, self._jobs.jobs, self._store, self._request.suggest)
 
     def _is_whole(self) -> bool:
         """Whether the check covers everything in the policy, with the policy's options."""

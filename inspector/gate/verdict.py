@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.model import Job, JobKey, Lock, Site, State
 from ctrace.inspector.gate.policy.model import Allow, Count, Policy
+from ctrace.inspector.gate.suggestion import Suggestion
 
 
 class FindingKind(StrEnum):
@@ -77,6 +78,8 @@ class Finding(Struct, frozen=True):
     line: int | None = None
     by_inductor: bool = False
     """Whether the lock may lack it only because ctrace did not record Inductor's guards when it wrote the lock."""
+    suggestion: Suggestion | None = None
+    """The repair that `--suggest` looked for; None: it did not look."""
 
 
 class Seen(Struct, frozen=True):

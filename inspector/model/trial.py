@@ -123,6 +123,8 @@ class Entry(Struct, frozen=True):
     random: str = ""
     """Digest of the generators after the call."""
     is_scenario: bool = False
+    unended: float = 0.0
+    """Seconds after which the call was ended because it took too long; 0: it ended."""
 
 
 class Sides(Struct, frozen=True):

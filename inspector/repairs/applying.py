@@ -1,12 +1,17 @@
-"""Write repaired files, all or none, and save how to undo it."""
+"""Write repaired files, all or none, and save how to undo it.
+
+An undo writes to the paths in its record. A cloned repository may contain any record, so each has a proof that this
+user's ctrace wrote it.
+"""
 
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import DecodeError, Struct, ValidationError, json
@@ -16,9 +21,11 @@ from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.texts import reversed_patch
+from ctrace.inspector.runs import provenance
 
 _FOLDER = "fixes"
 _RECORD = ".json"
+_PROOF = ".made-here"
 
 
 class Replaced(Struct, frozen=True):
@@ -72,7 +79,12 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
             what = f"{each.file} has changed since the repair was proved"
             raise RunError(what, "run ctrace fix again")
     patch = _saved(root, Applied(tuple(names), changed), reversed_patch(base, files, cwd))
-    _replace_all((each.file, each.before, each.after) for each in changed)
+    try:
+        _replace_all((each.file, each.before, each.after) for each in changed)
+    except BaseException:
+        if all(_holds(each.file, each.before) for each in changed):
+            _forget(patch.with_suffix(_RECORD))  # there is nothing to undo
+        raise
     return patch
 
 
@@ -86,7 +98,9 @@ def _saved(root: Path, applied: Applied, patch: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(record.with_suffix(".patch"), patch, is_precious=True)
-        write_text(record, json.encode(applied).decode(), is_precious=True)
+        text = json.encode(applied).decode()
+        write_text(record.with_suffix(_PROOF), provenance.proof_of(text), is_precious=True)
+        write_text(record, text, is_precious=True)
     except OSError as error:
         what = f"{folder} cannot be written: {reason(error)}, so nothing was changed"
         raise RunError(what, remedy(error)) from None
@@ -97,25 +111,42 @@ def undo(root: Path) -> Applied:
     """Undo the last applied repair.
 
     Raises:
-        RunError: there is none, a file has changed since, or one cannot be written; all files are as before.
+        RunError: there is none, nothing proves that this user's ctrace wrote its record, a file has changed since, or a
+            file cannot be written.
     """
     records = sorted((root / _FOLDER).glob(f"*{_RECORD}")) if (root / _FOLDER).is_dir() else []
     if not records:
         raise RunError("there is no applied repair to undo", f"repairs that ctrace fix --apply wrote are in {root}")
     record = records[-1]
+    patch = record.with_suffix(".patch")
     try:
-        applied = json.decode(record.read_bytes(), type=Applied)
-    except (OSError, DecodeError, ValidationError) as error:
-        raise RunError(f"{record} cannot be read: {error}", f"apply {record.with_suffix('.patch')} by hand") from None
+        text = record.read_text(encoding="utf-8")
+        applied = json.decode(text, type=Applied)
+    except (OSError, UnicodeDecodeError, DecodeError, ValidationError) as error:
+        raise RunError(f"{record} cannot be read: {error}", f"apply {patch} by hand") from None
+    if not provenance.is_ours(text, _proof_beside(record)):
+        raise RunError(f"nothing proves that {record} was written here", f"read {patch}, and apply it by hand")
     for each in applied.files:
         if _read(each.file) != each.after:
             what = f"{each.file} has changed since the repair was applied"
-            raise RunError(what, f"apply the reverse patch by hand: {record.with_suffix('.patch')}")
+            raise RunError(what, f"apply the reverse patch by hand: {patch}")
     _replace_all((each.file, each.after, each.before) for each in applied.files)
-    for path in (record, record.with_suffix(".patch")):
-        with suppress(OSError):
-            path.unlink()
+    _forget(record)
     return applied
+
+
+def _forget(record: Path) -> None:
+    """Delete the record of an applied repair, with its patch and its proof."""
+    for path in (record, record.with_suffix(".patch"), record.with_suffix(_PROOF)):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _proof_beside(record: Path) -> str:
+    try:
+        return record.with_suffix(_PROOF).read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
 
 
 def _read(file: str) -> str:
@@ -127,21 +158,53 @@ def _read(file: str) -> str:
         raise RunError(f"{file} cannot be read: {why}", "check the file") from None
 
 
+def _holds(file: str, text: str) -> bool:
+    try:
+        return _read(file) == text
+    except RunError:
+        return False
+
+
 def _replace_all(files: Iterable[tuple[str, str, str]]) -> None:
     """Replace files, given as path, old and new text; on any error or interrupt, write the old ones back."""
     done: list[tuple[str, str]] = []
+    file = ""
     try:
         for file, before, after in files:
-            done.append((file, before))
+            done.append((file, before))  # first: an interrupt may come right after the file is replaced
             _write(Path(file), after)
     except BaseException as error:
-        for file, before in reversed(done):
-            with suppress(OSError):
-                _write(Path(file), before)
+        with _undisturbed():
+            kept = [each for each, before in reversed(done) if not _restored(each, before)]
+        state = f"these could not be restored: {', '.join(kept)}" if kept else "all files are as before"
         if isinstance(error, OSError):
-            what = f"{done[-1][0]} cannot be written: {reason(error)}; all files are as before"
-            raise RunError(what, remedy(error)) from None
+            raise RunError(f"{file} cannot be written: {reason(error)}; {state}", remedy(error)) from None
+        if kept:
+            raise RunError(f"interrupted; {state}", "apply the reverse patch in .ctrace/fixes by hand") from None
         raise
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold back further signals until the files are restored, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _restored(file: str, text: str) -> bool:
+    """Write a file's old text unless the file has it; return whether the file has it then."""
+    try:
+        if _read(file) != text:
+            _write(Path(file), text)
+    except (OSError, RunError):
+        return False
+    return True
 
 
 def _write(path: Path, text: str) -> None:

@@ -23,6 +23,8 @@ from ctrace.inspector.source.text import parsed
 _LEFT_OUT = frozenset(("buffers", "kept_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""
 
+_QUESTIONS = {"branched_numbers": "Does none of your calls need the other case?"}
+"""Rules whose edit keeps one case of several: the calls that a proof makes may all be of that case."""
 
 _CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
@@ -46,6 +48,7 @@ class Candidate(Struct, frozen=True):
     removes: bool = True
     changes_arithmetic: bool = False
     may_drop_output: bool = False
+    drops_gradients: bool = False
     library: str = ""
     """The package that it changes; empty: the user's own files."""
 
@@ -257,6 +260,7 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
                 "source",
                 each.text,
                 texts,
+                question=_QUESTIONS.get(rule.__name__, ""),
                 library="" if own else package_of(texts[0].file) or "a library",
                 conditions=tuple(
                     condition
@@ -313,6 +317,7 @@ def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -
         removes=setting.removes,
         changes_arithmetic=setting.changes_arithmetic,
         may_drop_output=setting.may_drop_output,
+        drops_gradients=setting.drops_gradients,
     )
 
 

@@ -37,6 +37,8 @@ WRITTEN = frozenset(("printed", "logged", "warned"))
 _TENSOR = ("type", "dtype", "shape", "stride", "device", "layout", "requires_grad", "shared memory", "values")
 _SUBCLASS = ", subclass"
 """The probe with tensors of a subclass, which some torch operators refuse, such as torch.cond."""
+_NO_COPY = "implementation of __deepcopy__()"
+"""Part of torch's message for a subclass without `new_empty` (_tensor.py, 2.13)."""
 _LONG = 120
 
 
@@ -48,11 +50,22 @@ class Difference(Struct, frozen=True):
     kind: str
     detail: str
     refuses: bool = False
-    """Whether a call that returned now raises: an exception is visible, a wrong result is not."""
+    """Whether a call that returned now raises: an exception is visible, a wrong result is not. Or the other way round
+    for a tensor that torch cannot copy, which no call of the program can have passed.
+    """
 
 
-def differences(before: Observed, after: Observed, *, rounded: bool = False) -> tuple[Difference, ...]:
-    """List how the calls of two runs differ; with `rounded`, float values may differ."""
+def differences(
+    before: Observed, after: Observed, *, rounded: bool = False, gradients: bool = True
+) -> tuple[Difference, ...]:
+    """List how the calls of two runs differ.
+
+    Args:
+        before: the run to compare with.
+        after: the other run.
+        rounded: whether float values may differ.
+        gradients: whether to compare gradients, and whether results have any.
+    """
     found: list[Difference] = []
     later = {(each.name, each.call): each for each in after.entries}
     for one in before.entries:
@@ -60,18 +73,26 @@ def differences(before: Observed, after: Observed, *, rounded: bool = False) -> 
         if other is None:
             found.append(Difference(one.name, one.call, "raised", "this call is missing"))
         else:
-            found += _of_entry(one, other, rounded=rounded)
+            found += _of_entry(one, other, rounded=rounded, gradients=gradients)
     found += [Difference(name, call, "raised", "this call is new") for name, call in later]
     return tuple(found)
 
 
-def _of_entry(one: Entry, other: Entry, *, rounded: bool) -> Iterator[Difference]:
-    for kind in KINDS:
+def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> Iterator[Difference]:
+    if one.unended or other.unended:
+        if not (one.unended and other.unended):
+            limit, when = (one.unended, "before") if one.unended else (other.unended, "after")
+            detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
+            yield Difference(one.name, one.call, "raised", detail)
+        return
+    for kind in KINDS if gradients else [each for each in KINDS if each != "gradients"]:
         was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
         if rounded and kind in ("outputs", "gradients", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
+        if not gradients:
+            was, now = _without_flags(was), _without_flags(now)
         if was != now:
-            refuses = kind == "raised" and not was and bool(now)
+            refuses = kind == "raised" and (not now if _NO_COPY in was else not was and bool(now))
             yield Difference(one.name, one.call, kind, described(kind, was, now), refuses)
             if refuses and one.name.endswith(_SUBCLASS):
                 return  # what a call that raises does not return or print follows from that
@@ -91,6 +112,17 @@ def _without_values(value: Any) -> Any:
         if len(value) == 2 and value[0] == "float":
             return value[:1]
         return [_without_values(each) for each in value]
+    return value
+
+
+def _without_flags(value: Any) -> Any:
+    """Drop `requires_grad` of tensors."""
+    if isinstance(value, list):
+        if len(value) == len(_TENSOR) and isinstance(value[6], bool):
+            return [*value[:6], False, *value[7:]]
+        if len(value) == len(_TENSOR) - 3 and isinstance(value[4], bool):
+            return [*value[:4], False, *value[5:]]
+        return [_without_flags(each) for each in value]
     return value
 
 
@@ -187,6 +219,23 @@ def _check(kind: str, found: list[Difference], compared: int) -> Check:
     first = found[0]
     times = f" (and in {len(found) - 1} more)" if len(found) > 1 else ""
     return Check(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")
+
+
+def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) -> Check | None:
+    """Return the check that each call ended, or did not run what changes; None: all ended.
+
+    A call that did not end, neither before nor after the change, shows nothing about what it runs.
+    """
+    unended = [each for each in before.entries if each.unended]
+    if not unended:
+        return None
+    reached = {name for each in sides for name in (*each.true, *each.false)}
+    doubtful = [each for each in unended if not keeps_eager and (not reached or each.name in reached)]
+    one = (doubtful or unended)[0]
+    detail = f"the call with {one.name} did not end within {one.unended:g} s, also without the repair"
+    if doubtful:
+        return Check("calls_ended", False, f"{detail}: nothing shows that both do the same")
+    return Check("calls_ended", True, f"{detail}; it does not run what the repair changes")
 
 
 def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:

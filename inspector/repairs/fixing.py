@@ -13,8 +13,10 @@ from ctrace.inspector.model.diagnosis import Effect, RootCause
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText, Trial
 from ctrace.inspector.repairs.candidates import Candidate, Files, candidates
+from ctrace.inspector.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
 from ctrace.inspector.repairs.findings import Key, keys_of, keys_of_cause, scene_of
 from ctrace.inspector.repairs.missed import missed_findings
+from ctrace.inspector.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.repairs.proving import Attempt, Change, Prover, trial_with
 from ctrace.inspector.repairs.result import Combined, Fixes, Outcome, Step, Tried
 from ctrace.inspector.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
@@ -22,14 +24,18 @@ from ctrace.inspector.repairs.texts import changed_lines, merged_files, patch_of
 
 _ENOUGH = 2
 """Proved repairs to find for one finding: each alternative costs time."""
+_LONGEST_CHAIN = 3
+"""Repairs that are tried together where each uncovers the next finding."""
 _MOST_TRIES = 10
 """Candidates to try for one finding."""
+MONKEYPATCH = "monkeypatch"
+"""The name of a repair that replaces a package's functions from the user's file."""
 
 Say = Callable[[str], None]
 
 
-class Wanted(Struct, frozen=True):
-    """What the user asked for."""
+class RepairChoice(Struct, frozen=True):
+    """Which repairs to try, and how much to prove."""
 
     names: tuple[str, ...] = ()
     """Repairs to try, by name; empty: all."""
@@ -40,23 +46,26 @@ class Wanted(Struct, frozen=True):
     inference: bool = False
     """Whether to ignore gradients."""
     combine: bool = True
+    """Whether to compose the proved repairs and prove them together."""
     build: bool = True
     """Whether to build kernels for the last proof, if there is a compiler."""
+    findings: tuple[str, ...] = ()
+    """The findings to repair, by id; empty: all."""
 
 
 class Fixing:
     """One search for repairs."""
 
     def __init__(
-        self, session: Session, runner: Runner, budget: Budget, *, target: str | None, wanted: Wanted, say: Say
+        self, session: Session, runner: Runner, budget: Budget, *, target: str | None, choice: RepairChoice, say: Say
     ) -> None:
         self._session = session
         self._runner = runner
         self._budget = budget
         self._target = target
-        self._wanted = wanted
+        self._choice = choice
         self._say = say
-        self._prover = Prover(runner, session, inference=wanted.inference)
+        self._prover = Prover(runner, session, inference=choice.inference)
         self._files = Files()
         self._scene = scene_of(session)
         self._tried: list[tuple[Candidate, Attempt]] = []
@@ -74,7 +83,9 @@ class Fixing:
                 unstable = self._why_unstable()
             if waiting and not unstable:
                 self._try_all(waiting)
-                combined = self._combined() if self._wanted.combine else None
+                self._try_together()
+                self._try_chains()
+                combined = self._combined() if self._choice.combine else None
         except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
         return Fixes(
@@ -110,14 +121,17 @@ class Fixing:
                 yield from mine[number : number + 1]
 
     def _is_wanted(self, each: Candidate) -> bool:
-        wanted = self._wanted
-        if wanted.names and each.name not in wanted.names:
+        choice = self._choice
+        if choice.names and each.name not in choice.names:
             return False
-        return not wanted.finding or wanted.finding in (each.finding, *each.findings) or self._is_at(each)
+        ids = {each.finding, *each.findings}
+        if choice.findings and ids.isdisjoint(choice.findings):
+            return False
+        return not choice.finding or choice.finding in ids or self._is_at(each)
 
     def _is_at(self, each: Candidate) -> bool:
         """Whether a finding is at the place that the user named, as `file.py:12`."""
-        name, _, line = self._wanted.finding.rpartition(":")
+        name, _, line = self._choice.finding.rpartition(":")
         causes = [cause for cause in self._scene.causes if cause.id in (each.finding, *each.findings)]
         return any(cause.file and cause.file.endswith(name) and str(cause.line) == line for cause in causes if name)
 
@@ -130,13 +144,83 @@ class Fixing:
                 self._untried += 1
                 continue
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
-            attempt = self._prover.attempt(self._change(each))
-            if self._budget.is_spent and not attempt.outcome.proved:
-                self._untried += 1  # it may have failed only because time ran out
+            if not self._try(each):
                 continue
-            self._tried.append((each, attempt))
-            if attempt.outcome.proved:
-                proved.update({each.finding, *each.findings})
+            proved.update({each.finding, *each.findings})
+            outside = self._outside(each)
+            if outside is not None and not self._budget.is_spent:
+                self._say(f"trying {number} of {len(waiting)}: {each.name} from your file")
+                self._try(outside)
+
+    def _solved(self) -> set[str]:
+        """Return the findings that a proved repair is for."""
+        proved = [each for each, attempt in self._tried if attempt.outcome.proved]
+        return {id_ for each in proved for id_ in (each.finding, *each.findings)}
+
+    def _try_together(self) -> None:
+        """Try the repairs of one finding together where each removes only one of its places."""
+        parts: dict[str, list[Candidate]] = defaultdict(list)
+        for each, attempt in self._tried:
+            if gets_on(attempt, self._change(each).gone, self._session):
+                parts[each.finding].append(each)
+        solved = self._solved()
+        for finding, mine in parts.items():
+            both = together(mine, self._files.all()) if finding not in solved else None
+            if both is not None and not self._budget.is_spent:
+                self._say(f"trying {both.name} at several places")
+                self._try(both)
+
+    def _try_chains(self) -> None:
+        """Try two or three repairs together where one uncovers the next finding, as in a loop that breaks twice."""
+        solved = self._solved()
+        waiting = [(each, attempt, 1) for each, attempt in self._tried if each.finding not in solved]
+        while waiting:
+            first, attempt, length = waiting.pop(0)
+            if first.finding in solved or length >= _LONGEST_CHAIN:
+                continue
+            if not uncovers(attempt, self._change(first).gone, self._session):
+                continue
+            for both in chained(first, attempt, self._files, self._target):
+                if self._budget.is_spent:
+                    self._untried += 1
+                    return
+                if both.question and not first.question:
+                    continue  # a question must not come with a repair that needs none
+                if self._choice.names and not names_of(both) <= set(self._choice.names):
+                    continue
+                self._say(f"trying {both.name}")
+                if self._try(both):
+                    solved.add(first.finding)
+                    break
+                waiting.append((*self._tried[-1], length + 1))
+
+    def _try(self, each: Candidate) -> bool:
+        """Try a candidate, and return whether it is proved."""
+        attempt = self._prover.attempt(self._change(each))
+        if self._budget.is_spent and not attempt.outcome.proved:
+            self._untried += 1  # it may have failed only because time ran out
+            return False
+        self._tried.append((each, attempt))
+        return attempt.outcome.proved
+
+    def _outside(self, each: Candidate) -> Candidate | None:
+        """Return a repair of a package's file as code for the user's file; None: there is no such code."""
+        user = self._files.text(self._target) if self._target is not None and each.library else None
+        if user is None or self._target is None or len(each.files) != 1 or self._question(each):
+            return None
+        (file,) = each.files
+        found = monkeypatched(user, file.file, self._files.all()[file.file], file.text)
+        if found is None or not self._scene.is_users(self._target):
+            return None
+        names = " and ".join(f"`{name}`" for name in found.names)
+        return replace(
+            each,
+            name=MONKEYPATCH,
+            summary=f"Replace {names} of {each.library} from your file: {each.summary[:1].lower()}{each.summary[1:]}",
+            files=(NewText(self._target, found.text),),
+            question=f"May your file replace {names} of {each.library}?",
+            library="",
+        )
 
     def _change(self, each: Candidate, files: tuple[NewText, ...] | None = None) -> Change:
         gone: Counter[Key] = Counter()
@@ -150,6 +234,8 @@ class Fixing:
             each.conditions,
             each.changes_arithmetic,
             each.may_drop_output,
+            keeps_eager=_keeps_eager(each),
+            drops_gradients=each.drops_gradients,
         )
 
     # The combination
@@ -187,7 +273,7 @@ class Fixing:
         if attempt is None or not members:
             return None
         change = self._together(members, files, trial)
-        outcome = self._finished(change, attempt.outcome, build=self._wanted.build and can_build())
+        outcome = self._finished(change, attempt.outcome, build=self._choice.build and can_build())
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
         return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
@@ -199,7 +285,7 @@ class Fixing:
         return self._prover.through_backend(change, outcome, build=build)
 
     def _may_combine(self, each: Candidate) -> bool:
-        is_accepted = not each.question or each.name in self._wanted.accepted
+        is_accepted = not self._question(each)
         return is_accepted and not each.library
 
     def _together(self, members: list[Candidate], files: tuple[NewText, ...], trial: Trial) -> Change:
@@ -212,6 +298,8 @@ class Fixing:
             tuple(dict.fromkeys(condition for each in members for condition in each.conditions)),
             any(each.changes_arithmetic for each in members),
             any(each.may_drop_output for each in members),
+            keeps_eager=all(map(_keeps_eager, members)),
+            drops_gradients=any(each.drops_gradients for each in members),
         )
 
     def _fixed_by(self, attempt: Attempt | None) -> set[str]:
@@ -249,10 +337,16 @@ class Fixing:
             each.files,
             patch_of(self._files.all(), each.files, self._cwd),
             each.how,
-            "" if each.name in self._wanted.accepted else each.question,
+            self._question(each),
             each.changes_arithmetic,
             each.library,
         )
+
+    def _question(self, each: Candidate) -> str:
+        """Return what is left to ask; `--inference` says that nothing needs gradients."""
+        is_accepted = names_of(each) <= set(self._choice.accepted)
+        is_answered = is_accepted or (each.drops_gradients and self._choice.inference)
+        return "" if is_answered else each.question
 
     def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
         """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
@@ -263,6 +357,16 @@ class Fixing:
         if not outcome.proved:
             return (1, 0, 0, -passed, lines)
         return (0, bool(each.question), bool(each.library), -gain, lines)
+
+
+def names_of(each: Candidate) -> set[str]:
+    """Return the names of a repair, or of the repairs that are tried together."""
+    return set(each.name.split(TOGETHER))
+
+
+def _keeps_eager(each: Candidate) -> bool:
+    """Whether a candidate only sets options of torch.compile."""
+    return each.kind == "configuration" and not each.changes_arithmetic and each.trial == Trial()
 
 
 def _worth(each: Candidate) -> tuple[bool, bool, bool]:

@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.model.diagnosis import Effect
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Condition, NewText, Observed, ProofRequest, Trial
-from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, sides_check
+from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, ended_check, sides_check
 from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
 from ctrace.inspector.repairs.result import Check, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
@@ -35,6 +35,8 @@ class Change(Struct, frozen=True):
     """Whether compiled calls may print less if the author agrees."""
     keeps_eager: bool = False
     """Whether the change cannot affect eager, as an argument of torch.compile cannot."""
+    drops_gradients: bool = False
+    """Whether results lose their gradients, as the author agrees to; gradients are not compared then."""
 
 
 class Attempt(Struct, frozen=True):
@@ -53,6 +55,7 @@ class Prover:
         self._runner = runner
         self._request = ProofRequest("", gradients=not inference, seconds=PROBE_SECONDS)
         self._session = session
+        self._inference = inference
         self._before: Observed | None = None
         self._compiled: dict[tuple[str, ...], Observed] = {}
 
@@ -70,7 +73,7 @@ class Prover:
         if found:
             return f"two eager runs with the same seeds differ with {found[0].entry}: {found[0].detail}"
         if first.left_out:
-            return f"it is too slow to observe: {first.left_out}"
+            return f"it cannot be observed: {first.left_out}"
         if all(each.raised for each in first.entries):
             return f"every eager call raises: {first.entries[0].raised}" if first.entries else "nothing was called"
         return ""
@@ -97,7 +100,7 @@ class Prover:
                 checks += self._behavior_checks(change)
             except FailedTrialError as error:
                 checks.append(Check("runs", False, f"the changed target cannot be observed: {error}"))
-        return Attempt(Outcome(_with_hint(checks), effect), after, new)
+        return Attempt(Outcome(tuple(checks), effect), after, new)
 
     def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
@@ -138,18 +141,23 @@ class Prover:
                 return [Check("both_sides", False, f"evaluating the condition changes the call: {apart[0].detail}")]
             sides = sides_check(before.sides, None)
         after = self._runner.observe(change.trial, replace(self._request, probes=before.probes, against=folder))
-        found = differences(before, after, rounded=change.changes_arithmetic)
+        keeps_gradients = not (change.drops_gradients or self._inference)
+        found = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
+        rest = found and differences(before, after, rounded=change.changes_arithmetic, gradients=False)
         checks = [*checks_of(found, len(before.entries))]
         if sides is not None:
             checks.append(sides)
+        ended = ended_check(before, before.sides, keeps_eager=change.keeps_eager)
+        if ended is not None:
+            checks.append(ended)
         if folder:
             wrong = after.rounding or (() if after.compared else ("nothing was compared",))
             detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
             checks.append(Check("within_rounding", not wrong, detail))
-        failed = {each.name for each in checks if not each.passed}
-        if failed <= {"gradients_equal"}:
+        of_gradients = {each.name for each in checks_of(found, 0) if not each.passed} if not rest else set()
+        if {each.name for each in checks if not each.passed} <= of_gradients:
             checks.append(self._compiled_check(change, before, after))
-        return checks
+        return _with_hint(checks, of_gradients)
 
     def _compiled_check(self, change: Change, before: Observed, after: Observed) -> Check:
         """Compare compiled calls of the changed target with its eager calls.
@@ -178,9 +186,9 @@ class Prover:
         return {(each.entry, each.call, each.kind) for each in found}
 
 
-def _with_hint(checks: list[Check]) -> tuple[Check, ...]:
-    """Suggest --inference if only gradients differ."""
-    if [each.name for each in checks if not each.passed] != ["gradients_equal"]:
+def _with_hint(checks: list[Check], of_gradients: set[str]) -> tuple[Check, ...]:
+    """Suggest --inference if only gradients differ, or whether results have some."""
+    if {each.name for each in checks if not each.passed} != of_gradients:
         return tuple(checks)
     hint = "; proved for calls without gradients: use --inference"
     return tuple(each if each.passed else replace(each, detail=f"{each.detail}{hint}") for each in checks)

@@ -31,6 +31,8 @@ class Setting(Struct, frozen=True):
     """Whether it removes the findings; False: it only saves graphs or recompilations."""
     changes_arithmetic: bool = False
     may_drop_output: bool = False
+    drops_gradients: bool = False
+    """Whether results have no gradients any more, which the question must ask; everything else is proved."""
 
 
 class ConfigurationRepair(Struct, frozen=True):

@@ -26,7 +26,10 @@ def merged(base: str, first: str, second: str) -> str | None:
     at = 0
     last: _Hunk | None = None
     for hunk in hunks:
-        if last is not None and (hunk.begin < last.end or hunk.begin == last.begin):
+        if last is not None and hunk.begin < last.end:
+            return None
+        # Two insertions at one place, such as two settings, do not disturb each other.
+        if last is not None and hunk.begin == last.begin and not hunk.begin == hunk.end == last.end:
             return None
         made += lines[at : hunk.begin]
         made += hunk.lines

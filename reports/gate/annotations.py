@@ -10,6 +10,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings
 from ctrace.reports.gate.places import Spot
+from ctrace.reports.gate.suggestions import review_block
 from ctrace.reports.gate.words import KINDS
 
 MOST = 10
@@ -38,7 +39,10 @@ def _finding(shared: SharedFinding) -> _Command:
     title = f"ctrace: {KINDS[shared.finding.kind]}"
     others = len(shared.checked) - 1
     also = [f"Also in {fmt.count(others, 'more job')}."] if others > 0 else []
-    return "\n".join([title, *lines(shared.finding, shared.first, None), *also]), shared.spot
+    found = shared.finding.suggestion
+    block = review_block(found) if found is not None else None
+    change = [] if block is None else [f"Lines {block[0]} to {block[1]}:", block[2]]
+    return "\n".join([title, *lines(shared.finding, shared.first, None), *also, *change]), shared.spot
 
 
 def _command(name: str, text: str, at: Spot | None) -> str:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot
+from ctrace.reports.gate.suggestions import suggestion_lines
 from ctrace.reports.gate.words import GRAVEST_FIRST, cost, numbers
 
 LONGEST = 500
@@ -85,6 +86,6 @@ def detail(finding: Finding, checked: Checked | None) -> list[str]:
 
 
 def todo(finding: Finding) -> list[str]:
-    """Return the site's fix and the finding's advice, each once."""
+    """Return the site's fix, the proved repair and the finding's advice, each once."""
     fix = finding.site.fix if finding.site else ""
-    return [each for each in dict.fromkeys((fix, finding.todo)) if each.strip()]
+    return [each for each in dict.fromkeys((fix, *suggestion_lines(finding.suggestion), finding.todo)) if each.strip()]

@@ -16,20 +16,27 @@
               "text": "if is_pad.any():", "times": 1, "file": "models/mask.py", "line": 14, "columns": [12, 24],
               "source": "        if is_pad.any():", "reason": "...", "fix": "...", "cost": {"ops": 14, "graphs": 1}}
     FINDING  {"kind": "new-site", "exit": 1, "what": "...", "todo": "...", "count": null, "was": null, "now": null,
-              "file": "models/mask.py", "line": 14, "site": SITE}
+              "file": "models/mask.py", "line": 14, "site": SITE, "suggestion": SUGGESTION}
+    SUGGESTION  {"repair": "tensor_branch", "kind": "source", "summary": "...", "proved": true, "why": null,
+                 "note": "...", "question": null, "library": null, "how": null, "command": "ctrace fix ...",
+                 "patch": "...",
+                 "replacements": [{"file": "models/mask.py", "line": 14, "end_line": 16, "old": "...", "new": "..."}]}
 
 `verdict` is holds, worse, untrusted, failed or wrong. `inductor_guards` is false if the check leaves out the guards
 that Inductor adds to graphs with symbolic sizes; `not_lowered` counts such graphs of a job. `null` means not known or
 not measured; `counts`, `coverage` and `sites` are null for a job without a result. `counts` has every name of
 `gate.policy.Count`, `kind` those of `SiteKind` and `FindingKind`. `columns` start at 1; the second is one past the end.
 `reused` is true for a job that was answered from the last check's result. Files below the working directory are
-relative to it. `policy` and `lock` are null if there is no such file.
+relative to it. `suggestion` is null without `--suggest`; its `repair` is null if no repair is known. A replacement puts
+`new` in place of the lines from `line` to before `end_line`; the two are equal for an insertion. `policy` and `lock`
+are null if there is no such file.
 """
 
 from typing import Any
 
 from ctrace.inspector.gate.model import Site
 from ctrace.inspector.gate.policy.model import Allow, Count
+from ctrace.inspector.gate.suggestion import Replacement, Suggestion
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import near, own_spot, site_spot
@@ -96,6 +103,34 @@ def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
         "file": at.file if at else None,
         "line": at.line if at else None,
         "site": _site(finding.site, outcome) if finding.site else None,
+        "suggestion": _suggestion(finding.suggestion, outcome) if finding.suggestion else None,
+    }
+
+
+def _suggestion(found: Suggestion, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "repair": found.repair or None,
+        "kind": found.kind or None,
+        "summary": found.summary,
+        "proved": found.proved,
+        "why": found.why or None,
+        "note": found.note,
+        "question": found.question or None,
+        "library": found.library or None,
+        "how": found.how or None,
+        "command": found.command or None,
+        "patch": found.patch,
+        "replacements": [_replacement(each, outcome) for each in found.replacements],
+    }
+
+
+def _replacement(each: Replacement, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "file": near(each.file, outcome),
+        "line": each.line,
+        "end_line": each.end,
+        "old": each.old,
+        "new": each.new,
     }
 
 

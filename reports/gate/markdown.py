@@ -8,7 +8,9 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.gate.findings import SharedFinding, code, detail, shared_findings, todo
 from ctrace.reports.gate.nextsteps import next_steps
+from ctrace.reports.gate.places import near
 from ctrace.reports.gate.screentable import cells, result
+from ctrace.reports.gate.suggestions import patch_block, review_block
 from ctrace.reports.gate.words import gravest_first, sentence, verdict
 from ctrace.reports.markup import Marked, prose, row, text
 from ctrace.reports.markup import code as code_span
@@ -16,6 +18,7 @@ from ctrace.reports.markup import code as code_span
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
 _FOR_CHANGES = 36_000
+_FOR_REPAIRS = 43_000
 _FOR_NOTES = 46_000
 _FOR_JOBS = 58_000
 _LONGEST = 300
@@ -34,6 +37,10 @@ def render_table(outcome: Outcome) -> Document:
     if changes:
         page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
         page.add_some(changes, _FOR_CHANGES, "change")
+    repairs = [partial(_repair, each, outcome) for each in shared_findings(outcome) if _has_block(each)]
+    if repairs:
+        page.add("", "**Proved repairs**")
+        page.add_some(repairs, _FOR_REPAIRS, "repair")
     notes = [partial(_note, each) for each in (*outcome.notes, *_allowed(outcome.checked))]
     if notes:
         page.add("", "**Notes**", "")
@@ -82,6 +89,26 @@ def _change(shared: SharedFinding) -> str:
     where = code_span(fmt.one_line(str(shared.spot), _LONGEST)) if shared.spot else _NOTHING
     what_to_do = _joined(map(_short, todo(finding)))
     return row(_joined((_short(finding.what), source, costs)), where, what_to_do, _jobs(shared.checked))
+
+
+def _has_block(shared: SharedFinding) -> bool:
+    found = shared.finding.suggestion
+    return found is not None and patch_block(found) is not None
+
+
+def _repair(shared: SharedFinding, outcome: Outcome) -> str:
+    """Write a repair as a suggestion for the lines that it replaces, or as a patch if it changes several places."""
+    found = shared.finding.suggestion
+    assert found is not None
+    block, patch = review_block(found), patch_block(found) or ""
+    where = code_span(fmt.one_line(str(shared.spot or ""), _LONGEST))
+    head = _joined((where, _short(found.summary)))
+    if block is None:
+        return f"\n{head}\n\n{patch}"
+    first, last, code_block = block
+    file = code_span(fmt.one_line(near(found.replacements[0].file, outcome), _LONGEST))
+    numbers = f"line {first}" if first == last else f"lines {first} to {last}"
+    return f"\n{head}\n\n{_joined((text(f'{numbers} of'), file))}:\n\n{code_block}"
 
 
 def _joined(parts: Iterable[Marked]) -> Marked:

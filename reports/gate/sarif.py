@@ -19,7 +19,8 @@ from ctrace.inspector.gate.verdict import FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.places import Spot, site_spot
+from ctrace.reports.gate.places import Spot, near, site_spot
+from ctrace.reports.gate.suggestions import sarif_fixes
 from ctrace.reports.gate.words import KINDS, verdict
 
 _GB = re.compile(r"GB\d{4}")
@@ -91,7 +92,7 @@ _Data = dict[str, Any]
 
 def render_sarif(outcome: Outcome) -> Document:
     """Write the report, indented, with a final newline."""
-    results = [*(_finding(each) for each in shared_findings(outcome)), *_allowed(outcome)]
+    results = [*(_finding(each, outcome) for each in shared_findings(outcome)), *_allowed(outcome)]
     rules = _rules(results)
     indices = {rule["id"]: number for number, rule in enumerate(rules)}
     driver = {"name": "ctrace", "version": __version__, "semanticVersion": __version__, "rules": rules}
@@ -121,8 +122,9 @@ def _invocation(outcome: Outcome) -> _Data:
     }
 
 
-def _finding(shared: SharedFinding) -> _Data:
+def _finding(shared: SharedFinding, outcome: Outcome) -> _Data:
     finding = shared.finding
+    fixes = sarif_fixes(finding.suggestion, lambda file: _artifact(near(file, outcome)))
     site = finding.site
     jobs = [one.job for one in shared.checked]
     return {
@@ -131,6 +133,7 @@ def _finding(shared: SharedFinding) -> _Data:
         "message": {"text": "\n".join(lines(finding, shared.first, None))},
         "locations": _locations(shared.spot, site),
         "partialFingerprints": _site_print(site) if site else _print(str(finding.kind), finding.count, *jobs),
+        **({"fixes": fixes} if fixes else {}),
         "properties": {"kind": str(finding.kind), "jobs": _names(jobs)},
     }
 

@@ -26,7 +26,7 @@ def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False)
     """
     session = fixes.session
     name = fmt.one(session.target.path or session.target.name or "this run")
-    word, style = first_words(fixes)
+    word, style = first_words(fixes, applies=applies)
     yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes, applies=applies), 500))
     if fixes.unstable:
         yield Text(f"Nothing can be proved: {fmt.one_line(fixes.unstable, 400)}", style="yellow")

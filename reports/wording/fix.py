@@ -5,14 +5,14 @@ from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis import effect
 
 
-def first_words(fixes: Fixes) -> tuple[str, str]:
-    """Return the verdict in one word, and its style."""
+def first_words(fixes: Fixes, *, applies: bool = False) -> tuple[str, str]:
+    """Return the verdict in one or two words, and its style; only files that are written next are repaired."""
     if fixes.interrupted:
         return "INTERRUPTED", "yellow"
     if not any(not each.expected for each in fixes.findings):
         return "NOTHING TO REPAIR", "green"
     if chosen(fixes) is not None:
-        return "REPAIRED", "green"
+        return ("REPAIRED" if applies else "REPAIRABLE"), "green"
     return ("UNSTABLE", "red") if fixes.unstable else ("NOT REPAIRED", "red")
 
 
@@ -25,7 +25,7 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     together = set(found.findings) if found is not None else set()
     repaired = sum(each.id in together for each in open_)
     left = [each for each in open_ if each.id not in together and fixes.is_fixed(each.id)]
-    verb = "has" if repaired == 1 else "have"
+    verb = "has" if 1 in (repaired, len(open_)) else "have"
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     if found is not None and found.outcome.effect is not None and (saved := effect(found.outcome.effect)):
         parts[0] += f": {saved}"

@@ -1,6 +1,7 @@
 """Observe the calls of a model file: each scenario three times, then odd inputs with fresh copies of the model."""
 
 import copy
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -32,6 +33,7 @@ class ModelObserver:
         self._probed: list[str] = []
         self.rounding = Rounding(request) if request.values or request.against else None
         self.left_out = ""
+        self._slowest = 0.0
         if train and isinstance(self._model, torch.nn.Module):
             self._model.train()
 
@@ -69,7 +71,8 @@ class ModelObserver:
                 seed()
                 modes.enter_context(self._watch.during(name))
                 entry = Entry(name, index, is_scenario=is_asked)
-                yield observe(
+                began = time.monotonic()
+                seen = observe(
                     self._model,
                     call,
                     entry,
@@ -78,10 +81,12 @@ class ModelObserver:
                     backward=self._request.gradients and way.backward(),
                     rounding=self.rounding,
                 )
+                self._slowest = max(self._slowest, time.monotonic() - began)
+                yield seen
 
     def _probes(self, pristine: Any) -> Iterator[Seen]:
         name, way = next(iter(self._ways.items()))
-        probing = Probing(self._request, self._watch, self.rounding)
+        probing = Probing(self._request, self._watch, self.rounding, self._slowest)
         yield from probing.run(name, lambda: self._model if pristine is None else _copied(pristine), way)
         self._probed += probing.run_names
         self.left_out = probing.left_out

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.scene import Scene
-from ctrace.inspector.model.diagnosis import RootKind
+from ctrace.inspector.model.diagnosis import RootCause, RootKind
 from ctrace.inspector.repairs.setting import ConfigurationRepair, Setting, advised
 
 _KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, RootKind.BACKEND, RootKind.FAILURE)
@@ -12,7 +12,7 @@ _KINDS = (RootKind.GRAD_MODE, RootKind.REQUIRES_GRAD, RootKind.DISPATCH_KEYS, Ro
 
 def _find(scene: Scene) -> Iterator[Setting]:
     for each in advised(scene):
-        ids = tuple(cause.id for cause in scene.causes if cause.id in each.causes and cause.kind in _KINDS)
+        ids = tuple(cause.id for cause in scene.causes if cause.id in each.causes and _is_of_gradients(scene, cause))
         if each.trial is not None and each.trial.grad == "off" and ids:
             yield Setting(
                 "Call the model under torch.no_grad().",
@@ -20,7 +20,12 @@ def _find(scene: Scene) -> Iterator[Setting]:
                 trial=each.trial,
                 how="with torch.no_grad(): around the call",
                 question="Does nothing need gradients of these calls?",
+                drops_gradients=True,
             )
+
+
+def _is_of_gradients(scene: Scene, cause: RootCause) -> bool:
+    return cause.kind in _KINDS or any(each.function == "backward" for each in scene.breaks(cause))
 
 
 REPAIR = ConfigurationRepair("no_grad", "Call the model without gradients", _find)

@@ -1,6 +1,7 @@
 """Applied repairs: all files or none, and a way back."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,12 @@ from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs import applying
 from ctrace.inspector.repairs.applying import apply, refuse_dirty, undo
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a key of the test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
 def files_in(folder: Path, **texts: str) -> dict[str, str]:
@@ -88,6 +95,61 @@ def test_an_error_between_two_files_leaves_both_as_before(
     with pytest.raises((KeyboardInterrupt, RunError)):
         apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
     assert texts(base) == ["a = 1\n", "b = 2\n"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
+def test_ctrl_c_twice_between_two_files_leaves_both_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n")
+    root = tmp_path / ".ctrace"
+    write = applying._write
+
+    def interrupted(path: Path, text: str) -> None:
+        write(path, text)
+        if len(texts(base)) == 2 and path.name == "two.py":
+            signal.raise_signal(signal.SIGINT)
+        if path.name == "one.py" and text == base[str(path)]:
+            signal.raise_signal(signal.SIGINT)  # while the files are restored
+
+    monkeypatch.setattr(applying, "_write", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run under nohup
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            apply(root, ["x"], base, changed(base), str(tmp_path))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert texts(base) == ["a = 1\n", "b = 2\n"]
+    with pytest.raises(RunError, match="no applied repair to undo"):
+        undo(root)
+
+
+def test_a_record_from_somewhere_else_is_refused(tmp_path: Path):
+    root = tmp_path / ".ctrace"
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n")
+    one, two = base
+    apply(root, ["x"], {one: base[one]}, [NewText(one, "a = 9\n")], str(tmp_path))
+    (record,) = (root / "fixes").glob("*.json")
+    record.write_text(record.read_text().replace(os.path.realpath(one), os.path.realpath(two)))
+    Path(two).write_text("a = 9\n")
+    with pytest.raises(RunError, match="nothing proves"):
+        undo(root)
+    assert texts(base) == ["a = 9\n", "a = 9\n"]
+
+
+def test_a_file_that_cannot_be_restored_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n")
+    write = applying._write
+    calls = []
+
+    def failing(path: Path, text: str) -> None:
+        calls.append(path)
+        if len(calls) > 1:
+            raise OSError(28, "No space left on device")
+        write(path, text)
+
+    monkeypatch.setattr(applying, "_write", failing)
+    with pytest.raises(RunError, match=r"two.py cannot be written.*could not be restored: .*one.py"):
+        apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert texts(base) == ["a = 1\n# changed\n", "b = 2\n"]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.model.trial import Condition, Entry, Observed, Sides
-from ctrace.inspector.repairs.comparing import checks_of, differences, sides_check
+from ctrace.inspector.repairs.comparing import checks_of, differences, ended_check, sides_check
 
 TENSOR = ["Tensor", "float32", [2], [1], "cpu", "strided", False, "", "abc"]
 ENTRY = Entry("base", outputs=TENSOR, inputs=[TENSOR], state=[], random="r", printed="x\n")
@@ -101,3 +101,51 @@ def test_both_sides(sides: Sides, passed: bool, words: str):
 
 def test_without_conditions_there_is_no_check_of_sides():
     assert sides_check([], None) is None
+
+
+ENDLESS = Entry("base, infinity", unended=5.0)
+BRANCH = Condition("/a.py", 3, "x > 0")
+
+
+def test_a_call_that_ends_only_after_the_change_differs():
+    (found,) = differences(seen(ENTRY, ENDLESS), seen(ENTRY, Entry("base, infinity")))
+    assert (found.kind, found.detail) == ("raised", "did not end within 5 s before, ended after")
+    (found,) = differences(seen(Entry("base, infinity")), seen(ENDLESS))
+    assert found.detail == "did not end within 5 s after, ended before"
+
+
+@pytest.mark.parametrize(
+    ("sides", "keeps_eager", "passes"),
+    [
+        ([Sides(BRANCH, ("base",), ("base, infinity",))], False, False),
+        ([Sides(BRANCH, ("base",), ("base, zeros",))], False, True),
+        ([], False, False),
+        ([], True, True),
+    ],
+)
+def test_a_call_that_never_ends_proves_nothing_about_what_it_runs(sides: list[Sides], keeps_eager: bool, passes: bool):
+    assert differences(seen(ENDLESS), seen(ENDLESS)) == ()
+    check = ended_check(seen(ENTRY, ENDLESS), sides, keeps_eager=keeps_eager)
+    assert check is not None
+    assert check.passed is passes
+    assert "the call with base, infinity did not end within 5 s" in check.detail
+
+
+def test_calls_that_all_end_need_no_check():
+    assert ended_check(seen(ENTRY), [Sides(BRANCH)], keeps_eager=False) is None
+
+
+NO_COPY = "RuntimeError: The default implementation of __deepcopy__() for non-wrapper subclasses only works for ..."
+
+
+@pytest.mark.parametrize(
+    ("name", "raised", "passes"),
+    [
+        ("base, subclass", NO_COPY, True),
+        ("base, zeros", NO_COPY, False),
+        ("base, subclass", "TypeError: no subclasses here", False),
+    ],
+)
+def test_only_a_copy_that_torch_refuses_may_work_after(name: str, raised: str, passes: bool):
+    found = differences(seen(Entry(name, raised=raised)), seen(replace(ENTRY, name=name)))
+    assert all(each.passed for each in checks_of(found, 1)) is passes

@@ -30,8 +30,12 @@ def test_changes_of_one_line_are_not_merged():
     assert merged(BASE, "a\nB\nc\nd\ne\n", "a\nBB\nc\nd\ne\n") is None
 
 
-def test_insertions_at_one_place_are_not_merged():
-    assert merged(BASE, "a\nx\nb\nc\nd\ne\n", "a\ny\nb\nc\nd\ne\n") is None
+def test_insertions_at_one_place_follow_each_other():
+    assert merged(BASE, "a\nx\nb\nc\nd\ne\n", "a\ny\nb\nc\nd\ne\n") == "a\nx\ny\nb\nc\nd\ne\n"
+
+
+def test_an_insertion_at_a_changed_line_is_not_merged():
+    assert merged(BASE, "a\nx\nb\nc\nd\ne\n", "a\ny\nc\nd\ne\n") is None
 
 
 def test_files_are_merged_by_name():
