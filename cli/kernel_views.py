@@ -75,6 +75,20 @@ def side_by_side(
     return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
 
 
+def with_torchs(session: "Session") -> "Session":
+    """Add the kernels that torch's own log has, and say what of it cannot be parsed."""
+    from ctrace.cli.console import say
+    from ctrace.inspector.kernels.torch_code import with_torchs_kernels
+
+    found, problems = with_torchs_kernels(session)
+    for each in problems[:_MOST_PROBLEMS]:
+        say(f"ctrace: {each}")
+    return found
+
+
+_MOST_PROBLEMS = 3
+
+
 def data(session: "Session", view: KernelView) -> "Document":
     """Return the view as JSON."""
     from ctrace.reports.json import kernels as json_kernels
@@ -87,7 +101,7 @@ def data(session: "Session", view: KernelView) -> "Document":
         return json_kernels.render_wrappers_json(session, _wrappers(session, view))
     found = _parts(session, view)
     if view.line and not view.source:
-        return json_kernels.render_line_json(session, *_of_line(session, view.line, view, found))
+        return json_kernels.render_line_json(session, *of_line(session, view.line, view, found))
     return json_kernels.render_kernels_json(session, _chosen(session, view, found), source=view.source)
 
 
@@ -106,7 +120,7 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
     if view.source:
         return one.source_screen(session, _chosen(session, view, found))
     if view.line:
-        return one.line_screen(session, *_of_line(session, view.line, view, found))
+        return one.line_screen(session, *of_line(session, view.line, view, found))
     if view.kernel:
         return one.kernel_screen(session, _chosen(session, view, found), all_of_it=view.all_of_it)
     shown = kernels_screen(session, found, width, all_of_it=view.all_of_it)
@@ -179,13 +193,13 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
         return named(found, view.kernel)
     if not view.line:
         return found
-    place, of_lines, why = _of_line(session, view.line, view, found)
+    place, of_lines, why = of_line(session, view.line, view, found)
     if not of_lines:
         raise TargetError(f"--line {place.text}: no kernel contains it", why)
     return tuple(replace(part, rows=tuple(each.row for each in of_part)) for part, of_part in of_lines)
 
 
-def _of_line(
+def of_line(
     session: "Session", line: str, view: KernelView, found: "tuple[Part, ...]"
 ) -> "tuple[Wanted, tuple[tuple[Part, tuple[KernelAtLine, ...]], ...], str]":
     """Return the kernels of some source lines, and if there are none, why.

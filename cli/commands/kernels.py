@@ -20,6 +20,8 @@ Examples:
   ctrace kernels --target a100,h100       for two, side by side
   ctrace kernels --ir ptx --kernel exp_0  the code that Triton compiled
   ctrace kernels model.py --train --stage backward
+  ctrace kernels eject gelu -o ops        take one out; then kernels edit,
+                                          tune, apply; wrap for your own
 """
 
 Graph = Annotated[
@@ -69,7 +71,7 @@ def kernels(
 ) -> None:
     """Show kernels with their ops, lines, bytes, FLOPs and code."""
     from ctrace.cli.filters import check_graph, check_ir, check_line, check_part
-    from ctrace.cli.kernel_views import KernelView, data, screen, side_by_side
+    from ctrace.cli.kernel_views import KernelView, data, screen, side_by_side, with_torchs
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
 
@@ -91,6 +93,6 @@ def kernels(
         request,
         output,
         json=json,
-        data=lambda session: data(session, view),
-        screen=lambda session, width: screen(session, view, width),
+        data=lambda session: data(with_torchs(session), view),
+        screen=lambda session, width: screen(with_torchs(session), view, width),
     )

@@ -28,13 +28,23 @@ def move(model: Any, inputs: Any) -> list[Any]:
     with _fake_mode():
         moved = _Inputs(inputs)
         fakes = [
-            moved.of(node.meta.get("example_value"), original)
+            original if _is_wrapped_number(node) else moved.of(node.meta.get("example_value"), original)
             for node, original in zip(placeholders, inputs, strict=True)
         ]
         for node, fake in zip(placeholders, fakes, strict=True):
-            node.meta["example_value"] = fake
+            if not _is_wrapped_number(node):
+                node.meta["example_value"] = fake
         _move_module(model)
     return fakes
+
+
+def _is_wrapped_number(placeholder: Any) -> bool:
+    """Whether an input is a number of the program that Dynamo passes as a tensor, which is on the CPU in any case.
+
+    With `dynamic=True`, floats are such inputs; the graph calls `item()` on them (2.11 to 2.13, `wrap_symfloat` of
+    _dynamo/variables/builder.py).
+    """
+    return bool(getattr(placeholder.meta.get("grapharg"), "pass_arg_as_tensor", False))
 
 
 def _fake_mode() -> Any:

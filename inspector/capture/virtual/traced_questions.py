@@ -114,7 +114,7 @@ def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[
 
 
 def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the index 0 to a CPU device that `torch.device(name)` makes from a name outside the traced code.
+    """Assign the index 0 to a CPU device that `torch.device(name)` makes from a name outside the traced code.
 
     The index shows `_into_graph` that the device is not a literal in the program.
     """

@@ -112,7 +112,7 @@ def _interpret(kernel: Any, args: Any, kwargs: Any, grid: Any, recorder: Recorde
     if name in _not_run:
         return
     try:
-        _run(kernel, args, kwargs, grid)
+        run_interpreted(kernel, args, kwargs, grid)
     except Exception as error:
         _not_run[name] = _reason(error)
         recorder.problem(
@@ -133,7 +133,12 @@ def _reason(error: BaseException) -> str:
     return f"failed with {type(cause).__name__}: {lines[0] if lines else ''}"
 
 
-def _run(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
+def run_interpreted(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
+    """Run one launch of a `@triton.jit` function in the interpreter, for at most `SECONDS`.
+
+    Raises:
+        Exception: the interpreter cannot run it.
+    """
     from triton.runtime import interpreter as triton_interpreter
     from triton.runtime import jit
 

@@ -69,13 +69,20 @@ def _intensity(work: Work) -> str:
     return UNKNOWN if work.intensity is None else fmt.intensity(work.intensity)
 
 
+def _nothing(session: Session) -> str:
+    """Say that there are no kernels; a log that only torch wrote may lack them although the run had some."""
+    if session.environment.ctrace or not session.graphs:
+        return "No kernel was generated in this run."
+    return "This log has no code of kernels: torch logs it only where Inductor compiles or its cache has it."
+
+
 def kernels_screen(
     session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
     """Show the kernels of each graph part, the kernels that move the most bytes first."""
     yield headline(session)
     if not found:
-        yield Text("\nNo kernel was generated in this run.", style="dim")
+        yield Text(f"\n{_nothing(session)}", style="dim")
         return
     shown = found if all_of_it else found[:_PARTS]
     for part in shown:

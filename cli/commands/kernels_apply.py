@@ -1,0 +1,78 @@
+"""`ctrace kernels apply`: put an ejected kernel back into a model, check every value, and measure the gain."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace kernels apply softmax/ model.py             results, then times
+  ctrace kernels apply softmax/ model.py --train     gradients too
+  ctrace kernels apply softmax/ model.py --diff      how to use it for good
+  ctrace kernels apply softmax/ model.py --place 1 --place 3 --json
+"""
+
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]
+Target = Annotated[str, typer.Argument(metavar="TARGET", help="A model: a file, file.py:name or pkg.mod:name.")]
+Diff = Annotated[
+    bool, typer.Option("--diff", help="Show how a program uses the package without ctrace: two ways, each as a diff.")
+]
+Places = Annotated[
+    list[int] | None,
+    typer.Option("--place", metavar="N", min=1, help="Replace only the N-th place; may be given several times."),
+]
+NoTime = Annotated[bool, typer.Option("--no-time", help="Check results only; measure nothing.")]
+Rounds = Annotated[
+    int | None, typer.Option("--rounds", metavar="N", min=1, help="Measure N rounds. Default: 15 or more.")
+]
+
+
+def kernels_apply(
+    folder: Folder,
+    target: Target,
+    diff: Diff = False,
+    places: Places = None,
+    no_time: NoTime = False,
+    rounds: Rounds = None,
+    json: opt.Json = False,
+    output: opt.Output = None,
+    inputs: opt.Inputs = None,
+    vary: opt.Varies = None,
+    train: opt.Train = False,
+    mode: opt.Mode = None,
+    dynamic: opt.Dynamic = None,
+    fullgraph: opt.Fullgraph = False,
+    timeout: opt.Timeout = None,
+) -> None:
+    """Apply an ejected kernel to a model: check all results, then measure."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.packages.running import applied_package, apply_exit_code
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.runs.request import Options
+    from ctrace.reports.json.packages.results import render_apply_json
+    from ctrace.reports.terminal.packages.applied import apply_screen
+
+    check_output(output)
+    options = Options(
+        tuple(inputs or ()), tuple(vary or ()), train=train, mode=mode, dynamic=dynamic, fullgraph=fullgraph
+    )
+    found, diffs = applied_package(
+        folder,
+        target,
+        options,
+        places=tuple(places or ()),
+        is_timed=not no_time,
+        rounds=rounds,
+        timeout=timeout,
+        with_diffs=diff,
+    )
+    show_either(
+        output,
+        json=json,
+        data=lambda: render_apply_json(found, target, folder, diffs),
+        screen=lambda _width: apply_screen(found, target, folder, diffs, str(Path.cwd())),
+    )
+    raise typer.Exit(apply_exit_code(found))

@@ -1,0 +1,48 @@
+"""`ctrace kernels edit`: check and time an ejected kernel again whenever a file of it is saved."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace kernels edit softmax/              then edit softmax/kernel.py
+  ctrace kernels edit softmax/ --ir         what changed in the PTX, too
+  ctrace kernels edit softmax/ --once       one check, for scripts
+  ctrace kernels edit softmax/ --once --json
+"""
+
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]
+Once = Annotated[bool, typer.Option("--once", help="Check once and end: 0 if it is correct, 1 if not.")]
+Ir = Annotated[
+    bool, typer.Option("--ir", help="Compare the compiled code, from Triton's IR to PTX, with the version before.")
+]
+NoTime = Annotated[bool, typer.Option("--no-time", help="Check results only.")]
+Gpu = Annotated[
+    str, typer.Option("--target", metavar="GPU", help="With --ir on a machine without a GPU: the GPU to compile for.")
+]
+
+
+def kernels_edit(
+    folder: Folder,
+    once: Once = False,
+    ir: Ir = False,
+    no_time: NoTime = False,
+    gpu: Gpu = "h100",
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Watch an ejected kernel: correct or not, faster or not, on every save."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.packages.editing import Editing
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.gpus.table import gpu_named
+
+    check_output(output)
+    if json and not once:
+        raise TargetError("--json needs --once: a watch loop prints lines until it ends", "add --once")
+    gpu_named(gpu)
+    editing = Editing(folder, is_timed=not no_time, code=ir, target=gpu)
+    raise typer.Exit(editing.once(output, json=json) if once else editing.watch())

@@ -1,0 +1,63 @@
+"""`ctrace kernels tune`: find the best configurations of an ejected kernel, on a GPU or compiled for one."""
+
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace kernels tune softmax/                  time them, keep the best
+  ctrace kernels tune softmax/ --target h100    compile them, without a GPU
+  ctrace kernels tune softmax/ --most 200 --all
+  ctrace kernels tune softmax/ --dry-run --json
+"""
+
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]
+Most = Annotated[
+    int, typer.Option("--most", metavar="N", min=1, help="Try at most N configurations per kernel, nearest first.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing into the package.")]
+Gpu = Annotated[
+    str | None,
+    typer.Option("--target", metavar="GPU", help="Compile for this GPU instead of timing; see `ctrace targets`."),
+]
+All = Annotated[bool, typer.Option("--all", help="Show every configuration.")]
+
+
+def kernels_tune(
+    folder: Folder,
+    gpu: Gpu = None,
+    most: Most = 60,
+    dry_run: DryRun = False,
+    all_of_it: All = False,
+    json: opt.Json = False,
+    output: opt.Output = None,
+) -> None:
+    """Try configurations of an ejected kernel: warps, stages, block sizes."""
+    from collections.abc import Iterator
+    from itertools import chain
+
+    from rich.console import RenderableType
+
+    from ctrace.cli.console import check_output
+    from ctrace.cli.packages.running import tuned_packages
+    from ctrace.cli.show import show_either
+    from ctrace.reports.json.packages.results import render_tune_json
+    from ctrace.reports.terminal.packages.tuning import tune_screen
+
+    check_output(output)
+    found = tuned_packages(folder, gpu, most, is_written=not dry_run)
+
+    def screen(width: int) -> Iterator[RenderableType]:
+        return chain.from_iterable(
+            tune_screen(each.folder, each.tuned, width, each.notes, all_of_it=all_of_it) for each in found
+        )
+
+    show_either(
+        output,
+        json=json,
+        data=lambda: render_tune_json([(each.folder, each.tuned, each.is_written) for each in found]),
+        screen=screen,
+    )

@@ -1,0 +1,1 @@
+"""Commands on kernel packages, from the command line to their child processes."""

@@ -1,0 +1,91 @@
+"""Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.kernel_packages.guarded import guarded_call
+from ctrace.inspector.capture.kernel_packages.importing import Operator
+from ctrace.inspector.capture.kernel_packages.libdevice import on_cpu
+from ctrace.inspector.capture.virtual.triton_interpreter import run_interpreted
+
+_MOST_VALUES = 1 << 18
+"""Above this many values, the interpreter would take longer than a person waits."""
+
+
+class Interpreted:
+    """Takes the place of a kernel in `run_kernel`: `[grid](...)` runs it in Triton's interpreter."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self._launch, grid)
+
+    def _launch(self, grid: Any, *args: Any, **named: Any) -> None:
+        kernel = self._kernel
+        if hasattr(kernel, "configs"):  # any configuration must compute the same; the first is tried
+            named |= kernel.configs[0].kwargs
+            kernel = kernel.fn
+        for name in ("num_warps", "num_stages"):
+            named.pop(name, None)
+        with on_cpu():
+            run_interpreted(kernel, args, named, grid)
+
+
+class Outcome(Struct, frozen=True):
+    """What a call of an operator returned, and what it ran."""
+
+    value: Any
+    kind: str
+    """`gpu`, `cpu` for a kernel in C++, `interpreter` or `fallback`."""
+    note: str = ""
+    raised: str = ""
+    is_outside: bool = False
+    """Whether the kernel stored outside of its tensors."""
+
+
+def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Outcome:
+    """Call an operator so that its kernel runs, if it can run here, with guards around its tensors."""
+    import torch
+
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    if not _covers(operator, args):
+        return _guarded(operator.definition._init_fn, "fallback", args, kwargs, "the kernel does not take these sizes")
+    if operator.is_cpp and operator.module.is_supported() and all(each.device.type == "cpu" for each in tensors):
+        return _guarded(operator.definition._init_fn, "cpu", args, kwargs)
+    if any(each.is_cuda for each in tensors):
+        return _guarded(operator.definition._init_fn, "gpu", args, kwargs)
+    reason = _not_interpreted(operator, tensors)
+    if not reason:
+        run = partial(operator.module.run_kernel, operator.with_kernels(Interpreted))
+        found = _guarded(run, "interpreter", args, kwargs)
+        if not found.raised:
+            return found
+        reason = f"Triton's interpreter: {found.raised}"
+    return _guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
+
+
+def _covers(operator: Operator, args: Sequence[Any]) -> bool:
+    covers = getattr(operator.module, "covers", None)
+    return covers is None or bool(covers(*args))
+
+
+def _not_interpreted(operator: Operator, tensors: list[Any]) -> str:
+    if not operator.kernels or not hasattr(operator.module, "run_kernel"):
+        return "the package has no run_kernel and no Triton kernel beside its operator"
+    values = sum(each.numel() for each in tensors)
+    return f"{values:,} values are too many for Triton's interpreter" if values > _MOST_VALUES else ""
+
+
+def _guarded(
+    function: Callable[..., Any], kind: str, args: Sequence[Any], kwargs: dict[str, Any], note: str = ""
+) -> Outcome:
+    try:
+        value, outside = guarded_call(function, list(args), kwargs)
+    except Exception as error:
+        return Outcome(None, kind, raised=kind_and_message(error)[:300])
+    return Outcome(value, kind, outside or note, is_outside=bool(outside))

@@ -1,0 +1,132 @@
+"""The launch of a package's kernel: recorded once, then compiled or timed with other configurations."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.built_kernels.cubin import resources
+from ctrace.inspector.capture.kernel_packages.importing import Operator
+from ctrace.inspector.capture.kernel_packages.inputs import Case
+from ctrace.inspector.capture.virtual.torch_side.driver import Driver
+from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.kernel_packages.model import Configuration
+from ctrace.inspector.kernels.occupancy import occupancy
+from ctrace.inspector.model.target import Multiprocessor
+
+
+class Recorded:
+    """Takes the place of a kernel in `run_kernel`, and keeps its launch instead of making it."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self._launch, grid)
+
+    def _launch(self, grid: Any, *args: Any) -> None:
+        self.launches.append((grid, args))
+
+
+class Fixed:
+    """Takes the place of a kernel in `run_kernel`, and launches it with one configuration."""
+
+    def __init__(self, kernel: Any, configuration: Configuration) -> None:
+        self._kernel = function_of(kernel)
+        self._configuration = configuration
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return partial(self._launch, grid)
+
+    def _launch(self, grid: Any, *args: Any) -> None:
+        self._kernel[grid](*args, **options(self._configuration))
+
+
+def function_of(kernel: Any) -> Any:
+    """Return the `@triton.jit` function inside of `triton.autotune` and `triton.heuristics`."""
+    while hasattr(kernel, "configs") or hasattr(kernel, "values"):
+        kernel = kernel.fn
+    return kernel
+
+
+def options(configuration: Configuration) -> dict[str, Any]:
+    """Return the keyword arguments of a launch with a configuration."""
+    return {**configuration.blocks, "num_warps": configuration.warps, "num_stages": configuration.stages}
+
+
+def configuration_of(config: Any) -> Configuration:
+    """Return a `triton.Config`."""
+    blocks = {str(name): int(value) for name, value in config.kwargs.items() if type(value) is int}
+    return Configuration(blocks, int(config.num_warps), int(config.num_stages))
+
+
+def launches_of(operator: Operator, case: Case) -> list[tuple[Any, Any, tuple[Any, ...]]]:
+    """Return each kernel that the operator launches for some inputs, with its grid and arguments."""
+    recorded = [Recorded() for _ in operator.kernels]
+    pending = iter(recorded)
+    operator.module.run_kernel(operator.with_kernels(lambda _kernel: next(pending)), *case.args)
+    return [
+        (kernel, grid, args)
+        for kernel, of in zip(operator.kernels, recorded, strict=True)
+        for grid, args in of.launches
+    ]
+
+
+def launch_of(operator: Operator, case: Case) -> tuple[Any, tuple[Any, ...]]:
+    """Return the grid and the arguments of the only launch for some inputs.
+
+    Raises:
+        ValueError: the operator launches no kernel, or several.
+    """
+    found = launches_of(operator, case)
+    if len(found) != 1:
+        raise ValueError(f"run_kernel launches {len(found)} kernels, not one")
+    return found[0][1:]
+
+
+class Compiled(Struct, frozen=True):
+    """A compiled configuration."""
+
+    code: dict[str, str]
+    registers: int | None
+    spills: int | None
+    shared: int | None
+
+
+def compiled(kernel: Any, args: tuple[Any, ...], configuration: Configuration) -> Compiled:
+    """Compile a kernel for Triton's active driver without launching it.
+
+    Raises:
+        Exception: Triton or ptxas cannot compile it.
+    """
+    made = function_of(kernel).warmup(*args, grid=(1,), **options(configuration))
+    cubin = made.asm.get("cubin")
+    found = resources(cubin) if cubin is not None else {}
+    code = {name: text for name, text in made.asm.items() if isinstance(text, str) and name != "source"}
+    return Compiled(code, found.get("registers"), found.get("spills"), getattr(made.metadata, "shared", None))
+
+
+def resident(gpu: TargetGpu, found: Compiled, configuration: Configuration) -> tuple[float | None, str]:
+    """Return the share of warps that a multiprocessor can hold, and what limits it."""
+    of = Multiprocessor(gpu.capability, gpu.registers, gpu.threads, gpu.shared, gpu.warp)
+    if found.registers is None or found.shared is None:
+        return None, ""
+    seen = occupancy(of, registers=found.registers, warps=configuration.warps, shared=found.shared)
+    return (None, "") if seen is None else (seen.share, ", ".join(seen.limits))
+
+
+class _NoStream(Driver):
+    """The target's driver for Triton's own launcher, which asks for a stream before it compiles."""
+
+    def get_current_stream(self, _device: int) -> int:
+        """Return a stream that nothing is put on."""
+        return 0
+
+
+@contextmanager
+def absent(gpu: TargetGpu) -> Iterator[None]:
+    """Let Triton compile for a GPU that is not there."""
+    with _NoStream(gpu).active():
+        yield

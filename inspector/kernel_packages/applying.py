@@ -1,0 +1,55 @@
+"""Run the child processes of `ctrace kernels apply`, `tune` and `edit`."""
+
+from collections.abc import Callable, Sequence
+
+from ctrace.inspector.kernel_packages.model import Applied, ApplyRequest, Checked, CheckRequest, Tuned, TuneRequest
+from ctrace.inspector.kernel_packages.package import Package
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.target import ModelTarget
+from ctrace.inspector.tasks.running import run_task
+
+_CHILDREN = "ctrace.inspector.capture.kernel_packages"
+Observe = Callable[[], None]
+
+
+def applied(
+    packages: Sequence[Package],
+    target: ModelTarget,
+    options: Options,
+    *,
+    places: tuple[int, ...] = (),
+    is_timed: bool = True,
+    rounds: int | None = None,
+    timeout: float | None = None,
+    observe: Observe = lambda: None,
+) -> Applied:
+    """Apply packages to a model.
+
+    Raises:
+        CtraceError: the package or the target is wrong, or the user's code fails.
+    """
+    path = None if target.path is None else str(target.path)
+    folders = tuple(str(each.folder) for each in packages)
+    request = ApplyRequest(folders, path, target.module, target.name, options, places, is_timed, rounds)
+    return run_task(f"{_CHILDREN}.apply", request, Applied, timeout=timeout, observe=observe)
+
+
+def tuned(
+    package: Package, target: str | None, most: int, gpus: tuple[str, ...], observe: Observe = lambda: None
+) -> Tuned:
+    """Compile or time the configurations of a package.
+
+    Raises:
+        CtraceError: the package or the GPU is wrong, or its code fails.
+    """
+    request = TuneRequest(str(package.folder), target, most, gpus)
+    return run_task(f"{_CHILDREN}.tune", request, Tuned, observe=observe)
+
+
+def checked(package: Package, request: CheckRequest, observe: Observe = lambda: None) -> Checked:
+    """Check a package as it is now.
+
+    Raises:
+        CtraceError: the package is wrong, or its code fails.
+    """
+    return run_task(f"{_CHILDREN}.check", request, Checked, observe=observe)

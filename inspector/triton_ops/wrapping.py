@@ -1,0 +1,78 @@
+"""Write an operator for a user's kernel, and check it in a child process that runs the user's file."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.target import ModelTarget, resolve
+from ctrace.inspector.tasks.running import TaskError, run_task
+from ctrace.inspector.triton_ops.functions import refuse_wrapped
+from ctrace.inspector.triton_ops.limits import limits_of
+from ctrace.inspector.triton_ops.model import Check, WrapResult
+from ctrace.inspector.triton_ops.reading import SourceFile, kernel_named, launches_of, parsed, split
+from ctrace.inspector.triton_ops.request import WrapRequest
+from ctrace.inspector.triton_ops.writing import wrapped
+
+_CHILD = "ctrace.inspector.capture.triton_ops.main"
+
+
+def read_only(text: str) -> WrapResult:
+    """Write an operator from the source alone, without running anything.
+
+    Raises:
+        TargetError: there is no such kernel, or no operator can be written.
+    """
+    path, name = split(text)
+    file = parsed(path)
+    kernel = kernel_named(file, name)
+    launch = launches_of(file, kernel)[0]
+    refuse_wrapped(launch, kernel, path)
+    return WrapResult(wrapped(file, name), limits_of(kernel, launch))
+
+
+def wrap(
+    text: str, options: Options, timeout: float | None = None, observe: Callable[[], None] = lambda: None
+) -> WrapResult:
+    """Write an operator, then run the file's model in a child process to see a launch, and check the operator.
+
+    Raises:
+        TargetError: there is no such kernel, or no operator can be written.
+        SetupError: there is no supported torch.
+    """
+    found = read_only(text)
+    path, name = split(text)
+    is_model = _is_model(parsed(path), options)
+    try:
+        return run_task(
+            _CHILD, WrapRequest(str(path), name, options, is_model), WrapResult, timeout=timeout, observe=observe
+        )
+    except TaskError as error:
+        failed = Check("the operator", None, f"not checked: {error.what}")
+        return WrapResult(found.wrapped, found.limits, (failed,))
+
+
+def _is_model(file: SourceFile, options: Options) -> bool:
+    """Whether the file can be run as a model."""
+    from ctrace.inspector.errors import TargetError
+
+    try:
+        target = resolve(str(file.path), has_inputs=bool(options.inputs))
+    except TargetError:
+        return False
+    has_inputs = "inputs" in file.functions or any("inputs" in names for names in _assigned(file))
+    return isinstance(target, ModelTarget) and (has_inputs or bool(options.inputs))
+
+
+def _assigned(file: SourceFile) -> list[set[str]]:
+    import ast
+
+    return [
+        {each.id for target in statement.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+        for statement in file.tree.body
+        if isinstance(statement, ast.Assign)
+    ]
+
+
+def default_file(result: WrapResult) -> Path:
+    """Return the name for the file in instructions."""
+    return Path(f"{result.wrapped.function}_op.py")

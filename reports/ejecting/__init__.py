@@ -1,0 +1,1 @@
+"""Write ejected kernels as Python packages that need torch and triton, and not ctrace."""

@@ -1,0 +1,181 @@
+"""Write `op.py`: the operator around the kernel, its definition in PyTorch operators, its gradient and its FLOPs."""
+
+from collections.abc import Iterable
+
+from ctrace.inspector.ejecting.definition import FUNCTIONS
+from ctrace.inspector.ejecting.package import Package, Part, Size
+from ctrace.reports.dump.quoting import comment
+from ctrace.reports.ejecting.kernel_file import short
+from ctrace.reports.ejecting.texts import text
+
+NAMESPACE = "ejected"
+
+
+def op_file(package: Package) -> str:
+    """Write the operator."""
+    names = [each.name for each in package.region.inputs]
+    arguments = [*names, *_passed(package)]
+    signature = ", ".join([*(f"{name}: Tensor" for name in names), *(f"{each}: int" for each in _passed(package))])
+    outputs = package.region.outputs
+    returned = "Tensor" if len(outputs) == 1 else f"tuple[{', '.join(['Tensor'] * len(outputs))}]"
+    fields = {
+        "NAME": package.name,
+        "NAMESPACE": NAMESPACE,
+        "SIGNATURE": signature,
+        "ARGUMENTS": ", ".join(arguments),
+        "TENSORS": ", ".join(names) + ("," if len(names) == 1 else ""),
+        "RETURNED": returned,
+        "LINES": "; ".join(map(short, package.lines)) or "lines not known",
+        "FUNCTIONS": "".join(f"\n\n{FUNCTIONS[each]}" for each in package.definition.functions),
+        "DEFINITION": "\n".join(_definition(package)),
+        "COVERS": "\n".join(_covers(package)),
+        "RUN": "\n".join(_run(package)),
+        "STRIDED": "\n".join(_strided(package)),
+        "FLOPS": "\n".join(_flops(package)),
+        "SHAPES": ", ".join([*(f"{name}_shape" for name in names), *_passed(package)]),
+        "COUNT": str(len(names)),
+        "FIRST": names[0],
+        "KERNELS": ", ".join(part.name for part in package.parts),
+        "KERNEL": _kernels(package, ""),
+        "WRAPPED": _kernels(package, "wrap_triton"),
+    }
+    written = _template(package)
+    for name, value in fields.items():
+        written = written.replace(f"${name}$", value)
+    return written
+
+
+def _template(package: Package) -> str:
+    """Return the text of the file; a C++ kernel has another head and another way to register the op."""
+    written = text("op")
+    if package.cpp is None:
+        return written
+    _, _, rest = written.partition("\n\ndef definition(")
+    before, _, after = rest.partition("@triton_op(")
+    return (
+        text("op_cpp_head")
+        + "\n\ndef definition("
+        + before
+        + text("op_cpp_op")
+        + "\n\ndef save_inputs("
+        + after.partition("\n\ndef save_inputs(")[2]
+    )
+
+
+def _kernels(package: Package, wrap: str) -> str:
+    """Write what `run_kernel` takes: the kernel, or a tuple of all of them."""
+    names = [f"{wrap}({part.name})" if wrap else part.name for part in package.parts]
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def _passed(package: Package) -> list[str]:
+    """Return the sizes that the op takes as arguments."""
+    return [each.name for each in package.sizes if not each.source]
+
+
+def _set_sizes(sizes: Iterable[Size], indent: str = "    ") -> list[str]:
+    return [f"{indent}{each.name} = {each.source}" for each in sizes if each.source]
+
+
+def shape(package: Package, sizes: Iterable[str]) -> str:
+    """Write a shape or strides as a tuple."""
+    texts = [package.text(each) for each in sizes]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _definition(package: Package) -> Iterable[str]:
+    yield from _set_sizes(package.sizes)
+    above = None
+    for line in package.definition.lines:
+        if line.at is not None and line.at != above:
+            yield f"    {comment(f'{short(line.at.file)}:{line.at.line}: {line.at.code}')}"
+            above = line.at
+        yield f"    {line.text}"
+    yield f"    return {', '.join(each.name for each in package.region.outputs)}"
+
+
+def _covers(package: Package) -> Iterable[str]:
+    yield from _set_sizes(package.sizes)
+    tests = []
+    for each in package.region.inputs:
+        tests.append(f"{each.name}.dtype == torch.{each.dtype}")
+        tests.append(f"{each.name}.shape == {shape(package, each.shape)}")
+    tests += [f"{each.name} > 0" for each in package.sizes]
+    yield "    return ("
+    yield from (f"        {'and ' if at else ''}{test}" for at, test in enumerate(tests))
+    yield "    )"
+
+
+def _run(package: Package) -> Iterable[str]:
+    region = package.region
+    device = f"{region.inputs[0].name}.device"
+    yield from _set_sizes(package.sizes)
+    for each in region.inputs:
+        if not each.shape:
+            yield f"    {each.name} = {each.name}.to({device})"
+        yield f"    {each.name} = as_strided_copy({each.name}, {shape(package, each.stride)})"
+    for each in (*region.outputs, *region.scratch):
+        yield (
+            f"    {each.name} = torch.empty_strided({shape(package, each.shape)}, {shape(package, each.stride)}, "
+            f"dtype=torch.{each.dtype}, device={device})"
+        )
+    if package.cpp is not None:
+        for output, source in package.cpp.copies:
+            yield f"    {output}.copy_({source}.reshape({output}.shape))"
+        yield f"    kernel({', '.join(package.cpp.arguments)})"
+    for number, part in enumerate(package.parts if package.cpp is None else ()):
+        name = "grid" if len(package.parts) == 1 else f"grid_{number + 1}"
+        yield ""
+        yield from _grid(part, name)
+        called = "kernel" if len(package.parts) == 1 else f"kernel[{number}]"
+        yield f"    {called}[{name}]({', '.join(part.arguments)})"
+    yield f"    return {', '.join(each.name for each in region.outputs)}"
+
+
+def _grid(part: Part, name: str) -> Iterable[str]:
+    """Write the grid: the number of programs along each axis, from the block sizes."""
+
+    def programs(space: str) -> str:
+        block = f"{space.upper()}BLOCK"
+        length = part.numels.get(f"{space}numel", "1")
+        if block in part.triton.blocks:
+            return f'triton.cdiv({length}, meta["{block}"])'
+        fixed = part.triton.fixed.get(block, 1)
+        return f"triton.cdiv({length}, {fixed})" if fixed != 1 else length
+
+    yield f"    def {name}(meta):"
+    if part.triton.grid == "Grid2DWithYZOverflow":
+        yield f"        rows = {programs('y')}"
+        yield "        layers = triton.cdiv(rows, 65535)  # the most programs along the second axis"
+        yield f"        return {programs('x')}, triton.cdiv(rows, layers), layers"
+    else:
+        spaces = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}[part.triton.grid]
+        yield f"        return ({', '.join(map(programs, spaces))},)"
+    yield ""
+
+
+def _strided(package: Package) -> Iterable[str]:
+    """Lay the results of the definition out as the kernel does, so that both give the same strides."""
+    outputs = package.region.outputs
+    if len(outputs) == 1:
+        yield f"    {outputs[0].name} = definition($ARGUMENTS$)".replace("$ARGUMENTS$", _arguments(package))
+    else:
+        yield f"    {', '.join(each.name for each in outputs)} = definition({_arguments(package)})"
+    yield from _set_sizes(package.sizes)
+    for each in outputs:
+        yield f"    {each.name} = as_strided_copy({each.name}, {shape(package, each.stride)})"
+    yield f"    return {', '.join(each.name for each in outputs)}"
+
+
+def _arguments(package: Package) -> str:
+    return ", ".join([*(each.name for each in package.region.inputs), *_passed(package)])
+
+
+def _flops(package: Package) -> Iterable[str]:
+    for each in package.sizes:
+        if each.source:
+            name, _, at = each.source.partition(".shape")
+            yield f"    {each.name} = {name}_shape{at}"
+    terms = dict.fromkeys(package.definition.flops)
+    written = [f"{count} * {term}" if (count := package.definition.flops.count(term)) > 1 else term for term in terms]
+    yield f"    return {' + '.join(written) or '0'}"

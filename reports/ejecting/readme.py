@@ -1,0 +1,74 @@
+"""Write `README.md` of a package."""
+
+from ctrace.inspector.ejecting.package import Package
+from ctrace.reports import format as fmt
+from ctrace.reports.ejecting.kernel_file import short
+from ctrace.reports.ejecting.op_file import NAMESPACE
+
+
+def readme(package: Package) -> str:
+    """Say what the op computes, and how to use, change, check and measure it."""
+    name = package.name
+    names = ", ".join(each.name for each in package.region.inputs)
+    tensors = [
+        f"| `{each.name}` | {kind} | {each.dtype} | {_sizes(package, each.shape)} | {_sizes(package, each.stride)} |"
+        for kind, found in (("input", package.region.inputs), ("output", package.region.outputs))
+        for each in found
+    ]
+    lines = [f"- `{fmt.one_line(each, 200)}`" for each in package.lines]
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            f"The kernel `{package.kernel.name}` of graph {package.kernel.graph}, {package.kernel.stage},"
+            f" as the operator `torch.ops.{NAMESPACE}.{name}`. It computes:",
+            "",
+            *(lines or ["- lines not known"]),
+            "",
+            "| tensor | | dtype | sizes | strides |",
+            "|---|---|---|---|---|",
+            *tensors,
+            "",
+            "## Use it",
+            "",
+            "Let torch.compile put it where it came from, in every graph that has the same region:",
+            "",
+            "```python",
+            f"import {name}",
+            f"{name}.install()  # before torch.compile compiles the model",
+            "```",
+            "",
+            "Or call it in the model:",
+            "",
+            "```diff",
+            *(f"-{fmt.one_line(_code(package, each), 100)}" for each in package.lines[:1]),
+            f"+from {name} import {name}",
+            f"+... = {name}({names})",
+            "```",
+            "",
+            "## Change it",
+            "",
+            "1. Edit `kernel.py`. Its configurations are `CONFIGS`.",
+            f"2. `python -m pytest {name}/test_{name}.py` compares it with the definition in `op.py`.",
+            f"3. `python {name}/bench.py` times it beside the bounds of memory and arithmetic.",
+            "",
+            "## What it does not do",
+            "",
+            "- The kernel takes the dtypes and sizes in the table; for others, and on the CPU, the op computes the"
+            " definition in PyTorch operators.",
+            "- Its gradient is that of the definition, which the backward computes again.",
+            "- An input with other strides is copied first.",
+            "",
+        ]
+    )
+
+
+def _sizes(package: Package, sizes: tuple[str, ...]) -> str:
+    return f"({', '.join(package.text(each) for each in sizes)})"
+
+
+def _code(package: Package, place: str) -> str:
+    for step in package.region.steps:
+        if step.at is not None and f"{step.at.file}:{step.at.line}" == place:
+            return step.at.code
+    return short(place)

@@ -1,0 +1,65 @@
+"""Write `test_<op>.py`: pytest tests of the package, which need nothing beside it."""
+
+from ctrace.inspector.ejecting.package import Package
+from ctrace.reports.dump.signatures import bounds
+from ctrace.reports.ejecting.op_file import shape
+from ctrace.reports.ejecting.texts import text
+
+
+def test_file(package: Package) -> str:
+    """Write the tests."""
+    fields = {
+        "NAME": package.name,
+        "INPUTS": "\n".join(_inputs(package)),
+        "SIZES": "\n".join(_sizes(package)),
+        "SYMBOLS": ", ".join(each.name for each in package.sizes) or "*_",
+        "SET": "".join(f'    {each.name} = sizes["{each.name}"]\n' for each in package.sizes),
+        "PASSED": ", ".join(each.name for each in package.sizes if not each.source),
+        "INTERPRETABLE": repr(package.cpp is None and not any(part.triton.imports for part in package.parts)),
+        "DEVICE": "cuda" if package.cpp is None else "cpu",
+        "GRADCHECK": repr(_is_smooth(package)),
+    }
+    written = text("test")
+    for name, value in fields.items():
+        written = written.replace(f"${name}$", value)
+    return written
+
+
+def _inputs(package: Package) -> list[str]:
+    below: dict[str, int] = {}
+    for part, pointers in zip(package.parts, package.region.pointers, strict=True):
+        limits = bounds(part.kernel.source)
+        for pointer, (read, _) in pointers.items():
+            if pointer in limits and read:
+                below[read] = min(limits[pointer], below.get(read, limits[pointer]))
+    return [
+        f'        ("{each.name}", torch.{each.dtype}, {shape(package, each.shape)}, {shape(package, each.stride)}, '
+        f"{below.get(each.name, 2)}),"
+        for each in package.region.inputs
+    ]
+
+
+def _sizes(package: Package) -> list[str]:
+    """Choose three sizes: that of the run, a small one, and one that no block size divides."""
+    if not package.sizes:
+        return ["    {},"]
+    texts = [each for part in package.parts for _, each in (*part.call.numels, *part.call.sizes)]
+    texts += [
+        size for each in (*package.region.inputs, *package.region.outputs) for size in (*each.shape, *each.stride)
+    ]
+    is_divided = any("//" in each or "%" in each for each in texts)
+    rows = []
+    for change in range(3):
+        row = {}
+        for at, each in enumerate(package.sizes):
+            hint = max(each.hint, 2)
+            row[each.name] = (
+                (hint, hint * 2, hint * 3)[change] if is_divided else (hint, 3 + at, hint + 13 + 4 * at)[change]
+            )
+        rows.append(f"    {row!r},")
+    return rows
+
+
+def _is_smooth(package: Package) -> bool:
+    """Whether the definition keeps float64: it casts to no other dtype."""
+    return not any("torch.float" in line.text or "torch.bfloat" in line.text for line in package.definition.lines)

@@ -1,0 +1,1 @@
+"""Kernel packages and operators as JSON: ejected, applied, tuned, edited, wrapped."""

@@ -1,0 +1,32 @@
+"""Screen of `ctrace kernels eject`: the packages, and the kernels that it refused."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.reports import format as fmt
+from ctrace.reports.json.packages.ejecting import Ejected
+from ctrace.reports.terminal.widgets import fix, hanging, item, section
+
+
+def ejected_screen(found: Sequence[Ejected], width: int) -> Iterator[RenderableType]:
+    """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
+    written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
+    refused = [each for each in found if each.written is None]
+    total = f"{len(found) - len(refused)} of {fmt.count(len(found), 'kernel')} ejected"
+    yield Text(f"{total}, {fmt.count(len(written), 'package')} written", "bold")
+    for each in written:
+        sizes = ", ".join(size.name for size in each.package.sizes)
+        taken = fmt.count(len(each.package.region.inputs), "input")
+        stored = fmt.count(len(each.package.region.outputs), "output")
+        yield item(Text(fmt.one_line(f"{each.folder}/", width - 4)))
+        kernels = f"{fmt.count(len(each.package.parts), 'kernel')}, " if len(each.package.parts) > 1 else ""
+        yield hanging(f"{kernels}{taken}, {stored}, {f'dynamic sizes {sizes}' if sizes else 'fixed sizes'}")
+    if written:
+        yield fix(f"python -m pytest {fmt.plain(str(written[0].folder))}")
+    if refused:
+        yield section("Not ejected")
+    for one in refused:
+        yield item(Text(fmt.one_line(f"{one.kernel.name}  ({one.kernel.graph}, {one.kernel.stage})", width - 4)))
+        yield hanging(f"{one.why}; {one.instead}")

@@ -1,0 +1,1 @@
+"""Screens of kernel packages and operators: applied, tuned, wrapped."""

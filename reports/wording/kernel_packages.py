@@ -1,0 +1,65 @@
+"""Sentences about applying, tuning and editing kernel packages."""
+
+from ctrace.inspector.kernel_packages.model import Applied, Element, Times
+from ctrace.reports import format as fmt
+from ctrace.reports.wording.timing import duration
+
+
+def applied_line(found: Applied) -> str:
+    """Return the answer of `ctrace kernels apply` in one line."""
+    applied = sum(each.applied for each in found.places)
+    parts = [f"applied {applied} of {fmt.count(len(found.places), 'place')}"]
+    if found.equal is None:
+        parts.append("nothing to compare")
+    elif found.equal:
+        parts.append(f"equal within {tolerance(found.largest)}")
+    else:
+        parts.append("NOT EQUAL")
+    parts += _times(found)
+    return ", ".join(parts)
+
+
+def _times(found: Applied) -> list[str]:
+    if found.model is None and found.kernel is None:
+        return ["times not measured"]
+    kernel = "kernel not measured" if found.kernel is None else f"kernel {between(found.kernel)}"
+    if found.model is None:
+        return [kernel, "model not measured"]
+    noise = {"no_difference": " (within the noise)", "undecided": " (too noisy to compare)"}.get(
+        found.model.verdict, ""
+    )
+    return [kernel, f"model {between(found.model)}{noise}"]
+
+
+def between(times: Times) -> str:
+    """Return two durations, such as `14.9 -> 11.2 us`, in the unit of the larger."""
+    units = (("s", 1.0), ("ms", 1e3), ("us", 1e6))
+    unit, scale = next((each for each in units if max(times.before, times.after) * each[1] >= 1), units[-1])
+    return f"{times.before * scale:.3g} -> {times.after * scale:.3g} {unit}"
+
+
+def tolerance(largest: float | None) -> str:
+    """Return the power of ten that a difference is below, such as `1e-06`."""
+    if not largest:
+        return "0"
+    return f"{largest:.0e}" if largest >= 1 else _above(largest)
+
+
+def _above(value: float) -> str:
+    power = 1.0
+    while power / 10 >= value and power > 1e-12:
+        power /= 10
+    return f"{power:.0e}".replace("e-0", "e-")
+
+
+def element(wrong: Element) -> str:
+    """Return the first value that differs, with its coordinates."""
+    at = f"[{', '.join(map(str, wrong.at))}]" if wrong.at else ""
+    many = f"; {wrong.differing:,} of {fmt.count(wrong.of, 'value')} differ" if wrong.of > 1 else ""
+    found, expected = fmt.one_line(wrong.found, 40), fmt.one_line(wrong.expected, 40)
+    return f"{fmt.one_line(wrong.tensor, 80)}{at} is {found}, expected {expected}{many}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a time, or that there is none."""
+    return "not measured" if value is None else duration(value)

@@ -1,0 +1,127 @@
+"""A kernel taken out of a run: its region, its sizes, its op."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ctrace.inspector.ejecting.definition import definition_of
+from ctrace.inspector.ejecting.generalize import generalized
+from ctrace.inspector.ejecting.package import Package, op_name, package_of
+from ctrace.inspector.ejecting.refusals import RefusalError
+from ctrace.inspector.model.kernels import Kernel, Stage
+from ctrace.inspector.model.session import Session
+from tests.support.ejecting import GRAPH, SOURCE, session
+
+
+def package_for(**changes: Any) -> Package:
+    found = session(**changes)
+    return package_of(found, found.kernels[0])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stage", "name"),
+    [
+        ("triton_poi_fused_gelu_1", Stage.FORWARD, "gelu_1"),
+        ("triton_per_fused__softmax_0", Stage.INFERENCE, "softmax_0"),
+        ("triton_red_fused_sum_12", Stage.BACKWARD, "sum_12_backward"),
+        ("triton_poi_fused_0", Stage.FORWARD, "kernel_0"),
+        ("cpp_fused_add_0", Stage.FORWARD, "add_0"),
+        (f"triton_poi_fused_{'add_' * 40}7", Stage.FORWARD, f"{('add_' * 40)[:58].rstrip('_')}_7"),
+    ],
+)
+def test_the_op_has_the_name_of_what_was_fused(kernel: str, stage: Stage, name: str) -> None:
+    assert op_name(kernel, stage) == name
+    assert name.isidentifier()
+
+
+def test_the_region_goes_from_what_is_read_to_what_is_stored() -> None:
+    found = session()
+    package = package_of(found, found.kernels[0])
+    assert [each.name for each in package.region.inputs] == ["mm"]
+    assert [each.name for each in package.region.outputs] == ["mul_1"]
+    assert [each.target for each in package.region.steps] == ["aten.mul.Tensor", "aten.exp.default", "aten.mul.Tensor"]
+
+
+def test_a_fixed_leading_size_becomes_free() -> None:
+    found = session()
+    package = package_of(found, found.kernels[0])
+    assert [(each.name, each.source, each.hint) for each in package.sizes] == [("n", "mm.shape[0]", 32)]
+    assert package.parts[0].arguments == ("mm", "mul_1", "512 * n")
+    assert package.text(package.region.inputs[0].shape[0]) == "n"
+
+
+def test_a_size_that_a_stride_depends_on_stays_fixed() -> None:
+    found = session(stride=("1", "32"))
+    package = package_of(found, found.kernels[0])
+    assert package.sizes == ()
+    assert package.parts[0].arguments == ("mm", "mul_1", "16384")
+
+
+def test_the_definition_and_the_pattern_have_the_same_steps() -> None:
+    found = session()
+    package = package_of(found, found.kernels[0])
+    assert [line.text for line in package.definition.lines] == [
+        "mul = aten.mul.Tensor(mm, 0.5)",
+        "exp = aten.exp.default(mul)",
+        "mul_1 = aten.mul.Tensor(exp, mm)",
+    ]
+    assert package.definition.pattern[0] == "Step('mul', 'aten.mul.Tensor', (V('mm'), 0.5, ), {})"
+    assert package.definition.flops == ("n * 512",) * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"language": "external"}, "library"),
+        ({"language": "halide"}, "halide kernel"),
+        ({"user": True}, "you wrote it"),
+        ({"calls": ()}, "arguments of its call"),
+        ({"workspaces": 1}, "scratch memory"),
+        (
+            {"graph": GRAPH.replace("aten.exp.default(mul)", "prims.inductor_random.default([32, 512], mul, 'rand')")},
+            "random",
+        ),
+        ({"graph": GRAPH.replace("aten.exp.default(mul)", "aten.exp_.default(mul)")}, "changes its input"),
+        ({"graph": GRAPH.replace("(exp, mm)", "(exp, a)")}, "depend on a"),
+        ({"graph": ""}, "last graph"),
+        ({"node": ""}, "part of a reduction"),
+    ],
+)
+def test_what_cannot_be_ejected_has_a_reason(changes: Mapping[str, Any], why: str) -> None:
+    with pytest.raises(RefusalError, match=why) as refused:
+        package_for(**changes)
+    assert refused.value.instead
+
+
+def test_text_of_the_log_cannot_become_code_elsewhere() -> None:
+    """An argument that is not a literal, a node or a size is refused, whatever it says."""
+    found = session(graph=GRAPH.replace("mm, 0.5", "mm, __import__"))
+    with pytest.raises(RefusalError, match="__import__"):
+        package_of(found, found.kernels[0])
+
+
+def test_generalizing_leaves_dynamic_sizes_alone() -> None:
+    found = session()
+    package = package_of(found, found.kernels[0])
+    assert generalized(package.region, package.parts[0].call, SOURCE) == (package.region, package.parts[0].call)
+    assert definition_of(package.region, package.symbols, "mm.device") == package.definition
+
+
+def test_kernels_of_two_graphs_have_two_names() -> None:
+    found = session()
+    first, second = (structs.replace(found.kernels[0], graph=graph) for graph in ("0/0", "0/1"))
+    calls = tuple(structs.replace(found.kernel_calls[0], graph=graph) for graph in ("0/0", "0/1"))
+    compilations = tuple(structs.replace(found.compilations[0], id=graph) for graph in ("0/0", "0/1"))
+    printed = dict.fromkeys(("0/0", "0/1"), found.printed["0/0"])
+    both = structs.replace(
+        found, kernels=(first, second), kernel_calls=calls, compilations=compilations, printed=printed
+    )
+    assert [package_of(both, each).name for each in both.kernels] == ["exp_mul_0", "exp_mul_0_graph_0_1"]
+
+
+def test_the_session_may_be_empty() -> None:
+    kernel = Kernel("0/0", Stage.INFERENCE, "triton_poi_fused_0", "triton")
+    with pytest.raises(RefusalError):
+        package_of(Session(), kernel)

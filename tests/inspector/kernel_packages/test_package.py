@@ -1,0 +1,165 @@
+"""Find kernel packages, write configurations into them, and watch them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.kernel_packages.configurations import chosen, with_configurations, write_table
+from ctrace.inspector.kernel_packages.model import (
+    Checked,
+    Configuration,
+    SizeClass,
+    Sizes,
+    Tried,
+    Tuned,
+    TunedKernel,
+)
+from ctrace.inspector.kernel_packages.package import bare_package, package_at, packages_in
+from ctrace.inspector.kernel_packages.watching import changed, code_diffs, next_change, speed, stamp_of
+from ctrace.reports.wording.editing import check_line
+
+KERNEL = '''\
+import triton
+
+# the user's remark
+CONFIGS = [
+    triton.Config({'XBLOCK': 256}, num_warps=4, num_stages=1),
+]
+"""Triton times these."""
+
+
+@triton.autotune(configs=CONFIGS, key=['n'])
+@triton.jit
+def kernel(x):
+    pass
+'''
+SMALL, LARGE = Configuration({"XBLOCK": 128}, 2, 1), Configuration({"XBLOCK": 1024}, 8, 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = tmp_path / "ops" / "relu_0"
+    found.mkdir(parents=True)
+    (found / "ctrace.json").write_text(json.dumps({"op": "relu_0"}))
+    (found / "__init__.py").write_text("")
+    (found / "kernel.py").write_text(KERNEL)
+    (found / "README.md").write_text("# relu_0\n\nMine.\n")
+    return found
+
+
+def kernel() -> TunedKernel:
+    return TunedKernel(
+        "kernel",
+        (
+            SizeClass("as captured", "n=8", (Tried(SMALL, seconds=2e-6, equal=True), Tried(LARGE, seconds=3e-6))),
+            SizeClass("size 2", "n=9000", (Tried(SMALL, seconds=9e-6), Tried(LARGE, seconds=4e-6))),
+            SizeClass("size 3", "n=9", (Tried(SMALL, seconds=2e-6), Tried(LARGE, failed="out of resources"))),
+        ),
+        SMALL,
+    )
+
+
+def test_packages_are_found_in_a_folder_and_as_one(folder: Path):
+    assert [each.name for each in packages_in(str(folder))] == ["relu_0"]
+    assert [each.name for each in packages_in(str(folder.parent))] == ["relu_0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("ctrace.json", "{", "cannot be read"),
+        ("kernel.py", "def f(:", "kernel.py, line 1"),
+        ("kernel.py", "x = 1\n  y", "kernel.py, line 2"),
+    ],
+)
+def test_a_package_that_cannot_be_read(folder: Path, name: str, text: str, what: str):
+    (folder / name).write_text(text)
+    with pytest.raises(TargetError, match=what):
+        package_at(folder)
+
+
+def test_no_package(tmp_path: Path, folder: Path):
+    with pytest.raises(TargetError, match="no kernel package"):
+        packages_in(str(tmp_path))
+    with pytest.raises(TargetError, match="there is no folder") as error:
+        packages_in(str(folder.parent / "relu_1"))
+    assert "relu_0" in error.value.todo
+
+
+def test_the_best_configuration_of_each_size_is_chosen_once():
+    assert chosen(kernel()) == ((SMALL, ("n=8", "n=9")), (LARGE, ("n=9000",)))
+
+
+def test_only_the_list_of_configurations_changes():
+    once = with_configurations(KERNEL, chosen(kernel()), "a GPU", Path("kernel.py"))
+    assert "# the user's remark\n# Tuned by ctrace on a GPU" in once
+    assert "triton.Config({'XBLOCK': 1024}, num_warps=8, num_stages=1),  # n=9000" in once
+    assert once.partition('"""Triton')[2] == KERNEL.partition('"""Triton')[2]
+    assert with_configurations(once, chosen(kernel()), "a GPU", Path("kernel.py")) == once
+
+
+def test_a_kernel_without_the_list_is_refused():
+    with pytest.raises(TargetError, match="assigns CONFIGS 0 times"):
+        with_configurations("x = 1\n", (), "a GPU", Path("kernel.py"))
+
+
+def test_the_table_is_written_once_and_keeps_the_users_text(folder: Path):
+    tuned = Tuned("a GPU", is_timed=True, kernels=(kernel(),))
+    package = package_at(folder)
+    assert write_table(package, tuned, kernel()) == ""
+    text = (folder / "README.md").read_text()
+    assert text.startswith("# relu_0\n\nMine.\n")
+    assert "| n=9000 | `triton.Config({'XBLOCK': 1024}, num_warps=8, num_stages=1)` | 4.00 | 9.00 |" in text
+    write_table(package, tuned, kernel())
+    assert (folder / "README.md").read_text() == text
+
+
+def test_a_readme_that_the_user_changed_stays(folder: Path):
+    (folder / "ctrace.json").write_text(json.dumps({"files": {"README.md": "0" * 64}}))
+    before = (folder / "README.md").read_text()
+    why = write_table(package_at(folder), Tuned("a GPU", is_timed=True, kernels=()), kernel())
+    assert "stays as it is" in why
+    assert (folder / "README.md").read_text() == before
+
+
+def test_a_save_is_noticed_once(folder: Path):
+    package = bare_package(folder)
+    before = stamp_of(package)
+
+    def save() -> None:
+        (folder / "kernel.py").write_text(KERNEL + "# more\n")
+
+    after = next_change(package, before, save, seconds=0.01)
+    assert changed(before, after) == ("kernel.py",)
+
+
+def checked(seconds: float | None, code: str = "", **rest: object) -> Checked:
+    size = Sizes("relu_0", "n=8", "gpu", equal=True, largest=1e-8, seconds=seconds, **rest)  # type: ignore[arg-type]
+    return Checked("a GPU", (size,), {"ejected::relu_0": {"ptx": code}} if code else {})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (None, 2e-6, "2 us"),
+        (2e-6, 2e-6, "2 us: as fast as before"),
+        (4e-6, 2e-6, "2 us: 2.00x faster"),
+        (2e-6, 4e-6, "4 us: 2.00x slower"),
+        (2e-6, None, "time not measured"),
+    ],
+)
+def test_speed_against_the_version_before(before: float | None, after: float | None, text: str):
+    assert speed(None if before is None else checked(before), checked(after)) == text
+
+
+def test_one_line_for_a_correct_kernel():
+    line = check_line(checked(4e-6), checked(2e-6))
+    assert line == "correct within 1e-8 for 1 size, 2 us: 2.00x faster"
+
+
+def test_places_in_compiled_code_are_no_difference():
+    before, after = checked(1e-6, ".loc 1 2\nadd.f32 a;\n// one"), checked(1e-6, ".loc 1 3\nadd.f32 a;\n// two")
+    assert code_diffs(before, after) == ["# ejected::relu_0: ptx is the same"]
+    assert "-add.f32 a;" in code_diffs(before, checked(1e-6, "mul.f32 a;"))[0]

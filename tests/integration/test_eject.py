@@ -1,0 +1,86 @@
+"""Ejected packages of real captures: their own tests pass, and `install()` puts them back."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.integration.conftest import Command
+
+pytestmark = pytest.mark.integration
+
+MODEL = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(24), nn.Linear(24, 48)
+
+    def forward(self, x):
+        return nn.functional.gelu(self.up(self.norm(x)))
+
+torch.manual_seed(0)
+model = Model().to("{device}")
+
+def inputs():
+    return (torch.randn(6, 24, device="{device}"),)
+"""
+PLACED = """
+import importlib, sys
+import torch
+sys.path[:0] = ["ops", "."]
+from model import inputs, model
+packages = [importlib.import_module(name) for name in sys.argv[1:]]
+eager = model(*inputs())
+passes = [package.install() for package in packages]
+compiled = torch.compile(model)(*inputs())
+assert all(each.found and each.found[0][0] == 1 for each in passes), [each.found for each in passes]
+assert "ctrace" not in sys.modules
+torch.manual_seed(1)
+x = inputs()
+torch.testing.assert_close(torch.compile(model)(*x), model(*x))
+for package in packages:
+    package.uninstall()
+assert torch._inductor.config.post_grad_custom_post_pass is None
+"""
+
+
+def ejected(command: Command, folder: Path, *words: str, device: str = "cpu") -> list[Path]:
+    (folder / "model.py").write_text(MODEL.format(device=device))
+    done = command("kernels", "eject", "--all", "-o", "ops", "--of", "model.py", *words)
+    assert done.code == 0, done.err
+    return sorted(each.parent for each in (folder / "ops").glob("*/ctrace.json"))
+
+
+def assert_tests_pass(packages: list[Path]) -> None:
+    for package in packages:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(package)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=package.parent, check=False)
+        assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("words", [("--target", "h100"), ("--target", "h100", "--dynamic"), ()], ids=" ".join)
+def test_packages_pass_their_tests_and_are_put_back(ctrace: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+    packages = ejected(ctrace, tmp_path, *words)
+    assert any("gelu" in each.name for each in packages)
+    assert_tests_pass(packages)
+    script = [sys.executable, "-c", PLACED, *(each.name for each in packages)]
+    done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env={**os.environ}, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here")
+@pytest.mark.parametrize("words", [(), ("--train",), ("--train", "--dynamic")], ids=" ".join)
+def test_packages_of_a_gpu_pass_their_tests(ctrace: Command, tmp_path: Path, words: tuple[str, ...]) -> None:
+    packages = ejected(ctrace, tmp_path, *words, device="cuda")
+    assert packages
+    assert_tests_pass(packages)

@@ -1,0 +1,102 @@
+"""Packages of ejected kernels on disk."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.ejecting.package import Package, package_of
+from ctrace.inspector.errors import DumpError
+from ctrace.reports.ejecting.writing import Written, make_folder, packages_in, write_package
+from tests.support.ejecting import session
+
+ALLOWED = {"torch", "triton", "pytest", "importlib", "os", "subprocess", "sys", "pathlib", "hashlib", "operator",
+           "dataclasses"}  # fmt: skip
+
+
+def package() -> Package:
+    found = session()
+    return package_of(found, found.kernels[0])
+
+
+def written(folder: Path) -> Written:
+    make_folder(folder)
+    return write_package(session(), package(), folder)
+
+
+def test_a_package_has_the_fixed_names(tmp_path: Path) -> None:
+    done = written(tmp_path / "ops")
+    assert done.folder == tmp_path / "ops" / "exp_mul_0"
+    assert sorted(done.files) == sorted(
+        ["__init__.py", "kernel.py", "op.py", "place.py", "test_exp_mul_0.py", "bench.py", "README.md", "ctrace.json"]
+    )
+    assert sorted(each.name for each in done.folder.iterdir()) == sorted(done.files)
+    assert list(packages_in(tmp_path / "ops")) == [done.folder]
+    assert list(packages_in(done.folder)) == [done.folder]
+
+
+def test_a_package_needs_torch_and_triton_alone(tmp_path: Path) -> None:
+    for file in written(tmp_path).folder.glob("*.py"):
+        tree = ast.parse(file.read_text())
+        modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        modules |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+        assert {each.split(".")[0] for each in modules} <= ALLOWED, file.name
+
+
+def test_the_files_are_complete(tmp_path: Path) -> None:
+    for file in written(tmp_path).folder.iterdir():
+        assert "$" not in file.read_text(), file.name
+
+
+def test_the_users_lines_are_comments(tmp_path: Path) -> None:
+    text = (written(tmp_path).folder / "op.py").read_text()
+    assert "# model.py:8: return torch.exp(h * 0.5) * h" in text
+    assert "exp = aten.exp.default(mul)" in text
+
+
+def test_where_it_came_from(tmp_path: Path) -> None:
+    origin = json.loads((written(tmp_path).folder / "ctrace.json").read_text())
+    assert origin["op"] == "exp_mul_0"
+    assert origin["kernel"] == "triton_poi_fused_exp_mul_0"
+    assert origin["lines"] == ["/home/me/model.py:8"]
+    assert origin["sizes"] == {"n": {"from": "mm.shape[0]", "captured": 32}}
+    assert set(origin["files"]) == {each for each in origin["files"] if len(origin["files"][each]) == 64}
+
+
+def test_an_unchanged_package_is_written_again(tmp_path: Path) -> None:
+    first = written(tmp_path)
+    assert written(tmp_path) == first
+
+
+def test_a_changed_file_is_not_overwritten(tmp_path: Path) -> None:
+    file = written(tmp_path).folder / "kernel.py"
+    file.write_text(file.read_text() + "# mine\n")
+    with pytest.raises(DumpError, match="was changed since ctrace wrote it"):
+        written(tmp_path)
+    assert file.read_text().endswith("# mine\n")
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "exp_mul_0").mkdir()
+    (tmp_path / "exp_mul_0" / "notes.txt").write_text("mine")
+    with pytest.raises(DumpError, match="ctrace did not write"):
+        written(tmp_path)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "ops").write_text("")
+    with pytest.raises(DumpError, match="ops"):
+        make_folder(tmp_path / "ops")
+
+
+def test_a_cpp_kernel_is_a_custom_op(tmp_path: Path) -> None:
+    found = session(language="cpp")
+    done = write_package(found, package_of(found, found.kernels[0]), tmp_path)
+    text = (done.folder / "op.py").read_text()
+    assert '@custom_op("ejected::exp_mul_0", mutates_args=())' in text
+    assert "triton" not in text
+    assert "kernel(mm, mul_1)" in text
+    assert (done.folder / "kernel.cpp").is_file()
+    for file in done.folder.glob("*.py"):
+        ast.parse(file.read_text())

@@ -1,0 +1,175 @@
+"""Screens and JSON of `ctrace kernels apply`, `tune` and `wrap`."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from ctrace.inspector.kernel_packages.model import (
+    Applied,
+    Compared,
+    Configuration,
+    Element,
+    Place,
+    RegionCheck,
+    SizeClass,
+    Times,
+    Tried,
+    Tuned,
+    TunedKernel,
+)
+from ctrace.inspector.triton_ops.model import Check, Limit, Wrapped, WrapResult
+from ctrace.reports.json.packages.results import render_apply_json, render_tune_json
+from ctrace.reports.json.packages.wrap import render_wrap_json
+from ctrace.reports.terminal.packages.applied import apply_screen
+from ctrace.reports.terminal.packages.tuning import tune_screen
+from ctrace.reports.terminal.packages.wrap import wrap_screen
+from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
+from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.poison import UNSEEN
+
+PLACES = tuple(Place("0/0", "inference", f"model.py:{line}", "ejected::softmax_0", applied=True) for line in (12, 14))
+RIGHT = Applied(
+    device="NVIDIA H100 80GB HBM3",
+    is_gpu=True,
+    places=PLACES,
+    regions=tuple(RegionCheck(index, "gpu", equal=True, largest=3e-7) for index in range(2)),
+    compared=(
+        Compared("base", "compiled", equal=True, largest=6e-7),
+        Compared("base", "eager", equal=True, largest=4e-6),
+    ),
+    model=Times(1.31e-3, 1.27e-3, "faster"),
+    kernel=Times(14.9e-6, 11.2e-6),
+)
+ELEMENT = Element("the output (div)", (31, 59), "0.0161", "nan", 30, 1800)
+WRONG = replace(
+    RIGHT,
+    regions=(RegionCheck(0, "gpu", equal=False, largest=None, wrong=ELEMENT),),
+    compared=(Compared("base", "compiled", equal=False, largest=None, wrong=replace(ELEMENT, tensor="the result")),),
+    model=None,
+    kernel=None,
+    not_measured="the results differ, so no time means anything",
+)
+MISFIT = Applied(
+    device="cpu",
+    is_gpu=False,
+    places=(Place("0/0", "inference", "model.py:12", "ejected::softmax_0", applied=False, why="mul is aten.mul of x"),),
+    compared=(Compared("base", "compiled", equal=True, largest=0.0),),
+    not_measured="the package was applied nowhere",
+    notes=("a note",),
+)
+CONFIGURATIONS = (Configuration({"XBLOCK": 1}, 1, 1), Configuration({"XBLOCK": 4}, 8, 2))
+TUNED = Tuned(
+    "NVIDIA H100 80GB HBM3",
+    is_timed=True,
+    kernels=(
+        TunedKernel(
+            "softmax_0_kernel",
+            (
+                SizeClass(
+                    "as captured",
+                    "n=4096",
+                    (
+                        Tried(CONFIGURATIONS[0], 64, 0, 0, 0.5, "registers, blocks", 14.9e-6, equal=True),
+                        Tried(CONFIGURATIONS[1], 32, 2, 4096, 1.0, "threads", 11.2e-6, equal=True),
+                        Tried(Configuration({"XBLOCK": 64}, 4, 1), failed="out of shared memory"),
+                    ),
+                ),
+            ),
+            CONFIGURATIONS[0],
+        ),
+    ),
+)
+MADE = WrapResult(
+    Wrapped(
+        name="zoo::softmax",
+        function="softmax",
+        kernel="softmax_kernel",
+        file="zoo.py",
+        line=25,
+        mutates=(),
+        written=("out_ptr",),
+        written_source="source",
+        returns="Tensor",
+        fake="the function without its launches",
+        cpu="interpreter",
+        flops=None,
+        calls=("def softmax(...): ...", "from softmax_op import softmax"),
+        notes=("a note",),
+        source="import torch\n",
+    ),
+    (Limit("torch takes one @triton.autotune per kernel", applies=False), Limit("no pre_hook", applies=True)),
+    (Check("torch.library.opcheck", True), Check("the operator", None, "not run"), Check("equal", False, "0.5")),
+)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "found"), [("right", RIGHT), ("wrong", WRONG), ("misfit", MISFIT)])
+def test_apply_screen(name: str, found: Applied, width: int):
+    assert_golden(f"kernels-apply-{name}-{width}.txt", drawn(apply_screen(found, "model.py", "ops/softmax_0"), width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tune_screen(width: int):
+    assert_golden(f"kernels-tune-{width}.txt", drawn(tune_screen("ops/softmax_0", TUNED, width, ("a note",)), width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_wrap_screen(width: int):
+    assert_golden(f"kernels-wrap-{width}.txt", drawn(wrap_screen(MADE, width), width))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "end"), [("no_difference", "(within the noise)"), ("undecided", "(too noisy to compare)")]
+)
+def test_noise_is_no_gain(verdict: str, end: str):
+    assert applied_line(replace(RIGHT, model=Times(1.31e-3, 1.27e-3, verdict))).endswith(f"1.27 ms {end}")
+
+
+def test_the_answer_in_one_line():
+    assert applied_line(RIGHT) == (
+        "applied 2 of 2 places, equal within 1e-6, kernel 14.9 -> 11.2 us, model 1.31 -> 1.27 ms"
+    )
+    assert applied_line(WRONG) == "applied 2 of 2 places, NOT EQUAL, times not measured"
+    assert applied_line(MISFIT) == "applied 0 of 1 place, nothing to compare, times not measured"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [(2.0, 1.0, "2 -> 1 s"), (1.5e-3, 9e-4, "1.5 -> 0.9 ms"), (1e-6, 5e-7, "1 -> 0.5 us")],
+)
+def test_durations_share_a_unit(before: float, after: float, text: str):
+    assert between(Times(before, after)) == text
+
+
+@pytest.mark.parametrize(("largest", "text"), [(None, "0"), (0.0, "0"), (6e-7, "1e-6"), (1e-6, "1e-6"), (3.0, "3e+00")])
+def test_differences_are_rounded_up(largest: float | None, text: str):
+    assert tolerance(largest) == text
+
+
+def test_apply_json_has_the_fixed_names():
+    found = json.loads(render_apply_json(RIGHT, "model.py", "ops"))
+    assert (
+        found["places"][0] | {"graph": "0/0", "line": "model.py:12", "applied": True, "why": None} == found["places"][0]
+    )
+    assert (found["equal"], found["before"], found["after"]) == (True, 1.31e-3, 1.27e-3)
+    assert found["largest_difference"] == 6e-7
+    found = json.loads(render_apply_json(WRONG, "model.py", "ops"))
+    assert (found["equal"], found["before"], found["first_difference"]["at"]) == (False, None, [31, 59])
+    assert found["first_difference"]["found"] is None
+
+
+def test_tune_and_wrap_json():
+    (package,) = json.loads(render_tune_json([("ops", TUNED, True)]))["packages"]
+    assert package["kernels"][0]["sizes"][0]["best"] == {"blocks": {"XBLOCK": 4}, "num_warps": 8, "num_stages": 2}
+    made = json.loads(render_wrap_json(MADE))
+    assert (made["flops_per_element"], made["checks"][1]["passed"]) == (None, None)
+
+
+def test_foreign_text_is_shown_escaped():
+    places = (Place(UNSEEN, UNSEEN, UNSEEN, UNSEEN, applied=False, why=UNSEEN),)
+    hostile = replace(WRONG, places=places, device=UNSEEN, notes=(UNSEEN,), not_measured=UNSEEN)
+    text = drawn(apply_screen(hostile, UNSEEN, UNSEEN, (f"+{UNSEEN}",)), 80)
+    text += drawn(tune_screen(UNSEEN, replace(TUNED, device=UNSEEN), 80, (UNSEEN,)), 80)
+    text += drawn(wrap_screen(replace(MADE, checks=(Check(UNSEEN, None, UNSEEN),)), 80), 80)
+    assert "\x1b" not in text.replace("\n", "")
