@@ -17,6 +17,7 @@ from ctrace.inspector.target.view import open_sentence, question_place, question
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
 from ctrace.reports.markup import code, prose, row, text
+from ctrace.reports.mermaid import picture
 from ctrace.reports.wording.comparison import basis, rounded
 from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
 from ctrace.reports.wording.fusion import bytes_text, missed_text
@@ -41,6 +42,7 @@ def _lines(session: Session) -> Iterator[str]:
     if line := target_sentence(session):
         yield f"\n{text(line)}"
     yield from _conclusion(session)
+    yield from picture(session)
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
         for found in ranked(session):

@@ -8,6 +8,7 @@ import typer
 from ctrace.cli.capturing import Request, on_a_run
 
 if TYPE_CHECKING:
+    from ctrace.inspector.errors import Exit
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -16,6 +17,8 @@ Examples:
   ctrace report before -o before.html  a saved run, by name
   ctrace report model.py --open        run it, and open the page
   ctrace report model.py --target h100 with the code for a GPU
+  ctrace report before after           what changed between two runs
+  ctrace report logs/ --ranks          all ranks of a job
   ctrace report trace.log --force      replace report.html
 """
 
@@ -26,6 +29,7 @@ Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser."
 Sass = Annotated[
     bool, typer.Option("--sass", help="Add the SASS of compiled kernels; disassembling takes up to a second for each.")
 ]
+Ranks = Annotated[bool, typer.Option("--ranks", help="Compare the logs of all ranks in a folder.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")]
 
 
@@ -36,26 +40,86 @@ def report(
     open_: Open = False,
     force: Force = False,
     sass: Sass = False,
+    ranks: Ranks = False,
 ) -> None:
-    """Write a run as one HTML file that needs no network."""
-    from ctrace.cli.capturing import session_of
+    """Write a run, or what changed between two, as one HTML file that needs no network."""
     from ctrace.cli.console import check_output, write_report
-    from ctrace.cli.show import exit_code
-    from ctrace.reports.html.page import render_html
 
     is_stdout = str(output) == "-"
     check_output(output)
     _check(output, is_stdout=is_stdout, open_=open_, force=force)
-    session, is_new = session_of(request)
-    page = render_html(session, "" if is_new else request.target or "", sass=sass)
+    code = None
+    if ranks:
+        page = _page_of_ranks(request)
+    elif (second := _second_run(request)) is not None:
+        page = _page_of_diff(str(request.target), second, request.timeout)
+    else:
+        page, code = _page_of_run(request, sass=sass)
     if is_stdout or force:
         write_report(page, output)
     else:
         _write_new(page, output)
     if open_:
         _open_page(output)
-    if is_new:
-        raise typer.Exit(exit_code(session))
+    if code is not None:
+        raise typer.Exit(code)
+
+
+def _page_of_run(request: Request, *, sass: bool) -> "tuple[Document, Exit | None]":
+    """Write the page of a run, and return the exit code if the run is new."""
+    from ctrace.cli.capturing import session_of
+    from ctrace.cli.show import exit_code
+    from ctrace.reports.html.page import render_html
+
+    session, is_new = session_of(request)
+    page = render_html(session, "" if is_new else request.target or "", sass=sass)
+    return page, exit_code(session) if is_new else None
+
+
+def _second_run(request: Request) -> str | None:
+    """Return the run to compare with: a saved run takes no arguments, so what follows it is another run.
+
+    Raises:
+        CtraceError: the first run cannot be read, or more than two are named.
+    """
+    from ctrace.cli.capturing import saved
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.runs.store import Store
+
+    if not request.args or saved(request.target, Store(), request.rank) is None:
+        return None
+    if len(request.args) > 1:
+        raise TargetError(f"{len(request.args) + 1} runs are too many for one page", "name one or two runs")
+    return request.args[0]
+
+
+def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
+    from ctrace.cli.diffing import side
+    from ctrace.inspector.diff.compare import compare
+    from ctrace.reports.html.comparison import render_diff_html
+
+    one, other = side(before, timeout), side(after, timeout)
+    return render_diff_html((before, after), (one, other), compare(one, other))
+
+
+def _page_of_ranks(request: Request) -> "Document":
+    """Write the page of a folder of logs.
+
+    Raises:
+        CtraceError: it is no folder, or has no logs of ranks.
+    """
+    from ctrace.cli.progress import reading
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.ranks.job import read_job
+    from ctrace.inspector.runs.target import holds
+    from ctrace.reports.html.comparison import render_ranks_html
+
+    folder = Path(request.target or "")
+    if request.target is None or not holds(folder.is_dir):
+        named = request.target or "no folder is named"
+        raise TargetError(f"--ranks needs a folder of logs: {named}", "name the folder that TORCH_TRACE wrote to")
+    with reading("logs") as progress:
+        return render_ranks_html(read_job(folder, None, progress), str(folder))
 
 
 def _check(output: Path, *, is_stdout: bool, open_: bool, force: bool) -> None:

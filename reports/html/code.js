@@ -141,7 +141,7 @@ class CodePage {
     const node = this.selection.startsWith("node~") ? this.selection.split("~")[1] : "";
     const usual = this.labels.find((label) => label === "post_grad") || this.labels.find((label) => ["forward", "inference"].includes(label)) || this.labels[0];
     this.stage = this.labels.includes(asked) ? asked : this.labels.includes(node) ? node : usual;
-    if (!this.known.has(this.graph.id)) this.known.set(this.graph.id, new Links(this.graph.id, this.kernels));
+    if (!this.known.has(this.graph.id)) this.known.set(this.graph.id, new Links(this.graph.id, this.kernels, this.files));
     this.links = this.known.get(this.graph.id);
     await this.readStages([this.stage, node, ...[...this.links.kernels.values()].map((each) => each.graph_nodes?.stage)]);
     this.nodes = this.links.stages.get(this.stage) || [];
@@ -233,7 +233,8 @@ class CodePage {
     const asked = known.find((each) => keyOf(each) === query.get("k"));
     const current = known.find((each) => each === this.kernel);
     const generated = (some) => some.find((each) => each.source) || some[0];
-    const most = (some) => [...some].sort((a, b) => (this.linked.lines.get(keyOf(b))?.size || 0) - (this.linked.lines.get(keyOf(a))?.size || 0));
+    const ofStage = (each) => Number(each.graph_nodes?.stage === this.stage);
+    const most = (some) => [...some].sort((a, b) => ofStage(b) - ofStage(a) || (this.linked.lines.get(keyOf(b))?.size || 0) - (this.linked.lines.get(keyOf(a))?.size || 0));
     this.kernel = mine.includes(asked) ? asked : mine.includes(current) ? current : generated(most(mine)) || asked || current || generated(known) || null;
     const offered = known.length > MOST_OFFERED ? known.filter((each, at) => at < MOST_OFFERED || each === this.kernel || mine.includes(each)) : known;
     fill(this.kernelBox, offered.map((each) => h("option", { value: keyOf(each), selected: each === this.kernel }, `${mine.includes(each) && this.selection ? "● " : ""}${each.stage === "inference" ? "" : `${each.stage} · `}${each.name}`)));
@@ -300,7 +301,14 @@ class CodePage {
     rows.set(size, marks);
     const active = document.activeElement === rows.element;
     if (!active && first.length) rows.active = first[0];
-    if (!active) rows.show(first.length ? first[0] : -1);
+    const unasked = this.selection ? -1 : this.beginning(name);
+    if (!active) rows.show(first.length ? first[0] : unasked);
+  }
+
+  // Where a pane begins while nothing is selected: past the docstring and the imports.
+  beginning(name) {
+    if (name === "source") return Math.min(...this.lineMarks.keys(), Infinity) === Infinity ? -1 : Math.min(...this.lineMarks.keys());
+    return name === "kernel" && this.kernel?.source ? this.source.findIndex((line) => line.startsWith("def ")) : -1;
   }
 
   // Whether torch leaves the nodes of some linked kernel unnamed.

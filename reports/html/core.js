@@ -21,14 +21,17 @@ function oneLine(text) {
 
 const SVG_TAGS = new Set(["svg", "g", "rect", "line", "path", "circle", "text", "title", "polyline"]);
 
-// Makes an element. Children are elements or text, never markup; a link may only lead to a place in this page.
+// The list of runs, which `ctrace serve` shows, also links to the pages of the runs.
+const isRun = (value) => HEAD.serves === true && /^(run|diff)(\/[\w.~%!'()*-]+){1,2}$/.test(value);
+
+// Makes an element. Children are elements or text, never markup; a link leads to a place in this page.
 function h(tag, attributes = {}, ...children) {
   const element = SVG_TAGS.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) {
       if (typeof value === "function") element.addEventListener(name.slice(2), value);
-    } else if (name === "href" && !String(value).startsWith("#")) {
+    } else if (name === "href" && !String(value).startsWith("#") && !isRun(value)) {
       continue;
     } else {
       element.setAttribute(name, value === true ? "" : visible(value));
@@ -137,12 +140,23 @@ const hashOf = (page, values = {}) => {
 function go(page, values = {}, { replace = false } = {}) {
   const hash = hashOf(page, values);
   if (hash === location.hash) return;
-  if (replace) {
+  if (replace && !FRAMED) {
     history.replaceState(null, "", hash);
     window.dispatchEvent(new Event("hashchange"));
   } else {
     location.hash = hash;
   }
+}
+
+// In a notebook the page is a frame without a URL: links would lead to the page around it.
+const FRAMED = location.protocol === "about:";
+if (FRAMED) {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href^='#']");
+    if (!link || event.defaultPrevented) return;
+    event.preventDefault();
+    location.hash = link.getAttribute("href");
+  });
 }
 
 const lineLink = (file, line, text) => h("a", { href: hashOf("code", { sel: `line~${file}:${line}` }), title: "Show the graph nodes, kernels and instructions of this line" }, text || shortPlace(file, line));
@@ -157,7 +171,7 @@ function table(columns, rows, { label, most = 400 } = {}) {
   const shown = rows.slice(0, most);
   const body = shown.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind || "" }, cell))));
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.kind || "" }, column.title)))), h("tbody", {}, body)),
+    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => (column.title ? h("th", { scope: "col", class: column.kind || "" }, column.title) : h("td", {}))))), h("tbody", {}, body)),
     rows.length > most ? h("p", { class: "dim" }, `And ${number(rows.length - most)} more rows, in the JSON reports.`) : null);
 }
 

@@ -18,7 +18,8 @@ from ctrace.inspector.kernels.view import parts
 from ctrace.inspector.model.built import IR_STAGES
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
-from ctrace.reports.json import explain, fusion, graphs, guards, kernels, recompiles, shapes
+from ctrace.reports.json import explain, fusion, graphs, guards, kernels, memory, recompiles, shapes
+from ctrace.reports.json.speed import compile_time, steps
 
 
 class Document(Struct, frozen=True):
@@ -48,6 +49,9 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[Document | No
         ("graphs", lambda: graphs.render_graphs_json(session, compiled(session))),
         ("kernels", lambda: kernels.render_kernels_json(session, parts(session), source=True)),
         ("fusion", lambda: fusion.render_fusion_json(session, session.fusions)),
+        ("memory", lambda: memory.render_memory_json(session)),
+        ("compile", lambda: compile_time.render_compile_json(session)),
+        ("steps", lambda: steps.render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
     for each in compiled(session):

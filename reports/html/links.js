@@ -19,8 +19,10 @@ function grouped(groups, key, value) {
 
 class Links {
   // kernels: those of one graph, as `kernels --source --json` has them. Stages are added when they are needed.
-  constructor(graph, kernels) {
+  // files: those whose source the run has; nodes of other files are a library's, which some line of the user calls.
+  constructor(graph, kernels, files = {}) {
     this.graph = graph;
+    this.files = files;
     this.kernels = new Map(kernels.filter((each) => each.graph === graph).map((each) => [keyOf(each), each]));
     this.stages = new Map();
     this.byPlace = new Map();
@@ -72,9 +74,30 @@ class Links {
     return empty;
   }
 
+  isForeign(node) {
+    return !(node.file && node.file in this.files);
+  }
+
+  // Nodes of a library have no line of the user: they belong to the one line of the kernel that computes them.
+  callersOf(kernels) {
+    const lines = new Set(kernels.flatMap((each) => (each.graph_nodes ? each.lines : [])));
+    return lines.size === 1 ? lines : new Set();
+  }
+
+  addForeign(place, nodes) {
+    for (const kernel of this.kernels.values()) {
+      const of = kernel.graph_nodes;
+      if (!of || !this.stages.has(of.stage) || kernel.lines.length !== 1 || kernel.lines[0] !== place) continue;
+      const here = this.stages.get(of.stage);
+      const mine = of.names.map((name) => this.byName.get(of.stage).get(name)).filter((at) => at !== undefined && this.isForeign(here[at]));
+      for (const label of this.stages.keys()) for (const at of this.counterparts(of.stage, mine, label)) nodes.get(label).add(at);
+    }
+  }
+
   ofLine(place) {
     const places = new Set([place]);
     const nodes = new Map([...this.byPlace].map(([label, known]) => [label, new Set(known.get(place) || [])]));
+    this.addForeign(place, nodes);
     const lines = new Map();
     for (const [key, kernel] of this.kernels) {
       const statements = this.statementsAt(kernel, places);
@@ -90,6 +113,8 @@ class Links {
     const places = new Set(place ? [place] : []);
     const nodes = new Map([...this.stages.keys()].map((label) => [label, this.counterparts(stage, [at], label)]));
     const lines = new Map();
+    const computing = [...this.kernels.values()].filter((each) => each.graph_nodes && this.stages.has(each.graph_nodes.stage) && each.graph_nodes.names.some((one) => nodes.get(each.graph_nodes.stage).has(this.byName.get(each.graph_nodes.stage).get(one))));
+    if (this.isForeign(this.stages.get(stage)[at])) for (const each of this.callersOf(computing)) places.add(each);
     for (const [key, kernel] of this.kernels) {
       const of = kernel.graph_nodes;
       const mine = of && this.stages.has(of.stage) ? of.names.some((each) => nodes.get(of.stage).has(this.byName.get(of.stage).get(each))) : kernel.lines.includes(place);
@@ -121,7 +146,9 @@ class Links {
       return nodes;
     }
     const names = of.names.map((name) => this.byName.get(of.stage).get(name)).filter((at) => at !== undefined);
-    const chosen = places ? names.filter((at) => places.has(placeOf(this.stages.get(of.stage)[at]))) : names;
+    const here = this.stages.get(of.stage);
+    const isCaller = kernel.lines.length === 1 && places?.has(kernel.lines[0]);
+    const chosen = places ? names.filter((at) => places.has(placeOf(here[at])) || (isCaller && this.isForeign(here[at]))) : names;
     for (const label of this.stages.keys()) nodes.set(label, this.counterparts(of.stage, chosen, label));
     return nodes;
   }

@@ -4,9 +4,11 @@ The browser may run one script and apply one style, those with the hashes in the
 nothing. All data is base64 or escaped JSON, and the scripts put it on the page as text, never as markup.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from ctrace import __version__
 from ctrace.inspector.diagnosis.advise import diagnose
@@ -32,51 +34,76 @@ _SCRIPTS = (
     "source.js",
     "recompiles.js",
     "code.js",
-    "guards.js",
-    "kernels.js",
-    "time.js",
     "graph.js",
+    "guards.js",
+    "fusion.js",
+    "kernels.js",
+    "memory.js",
+    "time.js",
     "search.js",
+    "findable.js",
     "start.js",
 )
-_STYLES = ("page.css",)
+DIFF_SCRIPTS = ("core.js", "lists.js", "search.js", "diff.js", "start.js")
+RUNS_SCRIPTS = ("core.js", "lists.js", "search.js", "runs.js", "start.js")
+RANKS_SCRIPTS = ("core.js", "lists.js", "search.js", "ranks.js", "start.js")
+_STYLES = ("page.css", "charts.css")
+_CONNECTS = "; connect-src 'self'"
 _SENTENCE = 1000
+
+
+class Page(Struct, frozen=True):
+    """What one page consists of."""
+
+    title: str
+    first: str
+    """The answer as HTML, for a browser without scripts and for the moment before they run."""
+    scripts: tuple[str, ...]
+    head: dict[str, Any]
+    """What the scripts know at once; the documents are unpacked when they are needed."""
+    documents: tuple[Data | Note, ...]
+    connects: bool = False
+    """Whether its script may ask the server that the page is from."""
 
 
 def render_html(session: Session, run: str = "", *, sass: bool = False) -> Document:
     """Write the page of a run; with `sass`, also disassemble its binaries."""
-    script = "".join(_read(name) for name in _SCRIPTS)
-    style = "".join(_read(name) for name in _STYLES)
-    found = list(documents(session, sass=sass))
-    return html_document("".join(_page(session, run, script, style, found)))
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-def _page(session: Session, run: str, script: str, style: str, found: list[Data | Note]) -> Iterator[str]:
     title = one(session.target.path or session.target.name or run or "this run")
+    head = {"run": run, "answer": _answer(session)}
+    found = tuple(documents(session, sass=sass))
+    return written(Page(title, _first_answer(session, title), _SCRIPTS, head, found))
+
+
+def written(page: Page) -> Document:
+    """Write a page as one file."""
+    return html_document("".join(_parts(page, _read(page.scripts), _read(_STYLES))))
+
+
+def _read(names: Iterable[str]) -> str:
+    return "".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+def _parts(page: Page, script: str, style: str) -> Iterator[str]:
     policy = (
         f"default-src 'none'; script-src {source_hash(script)}; style-src {source_hash(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
+        f"base-uri 'none'; form-action 'none'{_CONNECTS if page.connects else ''}"
     )
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
-    yield f"<title>{markup(title)} · ctrace</title>\n"
+    yield f"<title>{markup(page.title)} · ctrace</title>\n"
     yield f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
-    yield f'<div id="app"><main id="first">{_first_answer(session, title)}</main></div>\n'
-    data = [each for each in found if isinstance(each, Data)]
+    yield f'<div id="app"><main id="first">{page.first}</main></div>\n'
+    data = [each for each in page.documents if isinstance(each, Data)]
+    notes = [each for each in page.documents if isinstance(each, Note)]
     head = {
         "schema": PAGE_SCHEMA,
         "ctrace": __version__,
-        "run": run,
-        "title": title,
-        "answer": _answer(session),
+        "title": page.title,
+        **page.head,
         "documents": [{"name": each.name, "characters": len(each.text)} for each in data],
-        "notes": [{"name": each.name, "why": each.why, "todo": each.todo} for each in found if isinstance(each, Note)],
+        "notes": [{"name": each.name, "why": each.why, "todo": each.todo} for each in notes],
     }
     yield f'<script type="application/json" id="head">{json_for_script(head)}</script>\n'
     for number, each in enumerate(data):

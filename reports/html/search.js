@@ -1,45 +1,20 @@
 // Search over everything, and the list of keys.
 
 const MOST_FOUND = 120;
+const SEARCH_HINT = "Everything on this page: causes, lines, nodes at every stage, kernels, guards, compiled code.";
 
-// Yields every searchable item: kind, text, and its place in this page.
-async function* findable() {
-  const explain = await read("explain");
-  for (const each of explain.causes) yield ["cause", `${each.title} ${each.why}`, hashOf("summary")];
-  const breaks = await read("breaks");
-  for (const each of breaks.breaks) yield ["graph break", `${shortPlace(each.file, each.line)} ${each.gb.join(" ")} ${each.source} ${each.reason}`, hashOf("source")];
-  for (const each of breaks.skipped) yield ["runs eagerly", `${each.function} ${shortPlace(each.file, each.line)} ${each.reason}`, hashOf("source")];
-  for (const each of explain.recompiles) for (const cause of each.causes) yield ["recompilation", `${each.compilation} ${cause.subject} ${cause.kind} ${cause.was} → ${cause.now}`, hashOf("recompiles")];
-  const kernels = ((await read("kernels"))?.parts || []).flatMap((part) => part.kernels);
-  for (const each of kernels) yield ["kernel", `${each.name} ${each.ops.join(" ")}`, hashOf("code", { g: each.graph, k: keyOf(each), sel: `kernel~${keyOf(each)}` })];
-  const { files } = (await read("sources")) || { files: {} };
-  for (const [file, text] of Object.entries(files)) {
-    let line = 0;
-    for (const code of text.split("\n")) { line += 1; yield ["source", `${shortFile(file)}:${line} ${code.trim()}`, hashOf("code", { f: file, sel: `line~${file}:${line}` })]; }
-  }
-  for (const name of named("stage ")) {
-    const [, graph, stage] = name.split(" ");
-    for (const node of flat((await read(name)).graph)) yield ["node", `${node.name} = ${node.op}(${node.args})  ${graph} ${stage}`, hashOf("code", { g: graph, st: stage, sel: `node~${stage}~${node.name}` })];
-  }
-  for (const each of kernels) {
-    let line = 0;
-    for (const code of (each.source || "").split("\n")) { line += 1; if (code) yield ["kernel source", `${code.trim()}  ${each.name}:${line}`, hashOf("code", { g: each.graph, k: keyOf(each), sel: `source~${keyOf(each)}~${line}` })]; }
-  }
-  for (const name of named("guards ")) for (const guard of (await read(name)).compilations[0].guards) yield ["guard", `${guard.kind} ${guard.name} ${guard.code}`, hashOf("guards", { c: name.slice(7) })];
-  for (const name of named("ir ")) {
-    for (const code of (await read(name)).code) {
-      const lines = new Map(code.source_lines);
-      let at = 0;
-      for (const text of (code.text || "").split("\n")) { at += 1; if (lines.has(at)) yield [code.ir, `${text.trim()}  ${code.kernel}`, hashOf("code", { g: code.graph, k: keyOf({ graph: code.graph, stage: code.stage, name: code.kernel }), ir: code.ir, h: code.hash, at, sel: `source~${code.graph} ${code.stage} ${code.kernel}~${lines.get(at)}` })]; }
-    }
-  }
+// What can be searched: functions that yield the kind of an item, its text, and its place in this page.
+const SEARCHED = [];
+
+async function* everything() {
+  for (const part of SEARCHED) yield* part();
 }
 
 const rest = () => new Promise((done) => setTimeout(done));
 
 class Search {
   constructor() {
-    this.field = h("input", { type: "search", placeholder: "Search lines, nodes, kernels, guards, instructions", "aria-label": "Search", autocomplete: "off", spellcheck: "false", oninput: () => this.later(), onkeydown: (event) => this.key(event) });
+    this.field = h("input", { type: "search", placeholder: "Search", "aria-label": "Search", autocomplete: "off", spellcheck: "false", oninput: () => this.later(), onkeydown: (event) => this.key(event) });
     this.found = h("div", { class: "found", role: "list", "aria-label": "Results", onkeydown: (event) => this.key(event) });
     this.state = h("p", { class: "dim", role: "status" });
     this.dialog = h("dialog", { class: "search", "aria-label": "Search", onclick: (event) => { if (event.target === this.dialog) this.dialog.close(); } }, h("form", { method: "dialog", onsubmit: (event) => event.preventDefault() }, this.field), this.state, this.found);
@@ -60,11 +35,11 @@ class Search {
     const turn = (this.turn = (this.turn || 0) + 1);
     const words = this.field.value.trim().toLowerCase();
     fill(this.found);
-    if (!words) { fill(this.state, "Everything in this run: causes, lines, nodes at every stage, kernels, guards, compiled code."); return; }
+    if (!words) { fill(this.state, SEARCH_HINT); return; }
     let count = 0;
     let began = performance.now();
     try {
-      for await (const [kind, text, hash] of findable()) {
+      for await (const [kind, text, hash] of everything()) {
         if (turn !== this.turn) return;
         if (text.toLowerCase().includes(words)) {
           count += 1;
@@ -102,7 +77,7 @@ class Search {
 }
 
 const KEYS = [
-  ["/", "Search over everything"], ["?", "This list"], ["1 … 9", "Go to a page"], ["↑ ↓", "Move the selection in a pane"], ["Tab", "Go to the next pane"],
+  ["/", "Search over everything"], ["?", "This list"], ["1 … 9, 0", "Go to one of the first ten pages"], ["↑ ↓", "Move the selection in a pane"], ["Tab", "Go to the next pane"],
   ["[ ]", "Previous and next stage of the graph"], ["d", "Show what the stage changed"], ["Enter", "Open a link, a box or a guard"], ["t", "Light, dark, or as the system"], ["Esc", "Close"],
 ];
 

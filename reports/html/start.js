@@ -29,7 +29,7 @@ fill(document.getElementById("app"),
       themeButton),
     navigation),
   main,
-  h("footer", {}, `ctrace ${HEAD.ctrace} · everything on this page is in this file`),
+  h("footer", {}, `ctrace ${HEAD.ctrace} · ${HEAD.serves ? "this server only reads" : "everything on this page is in this file"}`),
   search.dialog, keys);
 setTheme("auto");
 
@@ -41,7 +41,7 @@ async function showPage() {
     if (link.dataset.page === page.name) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "nearest" }); } else link.removeAttribute("aria-current");
   }
   try {
-    if (current?.page === page && current.view?.update) { await current.view.update(query); return; }
+    if (current?.page === page && current.view?.update) { await current.view.update(query); document.body.dataset.ready = page.name; return; }
     const turn = (showing += 1);
     const root = h("div", { class: `page ${page.name}${page.wide ? " full" : ""}` });
     document.title = `${page.title} · ${HEAD.title} · ctrace`;
@@ -69,7 +69,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "t") themeButton.click();
   else if (event.key === "d" && view?.diffBox) view.diffBox.click();
   else if (step && view?.labels) { const at = view.labels.indexOf(view.stage) + step; if (view.labels[at]) view.choose({ st: view.labels[at] }); }
-  else if (/^[1-9]$/.test(event.key) && PAGES[event.key - 1]) go(PAGES[event.key - 1].name);
+  else if (/^[0-9]$/.test(event.key) && PAGES[(Number(event.key) + 9) % 10]) go(PAGES[(Number(event.key) + 9) % 10].name);
   else return;
   event.preventDefault();
 });

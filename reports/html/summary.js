@@ -69,7 +69,7 @@ function causes(data) {
 
 function costOf(cause) {
   const parts = [];
-  const kinds = { break: "graph break", skip: "function in eager", recompile: "recompilation", danger: "wrong result", attention: "attention", failure: "failure" };
+  const kinds = { break: "graph break", skip: "function in eager", recompile: "recompilation", danger: "wrong result", attention: "handwritten attention", failure: "failure" };
   const counts = new Map();
   for (const each of cause.symptoms) counts.set(each.what, (counts.get(each.what) || 0) + 1);
   for (const [what, count] of counts) parts.push(plural(count, kinds[what] || what, what === "skip" ? "functions in eager" : undefined));

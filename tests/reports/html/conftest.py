@@ -1,7 +1,5 @@
-"""A real browser for the tests of the page; they are skipped without Playwright or Chromium."""
+"""Pages in the browser of tests/conftest.py."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,22 +8,6 @@ import pytest
 
 from ctrace.inspector.model.session import Session
 from ctrace.reports.html.page import render_html
-
-
-def _chromium() -> str | None:
-    return os.environ.get("CTRACE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    sync = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install ctrace[browser])")
-    path = _chromium()
-    if path is None:
-        pytest.skip("needs Chromium")
-    with sync.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 class Opened:
@@ -71,13 +53,23 @@ class Opened:
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
+def opened(opened_page: Any) -> Any:
     """Return a function that writes a session as a page and opens it."""
-    found: list[Opened] = []
 
     def open_(session: Session, width: int = 1280) -> Opened:
+        return opened_page(render_html(session), width)
+
+    return open_
+
+
+@pytest.fixture
+def opened_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Return a function that writes a page into a file and opens it."""
+    found: list[Opened] = []
+
+    def open_(text: str, width: int = 1280) -> Opened:
         file = tmp_path / f"report-{len(found)}.html"
-        file.write_text(render_html(session), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         found.append(Opened(browser, file, width))
         return found[-1]
 

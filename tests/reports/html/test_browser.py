@@ -11,7 +11,7 @@ from tests.support import fusions, guarded, kernelsessions, recompiled, sessions
 from tests.support.places import DATA
 from tests.support.poison import COMMANDS, MARKUP, UNSEEN, poisoned
 
-PAGES = ("summary", "source", "recompiles", "code", "guards", "shapes", "kernels", "time", "graph")
+PAGES = ("summary", "source", "recompiles", "code", "guards", "shapes", "fusion", "kernels", "memory", "time", "graph")
 MADE = {
     **sessions.ALL,
     "kernels": kernelsessions.KERNELS,

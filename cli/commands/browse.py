@@ -1,0 +1,32 @@
+"""`ctrace browse`: a run as a place to look around, in the terminal."""
+
+from ctrace.cli.capturing import Request, on_a_run
+
+EXAMPLES = """\b
+Examples:
+  ctrace browse             the last run
+  ctrace browse before      a saved run, by name
+  ctrace browse model.py    run it, then browse
+  ctrace browse trace.log   a log that TORCH_TRACE wrote
+"""
+
+
+@on_a_run
+def browse(request: Request) -> None:
+    """Browse a run in the terminal: source, graph and kernels side by side."""
+    import sys
+
+    from ctrace.cli.capturing import session_of
+    from ctrace.inspector.errors import SetupError, TargetError
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise TargetError("ctrace browse needs a terminal", "in a script or pipe, use ctrace explain or ctrace report")
+    try:
+        from ctrace.reports.browse.app import Browser
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("textual"):
+            raise
+        what = "ctrace browse needs textual, which is not installed"
+        raise SetupError(what, "pip install 'ctrace[browse]'") from None
+    session, _ = session_of(request)
+    Browser(session, request.target or "").run()

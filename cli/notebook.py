@@ -1,0 +1,89 @@
+"""Show runs in notebooks: the page of a run as the result of a cell, and the `%%ctrace` magic.
+
+A page lies in a sandboxed frame without an origin: its scripts can neither read the notebook nor reach the server.
+"""
+
+import html
+import io
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ctrace.inspector.model.session import Session
+
+HEIGHT = 680
+"""The height of a page in pixels; it scrolls inside."""
+_WIDTH = 100
+_FORMATS = ("text/html", "text/plain")
+_USAGE = "%%ctrace [--build] [--text]"
+
+
+def session_html(session: "Session") -> str:
+    """Return the page of a run in a frame, for an output cell."""
+    from ctrace.reports.html.page import render_html
+
+    page = html.escape(render_html(session), quote=True)
+    style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8888; border-radius: 8px"
+    return f'<iframe title="ctrace" sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def session_text(session: "Session") -> str:
+    """Return the screen of `ctrace explain`, for front ends that show no HTML."""
+    from rich.console import Console
+
+    from ctrace.reports.terminal.explain import explain_screen
+    from ctrace.reports.terminal.widgets import drawn
+
+    console = Console(file=io.StringIO(), width=_WIDTH, emoji=False, force_jupyter=False, color_system=None)
+    return str(drawn(explain_screen(session, _WIDTH, verbose=False), console)).rstrip("\n")
+
+
+def show_in_notebooks() -> None:
+    """Let IPython show a Session as a page; outside of IPython, do nothing."""
+    shell = _shell()
+    if shell is not None:
+        _register(shell)
+
+
+def load(shell: Any) -> None:
+    """Register the display of sessions and the `%%ctrace` magic; `%load_ext ctrace` calls this."""
+    _register(shell)
+    shell.register_magic_function(lambda line, cell: _magic(shell, line, cell), "cell", "ctrace")
+
+
+def _shell() -> Any:
+    """Return IPython's shell; None: this is a plain Python."""
+    module = sys.modules.get("IPython")
+    return None if module is None else module.get_ipython()
+
+
+def _register(shell: Any) -> None:
+    name = ("ctrace.inspector.model.session", "Session")
+    page, text = (shell.display_formatter.formatters[each] for each in _FORMATS)
+    page.for_type_by_name(*name, session_html)
+    text.for_type_by_name(*name, lambda session, printer, _cycle: printer.text(session_text(session)))
+
+
+def _magic(shell: Any, line: str, cell: str) -> None:
+    """Run the cell, and show what torch.compile did in it; an error in the cell is shown as always."""
+    from ctrace.cli.console import complain
+    from ctrace.inspector.api import trace
+    from ctrace.inspector.errors import CtraceError
+
+    words = line.split()
+    unknown = [word for word in words if word not in ("--build", "--text")]
+    if unknown:
+        complain(f"{unknown[0]} is no option of the magic", f"write: {_USAGE}")
+        return
+    try:
+        with trace(build="--build" in words) as traced:
+            shell.run_cell(cell, store_history=False)
+    except CtraceError as error:
+        complain(error.what, error.todo)
+        return
+    if "--text" in words:
+        print(session_text(traced.session))
+        return
+    from IPython import display  # the magic runs in IPython
+
+    display.display(traced.session)  # type: ignore[no-untyped-call]

@@ -1,0 +1,1 @@
+"""A run as a place to browse in a terminal."""

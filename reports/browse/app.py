@@ -1,0 +1,391 @@
+"""`ctrace browse`: the views of a run in a terminal, and source, graph and kernels side by side."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.session.summary import sentence
+from ctrace.reports import format as fmt
+from ctrace.reports.browse.links import KernelSource, Linked, Run
+from ctrace.reports.browse.panes import Lines
+from ctrace.reports.browse.views import VIEWS, lines_of
+
+_MOST_FOUND = 200
+_LONGEST = 300
+_KEYS = (
+    ("1 … 9, 0", "go to a view"),
+    ("Tab, Shift+Tab", "next and previous pane"),
+    ("↑ ↓, j k, PgUp PgDn, Home End", "move; what belongs to the line lights up in the other panes"),
+    ("← →", "scroll sideways"),
+    ("[ ]", "previous and next stage of the graph"),
+    ("g", "next graph"),
+    ("n, p", "next and previous kernel"),
+    ("f", "next source file"),
+    ("/", "search everything"),
+    ("?", "this list"),
+    ("q", "quit"),
+)
+
+
+class Help(ModalScreen[None]):
+    """The list of keys."""
+
+    DEFAULT_CSS = """
+    Help { align: center middle; }
+    Help > Static { width: auto; max-width: 90%; padding: 1 2; border: round $accent; background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", "Close")]
+
+    def compose(self) -> ComposeResult:
+        """Show the keys."""
+        width = max(len(key) for key, _ in _KEYS)
+        yield Static(Text("\n".join(f"{key.ljust(width)}  {what}" for key, what in _KEYS)))
+
+
+class Search(ModalScreen[tuple[str, str] | None]):
+    """A field, and what contains its text."""
+
+    DEFAULT_CSS = """
+    Search { align: center top; }
+    Search > Vertical { width: 90%; max-width: 120; height: 80%; margin-top: 2; }
+    Search > Vertical { border: round $accent; background: $surface; }
+    Search OptionList { height: 1fr; border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close"),
+        Binding("down", "into_list", "Results", show=False),
+    ]
+
+    def __init__(self, items: list[tuple[str, str, str]]) -> None:
+        super().__init__()
+        self._items = items
+        self._shown: list[tuple[str, str]] = []
+
+    def compose(self) -> ComposeResult:
+        """Show the field above the results."""
+        with Vertical():
+            yield Input(placeholder="Search lines, nodes, kernels and findings")
+            yield Static("", id="found")
+            yield OptionList()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Show what contains the text."""
+        words = event.value.strip().lower()
+        found = [each for each in self._items if words and words in each[2].lower()]
+        self._shown = [(kind, target) for kind, target, _ in found[:_MOST_FOUND]]
+        results = self.query_one(OptionList)
+        results.clear_options()
+        results.add_options(
+            [
+                Option(Text(f"{kind:<8} {fmt.one_line(text, _LONGEST)}", no_wrap=True, overflow="ellipsis"))
+                for kind, _, text in found[:_MOST_FOUND]
+            ]
+        )
+        state = fmt.count(len(found), "result") if words else ""
+        self.query_one("#found", Static).update(Text(state if len(found) <= _MOST_FOUND else f"{state}; add words"))
+
+    def on_input_submitted(self) -> None:
+        """Open the first result."""
+        self.dismiss(self._shown[0] if self._shown else None)
+
+    def action_into_list(self) -> None:
+        """Go from the field to the results."""
+        results = self.query_one(OptionList)
+        results.highlighted = 0 if results.option_count else None
+        results.focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open a result."""
+        self.dismiss(self._shown[event.option_index])
+
+
+class Browser(App[None]):
+    """The application."""
+
+    TITLE = "ctrace"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #answer { height: auto; max-height: 3; padding: 0 1; background: $surface; }
+    #views { width: 16; border: none; border-right: solid $surface-lighten-2; }
+    #status { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
+    #code Lines { width: 1fr; }
+    .narrow #views { width: 12; }
+    .narrow #kernel { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("slash", "search", "Search", key_display="/"),
+        Binding("question_mark", "help", "Keys", key_display="?"),
+        Binding("left_square_bracket", "stage(-1)", "Stage", key_display="["),
+        Binding("right_square_bracket", "stage(1)", "Stage", key_display="]"),
+        Binding("g", "graph", "Graph"),
+        Binding("n", "kernel(1)", "Kernel"),
+        Binding("p", "kernel(-1)", "Kernel", show=False),
+        Binding("f", "file", "File"),
+        *(Binding(str(number % 10), f"view({number - 1})", show=False) for number in range(1, 11)),
+    ]
+
+    def __init__(self, session: Session, name: str = "") -> None:
+        super().__init__()
+        self.session = session
+        self.run_name = name
+        self.data = Run(session)
+        self.names = [VIEWS[0].name, "code", *(view.name for view in VIEWS[1:])]
+        self.file = next(iter(self.data.files), "")
+        self.graph = next(iter(self.data.graphs), "")
+        self.stage = self.data.usual_stage(self.graph) if self.graph else ""
+        self.kernel: KernelSource | None = None
+        self.linked = Linked()
+        self._drawn: dict[tuple[str, int], list[Text]] = {}
+
+    def compose(self) -> ComposeResult:
+        """Lay out the answer, the views and the panes."""
+        verdict = str(self.session.verdict).replace("_", " ").upper()
+        answer = f"{verdict}  {fmt.one_line(sentence(self.session), 400)}"
+        yield Static(Text(answer, style="bold"), id="answer")
+        titles = {view.name: view.title for view in VIEWS} | {"code": "Code"}
+        with Horizontal():
+            yield OptionList(
+                *(Option(f"{(at + 1) % 10} {titles[name]}", id=name) for at, name in enumerate(self.names)), id="views"
+            )
+            with ContentSwitcher(initial="text", id="content"):
+                yield Lines("text", has_cursor=False)
+                with Horizontal(id="code"):
+                    yield Lines("source")
+                    yield Lines("graph")
+                    yield Lines("kernel")
+        yield Static("", id="status")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Show the summary."""
+        known = self.data.kernels_of(self.graph)
+        self.kernel = next((each for each in known if each.language == "triton"), known[0] if known else None)
+        self.query_one("#views", OptionList).highlighted = 0
+        self.action_view(0)
+        self.query_one("#text", Lines).focus()
+
+    def on_resize(self) -> None:
+        """Draw the views again for the new width."""
+        self.set_class(self.size.width < 90, "narrow")
+        self.call_after_refresh(self._redraw)
+
+    def _redraw(self) -> None:
+        self._show_view() if self.view != "code" else self._show_code()
+
+    @property
+    def view(self) -> str:
+        """The name of the view on the screen."""
+        views = self.query_one("#views", OptionList)
+        return self.names[views.highlighted or 0]
+
+    @on(OptionList.OptionHighlighted, "#views")
+    def _view_chosen(self) -> None:
+        code = self.view == "code"
+        self.query_one("#content", ContentSwitcher).current = "code" if code else "text"
+        self.call_after_refresh(self._redraw)
+
+    def action_view(self, number: int) -> None:
+        """Go to a view."""
+        if number < len(self.names):
+            self.query_one("#views", OptionList).highlighted = number
+            target = "#source" if self.names[number] == "code" else "#text"
+            self.call_after_refresh(lambda: self.query_one(target, Lines).focus())
+
+    def _show_view(self) -> None:
+        pane = self.query_one("#text", Lines)
+        width = self._width()
+        if width <= 0:
+            return
+        view = next(each for each in VIEWS if each.name == self.view)
+        key = (view.name, width)
+        if key not in self._drawn:
+            self._drawn[key] = lines_of(view, self.session, width)
+        lines = self._drawn[key]
+        pane.border_title = Text(view.title)
+        pane.show(len(lines), lambda index: lines[index], {})
+        self._say("")
+
+    def _show_code(self, *, origin: str = "") -> None:
+        """Fill the three panes; the one that the selection is from stays where it is."""
+        self._show_source(origin)
+        self._show_graph(origin)
+        self._show_kernel(origin)
+        nodes, kernels = fmt.count(len(self.linked.nodes), "node"), fmt.count(len(self.linked.kernels), "kernel")
+        places = ", ".join(sorted(self.linked.places)[:3])
+        self._say(
+            f"{places} → {nodes} at {self.stage}, {kernels}"
+            if places
+            else "Move with the arrow keys: what belongs to a line lights up."
+        )
+
+    def _show_source(self, origin: str) -> None:
+        lines = self.data.files.get(self.file, [])
+        if self.linked.places and origin != "source":
+            wanted = next((place for place in sorted(self.linked.places) if _file(place) in self.data.files), "")
+            self.file = _file(wanted) if wanted else self.file
+            lines = self.data.files.get(self.file, [])
+        marks = {_line(place) - 1: "linked" for place in self.linked.places if _file(place) == self.file}
+        pane = self.query_one("#source", Lines)
+        pane.border_title = Text(fmt.one_line(self.file or "no source in this run", 60))
+        at = None if origin == "source" else min(marks, default=None)
+        pane.show(len(lines), lambda index: Text(f"{index + 1:>5}  {lines[index]}"), marks, at=at)
+
+    def _show_graph(self, origin: str) -> None:
+        nodes = self.data.nodes(self.graph, self.stage)
+        marks = {at: "linked" for at, each in enumerate(nodes) if each.name in self.linked.nodes}
+        pane = self.query_one("#graph", Lines)
+        pane.border_title = Text(f"{self.graph} {self.stage}" if self.graph else "no graph in this run")
+        pane.show(
+            len(nodes),
+            lambda at: Text(nodes[at].text),
+            marks,
+            at=None if origin == "graph" else min(marks, default=None),
+        )
+
+    def _show_kernel(self, origin: str) -> None:
+        known = self.data.kernels_of(self.graph)
+        if origin != "kernel" and self.linked.kernels:
+            mine = [each for each in known if each.key in self.linked.kernels]
+            if self.kernel not in mine:
+                hits = {each.key: self._kernel_marks(each) for each in mine}
+                self.kernel = max(mine, key=lambda each: len(hits[each.key]), default=self.kernel)
+        pane = self.query_one("#kernel", Lines)
+        if self.kernel is None:
+            pane.border_title = Text("no kernel in this run")
+            pane.show(0, lambda at: Text(""), {})
+            return
+        of = self.kernel
+        marks = self._kernel_marks(of)
+        pane.border_title = Text(fmt.one_line(of.name, 60))
+        at = None if origin == "kernel" else min(marks, default=None)
+        pane.show(len(of.lines), lambda at: Text(f"{at + 1:>4}  {of.lines[at]}"), marks, at=at)
+
+    def _kernel_marks(self, kernel: KernelSource) -> dict[int, str]:
+        if kernel.key not in self.linked.kernels:
+            return {}
+        return {at: "linked" for at, places in kernel.from_line.items() if self.linked.places & {*places}}
+
+    def on_lines_picked(self, event: Lines.Picked) -> None:
+        """Link the picked line with the other panes."""
+        pane = event.pane.id or ""
+        match pane:
+            case "source":
+                places = [f"{self.file}:{event.index + 1}"]
+                self.linked = self.data.of_places(places, self.graph, self.stage)
+            case "graph":
+                name = self.data.nodes(self.graph, self.stage)[event.index].name
+                self.linked = self.data.of_node(name, self.graph, self.stage)
+            case "kernel" if self.kernel is not None:
+                self.linked = self.data.of_kernel_line(self.kernel, event.index, self.graph, self.stage)
+            case _:
+                return
+        self._show_code(origin=pane)
+
+    def action_stage(self, step: int) -> None:
+        """Go through the stages of the graph, with the same lines."""
+        labels = self.data.graphs.get(self.graph, [])
+        if self.view != "code" or not labels:
+            return
+        at = labels.index(self.stage) + step
+        if 0 <= at < len(labels):
+            self.stage = labels[at]
+            self.linked = self.data.of_places(self.linked.places, self.graph, self.stage)
+            self._show_code(origin="source")
+
+    def action_graph(self) -> None:
+        """Go to the next graph."""
+        names = list(self.data.graphs)
+        if self.view == "code" and names:
+            self._open_graph(names[(names.index(self.graph) + 1) % len(names)])
+            self._show_code()
+
+    def _open_graph(self, graph: str) -> None:
+        if graph != self.graph:
+            self.graph, self.stage, self.linked = graph, self.data.usual_stage(graph), Linked()
+            self.kernel = next(iter(self.data.kernels_of(graph)), None)
+
+    def action_kernel(self, step: int) -> None:
+        """Go to the next kernel of the graph."""
+        known = self.data.kernels_of(self.graph)
+        if self.view == "code" and self.kernel in known:
+            self.kernel = known[(known.index(self.kernel) + step) % len(known)]
+            self._show_code(origin="kernel")
+
+    def action_file(self) -> None:
+        """Go to the next source file."""
+        names = list(self.data.files)
+        if self.view == "code" and names:
+            self.file = names[(names.index(self.file) + 1) % len(names)]
+            self._show_code(origin="source")
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        self.push_screen(Help())
+
+    def action_search(self) -> None:
+        """Search everything."""
+        self.push_screen(Search(list(self._items())), self._found)
+
+    def _items(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the kind of each searchable thing, where it is, and its text."""
+        for view in VIEWS:
+            for at, drawn in enumerate(self._drawn.get((view.name, self._width()), [])):
+                yield view.name, str(at), drawn.plain.strip()
+        for file, lines in self.data.files.items():
+            for number, line in enumerate(lines, 1):
+                yield "source", f"{file}:{number}", f"{file}:{number} {line.strip()}"
+        for graph in self.data.graphs:
+            for node in self.data.nodes(graph, self.data.usual_stage(graph)):
+                yield "node", f"{graph} {node.name}", node.text
+        for kernel in self.data.kernels:
+            yield "kernel", kernel.key, kernel.name
+
+    def _width(self) -> int:
+        return self.query_one("#text", Lines).size.width - 1
+
+    def _found(self, chosen: tuple[str, str] | None) -> None:
+        """Go to a search result."""
+        if chosen is None:
+            return
+        kind, target = chosen
+        if kind in self.names:
+            self.action_view(self.names.index(kind))
+            self.call_after_refresh(lambda: self.query_one("#text", Lines).scroll_to(y=int(target), animate=False))
+            return
+        match kind:
+            case "source":
+                self.file = _file(target)
+                self.linked = self.data.of_places([target], self.graph, self.stage)
+            case "node":
+                graph, _, name = target.partition(" ")
+                self._open_graph(graph)
+                self.stage = self.data.usual_stage(graph)
+                self.linked = self.data.of_node(name, graph, self.stage)
+            case "kernel":
+                self._open_graph(target.partition(" ")[0])
+                self.kernel = next(each for each in self.data.kernels if each.key == target)
+                found = self.data.of_places(self.kernel.places, self.graph, self.stage)
+                self.linked = Linked(found.places, found.nodes, frozenset((target,)))
+        self.action_view(self.names.index("code"))
+        self.call_after_refresh(self._show_code)
+
+    def _say(self, text: str) -> None:
+        self.query_one("#status", Static).update(Text(text))
+
+
+def _file(place: str) -> str:
+    return place.rpartition(":")[0]
+
+
+def _line(place: str) -> int:
+    return int(place.rpartition(":")[2])
