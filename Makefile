@@ -29,7 +29,7 @@ FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorou
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens docs clean
+.PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens pictures docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ reference: $(READY)  ## Write the reference of commands and JSON from the code
 screens: $(READY)  ## Run the commands whose screens README and docs show, and update them
 	$(BIN)/python tools/pages.py screens
 
+pictures: $(READY)  ## Make the pictures of README and docs from real runs, in Chromium
+	$(BIN)/python tools/pictures.py
+
 docs: $(VENV)/.docs reference  ## Build the site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "open build/site/index.html"
@@ -105,5 +108,5 @@ $(READY): pyproject.toml constraints.txt
 	$(if $(TORCH),sed -e 's/^torch==.*/torch==$(TORCH)/' -e 's/^triton==.*/triton==$(TRITON)/',cat) \
 		constraints.txt > $(VENV)/constraints.txt
 	rm -rf ctrace.egg-info  # entry points of an older checkout, which Python would find before those just installed
-	$(BIN)/python -m pip install -c $(VENV)/constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install -c $(VENV)/constraints.txt -e '.[dev,browser]'
 	@touch $@

@@ -37,7 +37,8 @@ def _parameters(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A file, file.py:name, pkg.mod:name, a saved run, a TORCH_TRACE log or folder. Default: the last run."
+            help="A file, file.py:name, pkg.mod:name, a saved run, a TORCH_TRACE log or folder, or - for a log "
+            "from standard input. Default: the last run."
         ),
     ] = None,
     args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
@@ -164,7 +165,7 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
     """
     from ctrace.cli.console import say
     from ctrace.inspector.log.files import is_log
-    from ctrace.inspector.runs.load import load, load_log
+    from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.target import holds
 
     if target is None:
@@ -172,18 +173,34 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
         for what in store.damaged():
             say(f"ctrace: {what}; skipped")
         return load(store.load())
+    if target == "-":
+        from ctrace.cli.incoming import session_of_input
+
+        _refuse_rank(rank)
+        return session_of_input()
     path = Path(target)
     is_of_store = not path.is_absolute() and holds((store.root / target).is_dir)
     is_run = is_of_store or holds((path / "run.json").is_file)
     if holds(path.is_dir) and not is_run:
-        return load_log(_log_of(path, rank))
+        return _read_log(_log_of(path, rank), store)
     _refuse_rank(rank)
     if holds(path.is_file):
-        return load_log(path) if is_log(path) else None
+        return _read_log(path, store) if is_log(path) else None
     if is_run:
         return load(store.load(target))
     store.refuse_deleted(target)
     return None
+
+
+def _read_log(log: Path, store: "Store") -> "Session":
+    """Read a log, with an index of a large one in ctrace's own folder, and show the progress on a terminal."""
+    from ctrace.cli.console import say
+    from ctrace.cli.progress import reading_log
+    from ctrace.inspector.runs.load import load_log
+    from ctrace.inspector.session.index import FOLDER
+
+    with reading_log(log.name) as progress:
+        return load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
 
 
 def _log_of(folder: Path, rank: int | None) -> Path:

@@ -11,6 +11,7 @@ from ctrace import __version__
 from ctrace.cli.commands import (
     autotune,
     breaks,
+    browse,
     bytecode,
     check,
     cudagraphs,
@@ -22,12 +23,19 @@ from ctrace.cli.commands import (
     graphs,
     guards,
     kernels,
+    kernels_apply,
+    kernels_edit,
+    kernels_eject,
+    kernels_tune,
+    kernels_wrap,
     ranks,
     recompiles,
     report,
+    repro,
     run,
     runs,
     schema,
+    serve,
     shapes,
     targets,
     time,
@@ -62,14 +70,22 @@ _add(bytecode.bytecode, bytecode.EXAMPLES)
 _add(graphs.graphs, graphs.EXAMPLES)
 _add(fusion.fusion, fusion.EXAMPLES)
 _add(kernels.kernels, kernels.EXAMPLES)
+_add(kernels_eject.eject, kernels_eject.EXAMPLES, name="kernels eject")
+_add(kernels_apply.kernels_apply, kernels_apply.EXAMPLES, name="kernels apply")
+_add(kernels_tune.kernels_tune, kernels_tune.EXAMPLES, name="kernels tune")
+_add(kernels_edit.kernels_edit, kernels_edit.EXAMPLES, name="kernels edit")
+_add(kernels_wrap.kernels_wrap, kernels_wrap.EXAMPLES, name="kernels wrap")
 _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(autotune.autotune, autotune.EXAMPLES)
 _add(diff.diff, diff.EXAMPLES)
 _add(ranks.ranks, ranks.EXAMPLES)
 _add(report.report, report.EXAMPLES)
+_add(serve.serve, serve.EXAMPLES)
+_add(browse.browse, browse.EXAMPLES)
 _add(check.check, check.EXAMPLES)
 _add(fix.fix, fix.EXAMPLES)
+_add(repro.repro, repro.EXAMPLES)
 _PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
 _add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)
 _add(runs.runs, runs.EXAMPLES)
@@ -142,7 +158,7 @@ def _ending(prog_name: str | None) -> None:
 def _run(prog_name: str | None) -> None:
     """Run the command, and flush stdout while a failure can still be reported."""
     try:
-        _app(run.separated(sys.argv[1:]), prog_name=prog_name)
+        _app(joined(run.separated(sys.argv[1:])), prog_name=prog_name)
     finally:
         try:
             sys.stdout.flush()
@@ -151,6 +167,17 @@ def _run(prog_name: str | None) -> None:
         except OSError as error:
             _leave_stdout()
             raise _no_report(error) from None
+
+
+_BELOW = ("apply", "edit", "eject", "tune", "wrap")
+"""Second words of `ctrace kernels`; a target of such a name is written as `./eject`."""
+
+
+def joined(words: list[str]) -> list[str]:
+    """Join `kernels eject` to the name of one command; `kernels` alone takes a target as its first word."""
+    if words[:1] == ["kernels"] and len(words) > 1 and words[1] in _BELOW:
+        return [" ".join(words[:2]), *words[2:]]
+    return words
 
 
 def _leave_stdout() -> None:

@@ -174,6 +174,27 @@ def reading(noun: str) -> "Iterator[Callable[[int, int], None] | None]":
         yield lambda done, total: status.update(f"read {done} of {total} {noun}")
 
 
+@contextmanager
+def reading_log(name: str) -> "Iterator[Callable[[int, int], None] | None]":
+    """Show how much of a log was read, how fast, and the time left; yield what to call, None off a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.text import Text
+
+    began = time.monotonic()
+    with console(stderr=True).status("reading") as status:
+
+        def show(done: int, size: int) -> None:
+            seconds = max(time.monotonic() - began, 1e-3)
+            rate = done / seconds
+            left = f", {(size - done) / rate:.0f} s left" if done and size > done and seconds > 1 else ""
+            shown = f"reading {name}: {done / 1e6:.0f} of {size / 1e6:.0f} MB, {rate / 1e6:.0f} MB/s{left}"
+            status.update(Text(one_line(shown, _WIDTH)))
+
+        yield show
+
+
 class Pump:
     """Forwards the program's output: whole lines above the status line, prompts in its place."""
 

@@ -22,6 +22,15 @@ else:
         """Load the public functions on first use, so that `import ctrace` stays free of torch."""
         if name not in {"explain", "trace"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from ctrace.cli.notebook import show_in_notebooks
         from ctrace.inspector import api
 
+        show_in_notebooks()
         return getattr(api, name)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Add the `%%ctrace` magic to IPython, and show runs as pages; `%load_ext ctrace` calls this."""
+    from ctrace.cli.notebook import load
+
+    load(shell)

@@ -1,6 +1,10 @@
 """Process-wide settings for all tests."""
 
+import os
+import shutil
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,3 +24,20 @@ def _state_of_tests(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+def _chromium() -> str | None:
+    return os.environ.get("CTRACE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser: one for all tests, since Playwright starts once in a process; they are skipped without it."""
+    sync = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install ctrace[browser])")
+    path = _chromium()
+    if path is None:
+        pytest.skip("needs Chromium")
+    with sync.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()

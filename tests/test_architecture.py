@@ -199,8 +199,9 @@ ORDER = (
     ("diagnosis",),
     ("session",),
     ("runs",),
-    ("gate", "doctor", "timing"),
-    ("repairs", "diff", "ranks"),
+    ("gate", "doctor", "timing", "tasks"),
+    ("repairs", "diff", "ranks", "ejecting", "triton_ops", "kernel_packages"),
+    ("reduction",),
     ("api",),
 )
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
@@ -213,7 +214,8 @@ CAPTURE_ORDER = (
     ("codegen", "calls"),
     ("state",),
     ("comparing",),
-    ("capturing", "proving", "scenarios", "timing"),
+    ("capturing", "proving", "reducing", "scenarios", "timing", "tasks"),
+    ("triton_ops", "kernel_packages"),
     ("inprocess", "main", "probe"),
     ("fork_server",),
 )

@@ -55,7 +55,10 @@ def commands_page() -> str:
         "Every command has `-h`. Data goes to stdout, messages and progress to stderr. See also",
         "[exit codes](exit-codes.md).\n",
         "| command | what it does |\n|---|---|",
-        *(f"| [`ctrace {name}`](#ctrace-{name}) | {_one_line(each.help)} |" for name, each in _commands().items()),
+        *(
+            f"| [`ctrace {name}`](#ctrace-{name.replace(' ', '-')}) | {_one_line(each.help)} |"
+            for name, each in _commands().items()
+        ),
         "",
         "## Options of many commands\n",
         *_table(

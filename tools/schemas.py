@@ -35,6 +35,7 @@ class Form:
 
 
 _SEVERAL_GPUS = "ctrace.reports.json.side_by_side:render_side_by_side_json"
+_PACKAGES = "ctrace.reports.json.packages"
 _GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json.graphs", "ctrace.reports.json.kernels", "ctrace.reports.json.lessons"
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
@@ -69,6 +70,11 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:render_ir_json", "--ir"),
         Form(f"{_KERNELS}:render_dump_json", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
+        Form("ctrace.reports.json.packages.ejecting:render_ejected_json", "eject NAME"),
+        Form(f"{_PACKAGES}.results:render_apply_json", "apply DIR TARGET"),
+        Form(f"{_PACKAGES}.results:render_tune_json", "tune DIR"),
+        Form(f"{_PACKAGES}.results:render_edit_json", "edit DIR --once"),
+        Form(f"{_PACKAGES}.wrap:render_wrap_json", "wrap FILE:KERNEL"),
     ),
     "time": (
         Form("ctrace.reports.json.speed.timing:render_timing_json"),
@@ -80,7 +86,8 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
     "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),
     "ranks": (Form("ctrace.reports.json.ranks:render_ranks_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
-    "fix": (Form("ctrace.reports.json.fix:render_fix_json"),),
+    "fix": (Form("ctrace.reports.json.repairs.fix:render_fix_json"),),
+    "repro": (Form("ctrace.reports.json.repairs.repro:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
         Form("ctrace.reports.json.targets:_data", "NAME"),

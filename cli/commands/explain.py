@@ -1,6 +1,6 @@
 """`ctrace explain`: run a model or a program, and show what torch.compile did to it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
@@ -29,7 +29,14 @@ Examples:
   ctrace explain model.py --name before    keep the run as `before`
   ctrace explain model.py --target h100    code for a GPU you do not have
   ctrace explain                           show the last run again
+  ctrace explain job.log --follow          a log that a job still writes
+  zcat job.log.gz | ctrace explain -       a log from standard input
 """
+
+
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Read a log while a job writes it; Ctrl-C ends this and shows the report.")
+]
 
 
 @on_a_run
@@ -41,12 +48,17 @@ def explain(
     verbose: opt.Verbose = False,
     fast: opt.Fast = False,
     name: opt.Name = None,
+    follow: Follow = False,
 ) -> None:
     """Show what torch.compile did to a model, why, and what to change."""
     from ctrace.cli.console import check_output
     from ctrace.cli.show import exit_code, show, shown_format
 
     form = shown_format(json=json, markdown=markdown)
+    if follow:
+        check_output(output)
+        show(_followed(request), form, output, verbose=verbose)
+        return
     request = replace(request, name=name)
     request = _only_dynamo(request) if fast else request
     if _side_by_side(request, output, json=json, markdown=markdown):
@@ -57,6 +69,25 @@ def explain(
     show(session, form, output, verbose=verbose)
     if is_new:
         raise typer.Exit(exit_code(session))
+
+
+def _followed(request: Request) -> "Session":
+    """Read a growing log.
+
+    Raises:
+        TargetError: the target is no file.
+        RunError: it cannot be read.
+    """
+    from pathlib import Path
+
+    from ctrace.cli.incoming import followed
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.runs.target import holds
+
+    path = Path(request.target or "")
+    if not request.target or not holds(path.is_file):
+        raise TargetError("--follow needs the log that a job writes", "name the file in the folder of TORCH_TRACE")
+    return followed(path)
 
 
 def _only_dynamo(request: Request) -> Request:

@@ -102,11 +102,11 @@ HELPER_GUARDS = Difference(
     source="_dynamo/guards.py, GuardBuilder",
 )
 CUDA_GRAPH_LIMIT = Difference(
-    "limit on recording CUDA graphs again",
+    "limits on recording CUDA graphs again",
     since=(2, 15),
     until=None,
-    what="`cudagraph_managed_input_rerecord_limit` limits how often a CUDA graph is recorded again for other inputs.",
-    effect="`ctrace cudagraphs` does not show this limit.",
+    what="`cudagraph_managed_input_rerecord_limit` and `cudagraph_dynamic_shape_rerecord_limit` limit recordings.",
+    effect="`ctrace cudagraphs` shows them where a CUDA graph was recorded more than once.",
     source="_inductor/cudagraph_trees.py",
 )
 DIFFERENCES = (

@@ -15,10 +15,11 @@ _ELSEWHERE = "name another folder, or an empty one"
 
 
 class Folder:
-    """A folder to dump to; `index.json` lists the files that ctrace wrote, and is written first and last."""
+    """A folder to dump to; its index lists the files that ctrace wrote, and is written first and last."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, index: str = INDEX) -> None:
         self.path = path
+        self._index = index
         self._written: dict[str, str] = {}
 
     def begin(self) -> None:
@@ -62,7 +63,7 @@ class Folder:
             raise self._refused(error) from None
 
     def _mark(self, *, complete: bool, more: Mapping[str, Any]) -> Path:
-        path = self._at(INDEX)
+        path = self._at(self._index)
         write_json(path, {"tool": TOOL, "schema": 1, "complete": complete, **more, "files": self._written})
         return path
 
@@ -83,13 +84,13 @@ class Folder:
             raise DumpError(f"{self.path} is not a folder", _ELSEWHERE)
         if not any(self.path.iterdir()):
             return []
-        files = _files(self.path / INDEX)
+        files = _files(self.path / self._index)
         if files is None:
-            raise DumpError(f"{self.path} has files that are not from a dump of ctrace", _ELSEWHERE)
+            raise DumpError(f"{self.path} has files that ctrace did not write", _ELSEWHERE)
         for name, digest in files.items():
             path = self._at(name)
             if path.is_file() and not path.is_symlink() and _digest(path.read_bytes()) != digest:
-                raise DumpError(f"{path} was changed since it was dumped", "name another folder, or delete that file")
+                raise DumpError(f"{path} was changed since ctrace wrote it", "name another folder, or delete that file")
         return list(files)
 
     def _remove_empty(self, folder: Path) -> None:

@@ -76,7 +76,7 @@ def graph_file(printed: str, title: str) -> GraphFile:
 
 
 def _lines(printed: str) -> list[str]:
-    """Give the graph's class a valid Python name, and drop the lines above the class."""
+    """Rename the graph's class to a valid Python name, and drop the lines above the class."""
     lines = printed.splitlines()
     start = next((number for number, line in enumerate(lines) if _CLASS.match(line)), 0)
     return ["class GraphModule(torch.nn.Module):", *lines[start + 1 :]] if lines else []

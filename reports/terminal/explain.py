@@ -1,5 +1,6 @@
 """Screen of `ctrace explain`: the verdict first, then what to do, the causes, scenario results and totals."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
 from ctrace.inspector.shapes.view import violations
 from ctrace.inspector.target.view import target_of
+from ctrace.inspector.versions.records import RECORDS
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
@@ -133,6 +135,13 @@ def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
             where = f"trace.log:{problem.line}: " if problem.line is not None else ""
             yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
         yield from more(len(problems), "problem", most=most)
+    if verbose and session.records:
+        counted = Counter(each.name for each in session.records)
+        yield section("Other records of torch")
+        for name, number in counted.most_common(MOST):
+            yield item(Text(fmt.one_line(f"{name} ({number}): {RECORDS.get(name, '')}", 200)))
+        yield from more(len(counted), "kind", most=MOST)
+        yield item(Text("--json has their texts.", style="dim"))
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
         yield Text(f"Log entries unknown to this version: {names}", style="dim")

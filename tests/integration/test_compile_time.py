@@ -234,7 +234,7 @@ def test_explain_without_inductor_compares_too(ctrace: Command) -> None:
     assert plain.code == 0, plain.err
     without = ctrace("explain", "--json").report
     assert without["speed"] is None
-    changing = {"speed", "time", "compilations"}  # seconds
+    changing = {"speed", "time", "compilations", "metrics"}  # seconds
     assert {name: each for name, each in built.report.items() if name not in changing} == {
         name: each for name, each in without.items() if name not in changing
     }

@@ -97,3 +97,77 @@ def test_a_program_is_repaired(tmp_path: Path):
 def test_a_budget_ends_the_search(tmp_path: Path):
     found = fixed(tmp_path, BRANCH, "--budget", "1s")
     assert found["budget_spent"] or found["combined"] is not None or found["unstable"]
+
+
+TWICE_IN_A_LOOP = BRANCH[: BRANCH.index("        h = self.linear")] + """\
+        for _ in range(3):
+            x = self.linear(x)
+            if x.sum() > 0:
+                x = x + 1
+            else:
+                x = x - 1
+            s = x.abs().max().item()
+            x = x * s
+        return x
+""" + BRANCH[BRANCH.index("\n\nmodel =") :]  # fmt: skip
+COPIES = "import copy\n\n" + BRANCH[: BRANCH.index("        h = self.linear")] + """\
+        state = {"x": x, "h": self.linear(x).detach()}
+        after = copy.deepcopy(state)
+        after["x"] = after["x"] + 1
+        y = copy.deepcopy(x)
+        y.mul_(2)
+        return after["x"] + after["h"] + y
+""" + BRANCH[BRANCH.index("\n\nmodel =") :]  # fmt: skip
+BACKWARD = """\
+import torch
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(scale)
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        (scale,) = ctx.saved_tensors
+        if float(scale) > 1:
+            grad = grad.clamp(-1, 1)
+        return grad * scale, None
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x):
+        return Scale.apply(self.linear(x), self.scale)
+
+
+model = Net().eval()
+
+
+def inputs():
+    return (torch.randn(6, 4),)
+"""
+
+
+def test_a_repair_that_uncovers_the_next_break_is_proved_with_it(tmp_path: Path):
+    best = fixed(tmp_path, TWICE_IN_A_LOOP)["repairs"][0]
+    assert (best["proved"], best["name"]) == (True, "tensor_branch+tensor_scalar")
+    assert best["effect"]["graphs"] == [0, 1]
+
+
+def test_two_places_of_one_finding_are_proved_together(tmp_path: Path):
+    best = fixed(tmp_path, COPIES)["repairs"][0]
+    assert (best["proved"], best["name"]) == (True, "clone_copy")
+    assert best["patch"].count("\n+") == 3  # a header and two lines
+    assert best["effect"]["breaks"] == [2, 0]
+
+
+@pytest.mark.parametrize("words", [(), ("--inference",)])
+def test_calls_without_gradients_are_a_choice(tmp_path: Path, words: tuple[str, ...]):
+    best = fixed(tmp_path, BACKWARD, "--only", "no_grad", *words)["repairs"][0]
+    assert (best["proved"], best["name"], bool(best["question"])) == (True, "no_grad", not words)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Command
-from tests.reports.html.conftest import Opened, browser  # noqa: F401
+from tests.reports.html.conftest import Opened
 from tests.support.places import ROOT
 
 pytest.importorskip("triton")
@@ -32,7 +32,7 @@ def numbers(page: Any, pane: str) -> set[int]:
     return seen
 
 
-def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, browser: Any):  # noqa: F811
+def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, browser: Any):
     model = str(ROOT / "sample_models" / "attention.py")
     assert ctrace("explain", model, "--target", "h100", "--json", "-o", "explain.json").code == 0
     assert ctrace("report").code == 0
@@ -90,3 +90,69 @@ def test_ptx_lines_are_those_of_the_source(ctrace: Command):
         assert stores
         assert all("tl.load(" in behind[at] for at in loads), json.dumps(behind)
         assert all("tl.store(" in behind[at] for at in stores), json.dumps(behind)
+
+
+GPT2 = """
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+
+class Logits(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        sizes = {"n_embd": 64, "n_head": 2, "vocab_size": 128, "n_positions": 32}
+        ids = {"bos_token_id": 0, "eos_token_id": 0}
+        self.gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=2, use_cache=False, **sizes, **ids))
+
+    def forward(self, tokens):
+        return self.gpt2(tokens).logits
+
+
+model = Logits()
+inputs = (torch.randint(0, 128, (2, 16)),)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_nodes_of_a_library_belong_to_the_line_that_calls_it(ctrace: Command, browser: Any):
+    """The nodes of GPT-2 have lines of transformers; its kernels have the one line of the user."""
+    pytest.importorskip("transformers")
+    Path(ctrace.folder, "gpt2.py").write_text(GPT2, encoding="utf-8")
+    line = GPT2.split("\n").index("        return self.gpt2(tokens).logits") + 1
+    place = f"gpt2.py:{line}"
+    assert ctrace("explain", "gpt2.py", "--train", "--target", "h100", "--json", "-o", "explain.json").code == 0
+    assert ctrace("report").code == 0
+    nodes = ctrace("graphs", "--stage", "post_grad", "--json").report["graph"]["nodes"]
+    later = ctrace("graphs", "--stage", "post_grad_backward", "--json").report["graph"]["nodes"]
+    ops = {each["name"]: each["op"] for each in nodes}
+    also = {each["name"] for each in later if ops.get(each["name"]) == each["op"]}
+    kernels = [
+        each
+        for part in ctrace("kernels", "--source", "--json").report["parts"]
+        for each in part["kernels"]
+        if each["lines"] == [place] and each["graph_nodes"]
+    ]
+    expected = {
+        name for each in kernels if each["graph_nodes"]["stage"] == "post_grad" for name in each["graph_nodes"]["names"]
+    }
+    expected |= {
+        name
+        for each in kernels
+        if each["graph_nodes"]["stage"] == "post_grad_backward"
+        for name in set(each["graph_nodes"]["names"]) & also
+    }
+    assert len(expected) > 20
+    report = Opened(browser, Path(ctrace.folder) / "report.html", 1280)
+    page = report.go(f"code?sel=line~{place}&st=post_grad")
+    assert f"{len(expected)} nodes at post_grad" in page.locator(".status").inner_text()
+
+    # From a node, and from a line of its kernel, back to the line of the user.
+    kernel = next(each for each in kernels if each["source"] and each["graph_nodes"]["exact"])
+    for selection in (
+        f"node~{kernel['graph_nodes']['stage']}~{kernel['graph_nodes']['names'][0]}",
+        f"source~{kernel['graph']} {kernel['stage']} {kernel['name']}~{kernel['statements'][0]['line']}",
+    ):
+        page = report.go(f"code?sel={selection}")
+        assert numbers(page, "source") == {line}
+    assert (report.errors, report.foreign()) == ([], [])

@@ -1,14 +1,18 @@
 """The trace holds against the trace event format: balanced, nested, in order, and complete events."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctrace.inspector.compile_time import view
 from ctrace.inspector.model.session import Session
-from ctrace.reports.perfetto import render_perfetto
+from ctrace.inspector.ranks.job import read_job
+from ctrace.inspector.ranks.steps import steps_of
+from ctrace.reports.perfetto import render_perfetto, render_ranks_perfetto
 from tests.support.compiling import Log, compiled, second
+from tests.support.places import DATA
 
 
 def events(session: Session) -> list[dict[str, Any]]:
@@ -29,6 +33,9 @@ def check_format(found: list[dict[str, Any]]) -> dict[int, float]:
         if event["ph"] == "M":
             assert event["name"] in ("process_name", "thread_name")
             assert set(event["args"]) == {"name"}
+            continue
+        if event["ph"] == "i":
+            assert event["s"] == "p"
             continue
         assert event["ph"] in ("B", "E"), event
         assert event["ts"] >= last, "times go back"
@@ -91,3 +98,47 @@ def test_the_trace_has_every_step_and_the_whole_time() -> None:
 def test_the_check_itself_fails_on_broken_traces(broken: list[dict[str, Any]]) -> None:
     with pytest.raises(AssertionError):
         check_format(broken)
+
+
+def rank_events(case: str) -> list[dict[str, Any]]:
+    job = read_job(DATA / "ranks" / case)
+    tracks = [steps_of(Path(path), rank) for rank, path in job.paths.items()]
+    found: list[dict[str, Any]] = json.loads(render_ranks_perfetto(job, tracks))["traceEvents"]
+    return found
+
+
+@pytest.mark.parametrize("case", ["ddp", "order", "killed", "recompile"])
+def test_ranks_are_processes_on_one_clock(case: str) -> None:
+    found = rank_events(case)
+    ranks = {event["pid"]: event["args"]["name"] for event in found if event["name"] == "process_name"}
+    assert ranks == {1: "rank 0", 2: "rank 1"}
+    for process in ranks:
+        assert check_format([event for event in found if event["pid"] == process])
+    assert min(event["ts"] for event in found if event["ph"] == "B") == 0
+
+
+def markers(case: str) -> list[tuple[int, str, str]]:
+    return [(event["pid"], event["cat"], event["name"]) for event in rank_events(case) if event["ph"] == "i"]
+
+
+def test_ranks_that_agree_have_no_marker() -> None:
+    assert markers("ddp") == []
+
+
+def test_the_divergence_is_marked_on_each_rank_with_its_value() -> None:
+    first, second = markers("order")
+    assert first == (
+        1,
+        "finding: divergence",
+        "ranks part here: collective of 0/0 of reduced: all_reduce(l_x_, 'sum', '0')",
+    )
+    assert second[0] == 2
+    assert "all_reduce(l_y_, 'max', '0')" in second[2]
+
+
+def test_a_rank_that_was_cut_off_is_marked() -> None:
+    assert "finding: cut off" in {kind for _, kind, _ in markers("killed")}
+
+
+def test_recompilations_of_a_rank_are_marked() -> None:
+    assert "recompilation 0/1" in {name for _, _, name in markers("recompile")}

@@ -87,7 +87,7 @@ def _session(text: GuardText) -> Session:
         scenarios=(Scenario("base", 2, call_seconds=0.0004),),
         compilations=tuple(made),
         graphs=tuple(Graph(each.id, "forward", MODEL, 8, 12) for each in made),
-        guards={"0/0": text, "0/1": replace(text, cost=None, text=text.text.replace("87.50", "60.00"))},
+        guards={"0/0": text, "0/1": replace(text, cost=None, body=text.text.replace("87.50", "60.00"))},
         listings={MODEL: "\n".join(["", *(f"line {number}" for number in range(2, 20))])},
     )
 

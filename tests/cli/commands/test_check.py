@@ -183,3 +183,20 @@ def test_options_of_runs_go_with_models() -> None:
     CheckRequest(options=Options(train=True), gpu="h100").refuse(init=True)
     with pytest.raises(TargetError):
         CheckRequest(options=Options(dynamic=True), from_trace=Path()).refuse(init=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--budget", "5s"), "--budget limits the search of --suggest"),
+        (("--suggest", "--budget", "soon"), "--budget soon: not a time"),
+        (("--suggest", "--update"), "--update records findings"),
+        (("--suggest", "--init"), "--init has none"),
+        (("--suggest", "--from-trace", "traces"), "--suggest is for models that run"),
+    ],
+)
+def test_options_of_suggest_that_do_not_fit(tmp_path: Path, traces: Path, words: tuple[str, ...], what: str) -> None:
+    code, _, err = _check(tmp_path, "net.py", *words)
+    assert code == 2
+    assert what in err
+    assert len(err.strip().split("\n")) == 2

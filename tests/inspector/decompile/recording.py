@@ -168,7 +168,7 @@ def again(code: CodeType, source: Source) -> CodeType:
 
 
 def difference(code: CodeType, data: Code, source: Source, seeds=range(4)):
-    """Give the first run that tells the two apart; each run raises at another step. None for no difference."""
+    """Return the first run that differs between the two; each run raises at another step. None for no difference."""
     other = again(code, source)
     constants = {name: code.co_consts[number] for name, number in source.constants}
     cells = dict.fromkeys({*code.co_freevars, *other.co_freevars}) | constants

@@ -18,6 +18,7 @@ from ctrace.inspector.log.decode.graphs import STAGES
 from ctrace.inspector.model.session import Session, Verdict
 from ctrace.inspector.recompiles.view import caches, groups
 from ctrace.inspector.session.build import build
+from ctrace.inspector.versions.records import RECORDS
 from ctrace.reports.json.built import built_data
 from ctrace.reports.json.speed.compile_time import render_compile_json
 from ctrace.reports.perfetto import render_perfetto
@@ -47,6 +48,15 @@ TREE = """\
 """
 LINES = [{"filename": 0, "line": 8, "name": "forward", "loc": "x = x + 1"}]
 SPECIMENS: dict[str, Any] = {
+    "artifact:ctrace_kernel_call": {
+        "stage": "forward", "name": "triton_poi_fused_add_0", "pointers": [["in_ptr0", "arg0_1", "*fp32"]],
+        "sizes": [["ks0", "s0"]], "numels": [["xnumel", "8*s0"]],
+        "buffers": [{
+            "name": "arg0_1", "kind": "input", "node": "arg0_1", "dtype": "float32", "shape": ["s0", "8"],
+            "stride": ["8", "1"], "device": "cuda:0", "mutates": "",
+        }],
+        "symbols": {"s0": 4}, "workspaces": 0,
+    },
     "artifact:ctrace_cuda_graph": {
         "stage": "inference", "what": "checked", "reasons": ["cpu"], "offenders": [{"text": "x", "stack": "model.py:3"}],
     },
@@ -281,8 +291,9 @@ SPECIMENS: dict[str, Any] = {
 
 TEXTS = {
     "artifact:dynamo_graph_break_reason", "dynamo_cpp_guards_str", "artifact:aot_forward_graph_fw_metadata", *STAGES,
+    *(f"artifact:{name}" for name in RECORDS), "artifact:inductor_provenance_tracking_kernel_stack_traces",
 }  # fmt: skip
-"""Kinds that hold plain text."""
+"""Kinds that hold plain text, or that are kept as torch writes them."""
 
 ODD_VALUES: tuple[Any, ...] = (None, True, -1, 10**30, 1.5, float("inf"), "", "x", [], [[]], ["x", 1], {}, {"x": {}})
 

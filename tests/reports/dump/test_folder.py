@@ -28,7 +28,7 @@ def test_an_earlier_dump_is_replaced(tmp_path: Path):
 
 def test_a_folder_with_other_files(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(DumpError, match="not from a dump"):
+    with pytest.raises(DumpError, match="did not write"):
         dumped(tmp_path, a="1")
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -82,7 +82,7 @@ def test_a_linked_index(tmp_path: Path):
     dumped(tmp_path / "other")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "index.json").symlink_to(tmp_path / "other" / "index.json")
-    with pytest.raises(DumpError, match="not from a dump"):
+    with pytest.raises(DumpError, match="did not write"):
         Folder(tmp_path / "d").begin()
 
 

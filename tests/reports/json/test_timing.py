@@ -58,10 +58,13 @@ def test_cuda_graphs() -> None:
     from msgspec.structs import replace
 
     reason = CudaGraphReason("mutated inputs", f"{sessions.CWD}/model.py", 7)
+    # fmt: off
     graphs = (
-        CudaGraph("0/0", Stage.INFERENCE, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]", "[16]")),
-        CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (reason,), (reason,)),
+        CudaGraph("0/0", Stage.INFERENCE, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]", "[16]"),
+                  again=(reason,), pool_bytes=2048, replay=1e-5, launched=4e-5, limits={"a_limit": 8}),
+        CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (reason,), (reason,), untimed="it changes its inputs"),
     )
+    # fmt: on
     data = json.loads(render_cuda_graphs_json(replace(sessions.ALL["healthy"], cuda_graphs=graphs)))
     jsonschema.validate(data, schemas.closed(schemas.schema_of("cudagraphs")))
     assert data["graphs"][0]["recordings"] == 2

@@ -14,16 +14,22 @@ from tests.support.poison import UNSEEN
 
 MUTATED = CudaGraphReason("mutated inputs (1 instances)", sessions.MODEL, 7)
 MANY = tuple(CudaGraphReason(f"aten.op_{number}.default is on the CPU", sessions.MODEL, number) for number in range(12))
+# fmt: off
 GRAPHS = (
-    CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]", "[16]")),
+    CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]", "[16]"),
+              limits={"cudagraph_dynamic_shape_warn_limit": 8}, pool_bytes=3 << 20, replay=12.3e-6, launched=40.1e-6),
+    CudaGraph("0/1", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, inputs=("[8]",),
+              again=(CudaGraphReason("static input data pointer changed: primals_2", sessions.MODEL, 9),),
+              pool_bytes=2 << 20, untimed="it changes its inputs"),
     CudaGraph("0/0", Stage.BACKWARD, CudaGraphStatus.UNKNOWN, recordings=0),
     CudaGraph("1/0", Stage.INFERENCE, CudaGraphStatus.SKIPPED, (MUTATED, CudaGraphReason("x")), MANY, recordings=0),
     CudaGraph("2/0", Stage.INFERENCE, CudaGraphStatus.UNKNOWN, found=(MUTATED,)),
 )
+# fmt: on
 HOSTILE = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.SKIPPED, (CudaGraphReason(UNSEEN, f"/a{UNSEEN}", 1),))
 RUN = replace(sessions.ALL["healthy"], cuda_graphs=GRAPHS)
 _TARGETED = [each for each in vars(targeted).values() if isinstance(each, Session)]
-TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target), cuda_graphs=GRAPHS[3:])
+TARGET = replace(next(each for each in _TARGETED if each.gpu and each.gpu.target), cuda_graphs=GRAPHS[4:])
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -55,7 +61,7 @@ def test_foreign_text_cannot_control_the_terminal() -> None:
 
 
 def test_explain_has_a_line() -> None:
-    assert "CUDA graphs    4 graph parts: 1 recorded, 1 skipped, 1 not recorded, 1 not run, 2 recordings; see" in drawn(
+    assert "CUDA graphs    5 graph parts: 2 recorded, 1 skipped, 1 not recorded, 1 not run, 4 recordings; see" in drawn(
         explain_screen(RUN, 140), 140
     )
     assert "CUDA graphs" not in drawn(explain_screen(sessions.ALL["healthy"], 80), 80)

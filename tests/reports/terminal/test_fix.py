@@ -10,8 +10,8 @@ from ctrace.inspector.model.diagnosis import Counts, Effect, Finding, RootCause,
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.result import Check, Combined, Fixes, Outcome, Step, Tried
-from ctrace.reports.json.fix import render_fix_json
-from ctrace.reports.library_issue import render_issues
+from ctrace.reports.json.repairs.fix import render_fix_json
+from ctrace.reports.library_issue import library_findings, render_issues
 from ctrace.reports.terminal.fix import fix_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import CWD, ENVIRONMENT, MODEL
@@ -163,8 +163,14 @@ def test_nothing_tried_is_nothing_proved():
 
 
 def test_issue_of_a_library():
-    text = render_issues(FIXES)
+    text = render_issues(FIXES, {})
     assert text.startswith("# torch.compile: A branch on a tensor's value: `mask.all()`")
     assert "```diff" in text
     assert BRANCH.title not in text
-    assert render_issues(UNSTABLE) == "No finding is in a package that you do not own.\n"
+    assert render_issues(UNSTABLE, {}) == "No finding is in a package that you do not own.\n"
+
+
+def test_issue_with_the_program_that_shows_it():
+    library = library_findings(FIXES)
+    text = render_issues(FIXES, {library[0].id: "import torch\n```\n"})
+    assert "This program shows it:\n\n```python\nimport torch\n'''\n```\n" in text

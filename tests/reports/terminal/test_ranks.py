@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.ranks.job import Compiled, Divergence, Job, read_job
 from ctrace.inspector.ranks.summary import Digest, Kind
-from ctrace.reports.terminal.ranks import ranks_screen, ranks_text
+from ctrace.reports.terminal.ranks import ranks_screen
+from ctrace.reports.wording.ranks import ranks_text
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import DATA
 from tests.support.poison import UNSEEN
