@@ -1,17 +1,19 @@
 """A few broken logs; `python -m tests.faults --only framing` tries 10,000."""
 
+import subprocess
 import sys
-from pathlib import Path
 
-from tests.faults.framing import FAULTS, broken_lines
-from tests.faults.study import Bench, Result
+from tests.faults.framing import broken_lines
 from tests.support.helpers import Log
+from tests.support.places import ROOT
 
 
-def test_every_break_is_reported(tmp_path: Path) -> None:
-    bench = Bench((sys.executable, "-m", "ctrace"), 60, 25, tmp_path)
-    bad = [each for each in FAULTS.run(bench) if each.result not in (Result.FINE, Result.SILENT)]
-    assert bad == []
+def test_every_break_is_reported() -> None:
+    # In a process of its own: the study limits its memory, and a worker of pytest may have imported torch.
+    study = [sys.executable, "-m", "tests.faults", "--only", "broken framing", "--tries", "25"]
+    done = subprocess.run(study, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tries    25" in done.stdout
 
 
 def test_the_plain_reader_finds_breaks() -> None:
