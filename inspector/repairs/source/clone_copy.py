@@ -1,7 +1,7 @@
 """Copy tensors with `clone` instead of `copy.deepcopy`, and dictionaries with their own `copy`.
 
 Matches `c = copy.deepcopy(E)` where E is a name or an attribute, and its use shows what it is: a tensor, if the copy or
-E is an operand of arithmetic or changed in place; a dictionary of tensors, if the copy is read by string keys. The copy
+E is an operand of arithmetic, computes or is changed in place; a dictionary of tensors, if the copy is read by string keys. The copy
 of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary becomes `E.copy()`.
 
 Leaves alone copies whose use does not show what they are, such as those that are only passed on, and modules.
@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.code import code_of
 from ctrace.inspector.repairs.syntax.edits import Edits
+from ctrace.inspector.repairs.syntax.effects import op_of
 from ctrace.inspector.repairs.syntax.names import dotted, full_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from ctrace.inspector.repairs.syntax.code import Code
+
+_COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
+"""Methods that tensors have, and objects that are copied otherwise do not."""
 
 
 def find(place: Place) -> Iterator[Rewrite]:
@@ -72,14 +76,15 @@ def _is_dictionary(code: Code, name: cst.Name) -> bool:
 
 
 def _is_tensor(code: Code, name: cst.Name) -> bool:
-    """Whether a use of a name is an operand of arithmetic, or a method that changes it in place."""
+    """Whether a use of a name is an operand of arithmetic, or a method that computes or changes it in place."""
     import libcst as cst
 
     above = code.parent(name)
     if isinstance(above, cst.Attribute) and above.value is name:
         call = code.parent(above)
         method = above.attr.value
-        return isinstance(call, cst.Call) and call.func is above and method.endswith("_") and not method.startswith("_")
+        changes = method.endswith("_") and not method.startswith("_")
+        return isinstance(call, cst.Call) and call.func is above and (changes or op_of(code, call) in _COMPUTING)
     return isinstance(above, cst.BinaryOperation)
 
 

@@ -1,7 +1,7 @@
-"""Do without `copy.deepcopy` where the copy is only read, or clone a tensor instead.
+"""Do without `copy.deepcopy` where the copy is only read.
 
 Matches `c = copy.deepcopy(E)` where E is a name or an attribute and the function only reads `c.a` and `c[0]`: then the
-original works as well. Where `c` is an operand of arithmetic, it is a tensor, and `E.detach().clone()` copies it.
+original works as well.
 
 Leaves alone copies that are called (a copied module has parameters of its own, which get the gradients), passed on,
 returned, stored, changed or compared by identity, and originals that the function changes or rebinds.
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
-from ctrace.inspector.repairs.syntax.effects import op_of
 from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, read, variables
 
 if TYPE_CHECKING:
@@ -49,9 +48,6 @@ def find(place: Place) -> Iterator[Rewrite]:
     if uses and all(_only_reads(code, one) for one in uses):
         edits.expression(call, code.text(original))
         yield Rewrite(edits.apply(), f"Read `{code.text(original)}` itself: its copy is never changed.")
-    elif uses and all(_is_operand(code, one) for one in uses):
-        edits.expression(call, f"{code.text(original)}.detach().clone()")
-        yield Rewrite(edits.apply(), f"Copy the tensor `{code.text(original)}` with clone() instead of deepcopy.")
 
 
 def _changes(code: Code, function: cst.FunctionDef, names: set[str], whole: str, here: cst.CSTNode) -> bool:
@@ -83,17 +79,6 @@ def _only_reads(code: Code, name: cst.Name) -> bool:
         return False
     beyond = code.parent(above)
     return isinstance(beyond, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget | cst.UnaryOperation)
-
-
-def _is_operand(code: Code, name: cst.Name) -> bool:
-    """Whether a use of a name is an operand of arithmetic, or a method that computes."""
-    import libcst as cst
-
-    above = code.parent(name)
-    if isinstance(above, cst.Attribute):
-        call = code.parent(above)
-        return isinstance(call, cst.Call) and call.func is above and op_of(code, call) in {"sum", "mean", "abs", "relu"}
-    return isinstance(above, cst.BinaryOperation)
 
 
 REPAIR = SourceRepair("drop_copy", "no deepcopy in the compiled function", find)
