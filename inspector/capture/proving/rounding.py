@@ -6,6 +6,7 @@ operation at random; the changed target's run reads them. Both are runs of one c
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,11 @@ class Reference:
 
     def __init__(self, folder: str, subject: Any, call: Call) -> None:
         self._folder = Path(folder)
-        self._subject = copy.deepcopy(subject)
-        self._call = copied(call)
         self._random = RandomStates()
+        self._before: tuple[Any, Call] | None = None
+        """The subject and the arguments before the call; None: they cannot be copied."""
+        with suppress(Exception):  # only equal values pass then
+            self._before = copy.deepcopy(subject), copied(call)
 
     def write(self, name: str, values: Values, gradients: Gradients) -> None:
         """Write the values of a call, of the same call in float64, and of calls that are rounded at random."""
@@ -64,10 +67,13 @@ class Reference:
 
     def _again(self, arithmetic: Watched, gradients: Gradients) -> Values | None:
         """Call a copy with different arithmetic; None: that is impossible."""
+        if self._before is None:
+            return None
         now = RandomStates()
         self._random.restore()
         try:
-            subject, call = arithmetic.model(copy.deepcopy(self._subject)), arithmetic.call(copied(self._call))
+            subject, call = self._before
+            subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
             with arithmetic.active():
                 outputs = subject(*call.args, **call.kwargs)
                 found = gradients(subject, call, outputs)

@@ -183,8 +183,16 @@ def _of_module(module: ModuleType) -> Container | None:
 
 
 def _own(content: Content) -> Content:
-    """Drop what Python and Dynamo store in a module, such as `__file__`, `__compiled_fn_1` (output_graph.py, 2.13)."""
-    return {name: item for name, item in content.items() if not str(name).startswith("__")}
+    """Drop what Python and Dynamo store in a module, such as `__file__`, `__compiled_fn_1` and `_140509236_c0`.
+
+    Dynamo's names end in the object's id and the number of the compilation (install_global_by_id in output_graph.py,
+    2.13); the part before may be empty.
+    """
+
+    def is_own(name: str, item: Any) -> bool:
+        return not name.startswith("__") and f"_{id(item)}_c" not in name
+
+    return {name: item for name, item in content.items() if is_own(str(name), item)}
 
 
 def _attributes(value: Any) -> Content | None:

@@ -64,14 +64,29 @@ def copied(call: Call) -> Call:
     import torch
     from torch.utils import _pytree
 
-    # deepcopy refuses a tensor with an autograd history; the copy has none, and gradients stop there.
+    # deepcopy refuses a tensor with an autograd history; the copy has none, and gradients stop there. It also refuses
+    # a subclass that overrides nothing (torch 2.13, _tensor.py: its new_empty() returns a plain tensor).
     memo = {
         id(leaf): leaf.detach().clone().requires_grad_(leaf.requires_grad)
         for leaf in _pytree.tree_leaves((call.args, call.kwargs))
-        if isinstance(leaf, torch.Tensor) and not leaf.is_leaf
+        if isinstance(leaf, torch.Tensor) and (not leaf.is_leaf or _is_bare_subclass(leaf))
     }
     args, kwargs = copy.deepcopy((call.args, call.kwargs), memo)
     return Call(args, kwargs)
+
+
+def _is_bare_subclass(tensor: Any) -> bool:
+    """Whether a tensor's class only gives it another name: no data, no attributes, no behavior of its own."""
+    import torch
+
+    kind = type(tensor)
+    return (
+        kind is not torch.Tensor
+        and kind.__deepcopy__ is torch.Tensor.__deepcopy__
+        and kind.__torch_function__.__func__ is torch.Tensor.__torch_function__.__func__
+        and "__torch_dispatch__" not in vars(kind)
+        and not vars(tensor)
+    )
 
 
 class RandomStates:

@@ -1,8 +1,9 @@
 """Copy tensors with `clone` instead of `copy.deepcopy`, and dictionaries with their own `copy`.
 
 Matches `c = copy.deepcopy(E)` where E is a name or an attribute, and its use shows what it is: a tensor, if the copy or
-E is an operand of arithmetic, computes or is changed in place; a dictionary of tensors, if the copy is read by string keys. The copy
-of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary becomes `E.copy()`.
+E is an operand of arithmetic, computes or is changed in place; a dictionary of tensors, if the copy is read by string
+keys. The copy of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary
+becomes `E.copy()`.
 
 Leaves alone copies whose use does not show what they are, such as those that are only passed on, and modules.
 """

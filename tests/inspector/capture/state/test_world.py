@@ -184,3 +184,10 @@ def test_where_it_is_read(monkeypatch: pytest.MonkeyPatch):
     lines = {change.path: place_of(change, now) for change in now.differing(earlier)}
     line = inspect.getsourcelines(Net.forward)[1] + 1
     assert set(lines.values()) == {(__file__, line)}
+
+
+def test_what_dynamo_stores_in_a_module_is_not_state(monkeypatch: pytest.MonkeyPatch):
+    word = "installed"
+    names = [f"_{id(word)}_c0", f"___stream_{id(word)}_c1", "_12_c0"]  # the last is a user's
+    found = changed(Net(), *(lambda name=name: monkeypatch.setitem(globals(), name, word) for name in names))
+    assert list(found) == [f"{__name__}._12_c0"]

@@ -1,0 +1,35 @@
+"""Copies of arguments."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.state.copies import copied
+
+
+class Named(torch.Tensor):
+    """A subclass that overrides nothing, which deepcopy refuses."""
+
+
+def test_a_subclass_that_overrides_nothing_is_copied():
+    given = torch.ones(3).as_subclass(Named).requires_grad_()
+    (twin,) = copied(Call((given,), {})).args
+    assert type(twin) is Named
+    assert twin.requires_grad
+    assert twin.data_ptr() != given.data_ptr()
+
+
+def test_the_copy_of_a_computed_tensor_is_a_leaf():
+    computed = torch.ones(3).requires_grad_() * 2
+    (twin,) = copied(Call((computed,), {})).args
+    assert twin.is_leaf
+    assert twin.requires_grad
+
+
+def test_one_tensor_twice_stays_one():
+    given = torch.ones(3).as_subclass(Named)
+    call = copied(Call((given,), {"again": [given]}))
+    assert call.args[0] is call.kwargs["again"][0]
