@@ -46,9 +46,10 @@ class Entry(Struct, frozen=True):
     pattern: str = ""
     """A regular expression for the beginning of torch's reason; empty if torch logs none."""
 
-    def about(self, expression: str) -> "Entry":
-        """Insert the user's expression into `why` and `fix`."""
+    def about(self, expression: str, place: str = "") -> "Entry":
+        """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""
         named = f"`{expression}`" if expression else self.it
+        named = f"{named} in {place}" if place else named
         why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
         return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
 

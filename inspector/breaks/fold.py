@@ -1,6 +1,7 @@
 """Build the breaks of a run: group torch's reports by site, and give each site a reason and a fix."""
 
 import re
+from pathlib import PurePath
 
 from msgspec import Struct
 
@@ -59,7 +60,13 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     frame = user_frame_or_last(first.frames, raw.prefixes)
     construct = _construct(first, frame, raw)
     owner = owner_of(first.frames[-1].file, raw.prefixes)
+    # The site is the user's line, but what Dynamo could not trace may stand in a library that the line calls.
+    broken, place = construct, ""
+    if owner is Owner.LIBRARY and first.frames[-1] != frame:
+        broken = _construct(first, first.frames[-1], raw)
+        place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
     known = advice_on_break(first.gb, _case(first, owner) or construct.kind)
+    about = known.about(broken.expression, place) if known else None
     return Break(
         gb=first.gb,
         kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
@@ -68,8 +75,8 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         line=frame.line,
         function=frame.function,
         source=frame.source,
-        reason=_reason(first, known, construct),
-        fix=known.about(construct.expression).fix if known else _first_hint(first),
+        reason=_reason(first, about),
+        fix=about.fix if about else _first_hint(first),
         times=len(reports),
         compilations=tuple(dict.fromkeys(report.compilation for report in reports)),
         paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
@@ -77,7 +84,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         expression=construct.expression,
         advice=_advice(known, first) if known else Advice(),
         construct=construct.kind,
-        title=known.about(construct.expression).title if known else first.title,
+        title=about.title if about else first.title,
         torch_hint=known is None,
         called=first.context,
     )
@@ -122,11 +129,11 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
     )
 
 
-def _reason(parsed: ParsedBreak, known: Entry | None, construct: Construct) -> str:
+def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
     """Return ctrace's explanation with torch's detail for this case; without one, return torch's explanation."""
     if known is None:
         return parsed.explanation or parsed.title
-    why = known.about(construct.expression).why
+    why = known.why
     if parsed.is_disabled:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why

@@ -11,7 +11,7 @@ from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.scene import Scene
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.model.diagnosis import Finding, RootCause
-from ctrace.inspector.model.findings import Break
+from ctrace.inspector.model.findings import Break, Owner
 from ctrace.inspector.model.trial import Condition, NewText, Trial
 from ctrace.inspector.repairs.configuration import all_settings
 from ctrace.inspector.repairs.model import Place, Rewrite
@@ -207,6 +207,8 @@ def _of_breaks(scene: Scene, cause: RootCause) -> Iterator[_Found]:
                 if scene.is_users(frame.file) and (frame.file, frame.line) != (each.file, each.line):
                     yield frame.file, frame.line, None, frame.function, _gb(each), each.reason, names
                     break
+            if each.owner is Owner.LIBRARY and path and not scene.is_users(path[-1].file):
+                yield path[-1].file, path[-1].line, None, path[-1].function, _gb(each), each.reason, names
 
 
 def _gb(each: Break) -> str:

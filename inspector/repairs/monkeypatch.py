@@ -9,6 +9,7 @@ globals, or contain a string of several lines, and names that the package binds 
 
 import ast
 import builtins
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,9 +67,11 @@ def monkeypatched(user: str, library: str, before: str, after: str) -> Monkeypat
 
 
 def module_name(file: Path) -> str:
-    """Return the dotted name of a file of a package; empty: it is in none."""
-    if file.suffix != ".py" or not (file.parent / "__init__.py").is_file():
+    """Return the dotted name of a file of a package, or of a module beside packages; empty: it is neither."""
+    if file.suffix != ".py":
         return ""
+    if not (file.parent / "__init__.py").is_file():
+        return file.stem if str(file.parent) in sys.path else ""
     parts = [] if file.stem == "__init__" else [file.stem]
     folder = file.parent
     while (folder / "__init__.py").is_file():

@@ -171,3 +171,43 @@ def test_two_places_of_one_finding_are_proved_together(tmp_path: Path):
 def test_calls_without_gradients_are_a_choice(tmp_path: Path, words: tuple[str, ...]):
     best = fixed(tmp_path, BACKWARD, "--only", "no_grad", *words)["repairs"][0]
     assert (best["proved"], best["name"], bool(best["question"])) == (True, "no_grad", not words)
+
+
+LIBRARY = """\
+def scaled(x):
+    if x.sum() > 0:
+        return x * 2
+    return x * 3
+"""
+USER_OF_LIBRARY = """\
+import torch
+
+import scaling
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return scaling.scaled(x) + 1
+
+
+model = Net()
+
+
+def inputs():
+    return (torch.randn(6, 4),)
+"""
+
+
+def test_a_package_is_repaired_from_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "scaling.py").write_text(LIBRARY)
+    monkeypatch.setenv("PYTHONPATH", str(packages), prepend=":")
+    found = fixed(tmp_path, USER_OF_LIBRARY, "--accept", "monkeypatch", "--apply")
+    assert found["combined"]["effect"]["breaks"] == [1, 0]
+    assert (packages / "scaling.py").read_text() == LIBRARY
+    repaired = (tmp_path / "net.py").read_text()
+    assert "torch.where" in repaired
+    assert repaired.endswith(USER_OF_LIBRARY[USER_OF_LIBRARY.index("class Net") :])
+    explained = ctrace(tmp_path, "explain", "net.py", "--json")
+    assert json.loads(explained.stdout)["verdict"] == "compiled"

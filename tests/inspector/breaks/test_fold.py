@@ -59,6 +59,13 @@ class TestSites:
         (found,) = Log().started().breaks("0/0", frames=frames).session().breaks
         assert (found.line, found.function, found.owner) == (10, "forward", Owner.LIBRARY)
 
+    def test_the_reason_is_about_the_line_of_the_library(self):
+        inside = (f"{SITE}/einops/einops.py", 9, "rearrange", "if x.sum() > 0:")
+        frames = ((MODEL, 10, "forward", "rearrange(x)"), inside)
+        (found,) = Log().started().breaks("0/0", gb=("0170",), frames=frames).session().breaks
+        assert found.reason.startswith("Python branches on `x.sum() > 0` in einops.py:9,")
+        assert found.expression == "rearrange(x)"
+
     def test_the_owner_is_that_of_the_innermost_frame(self):
         frames = ((MODEL, 10, "forward", "embedding(x)"), TORCH)
         (found,) = Log().started().breaks("0/0", frames=frames).session().breaks

@@ -65,10 +65,12 @@ def library(tmp_path: Path) -> Path:
     return folder / "net.py"
 
 
-def test_the_name_of_a_module(library: Path):
+def test_the_name_of_a_module(library: Path, monkeypatch: pytest.MonkeyPatch):
     assert module_name(library) == "pack_age.inner.net"
     assert module_name(library.parent / "__init__.py") == "pack_age.inner"
     assert module_name(library.parent.parent.parent / "model.py") == ""
+    monkeypatch.syspath_prepend(str(library.parent.parent.parent))
+    assert module_name(library.parent.parent.parent / "model.py") == "model"
 
 
 def test_the_copies_run_in_place_of_the_originals(library: Path, monkeypatch: pytest.MonkeyPatch):
