@@ -26,7 +26,7 @@ Gpu = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Show every configuration.")]
 
 
-def kernels_tune(
+def tune(
     folder: Folder,
     gpu: Gpu = None,
     most: Most = 60,
