@@ -109,11 +109,11 @@ def _list_of(tree: ast.Module, kernel: str) -> str:
     """Return the name of the list that a kernel's `triton.autotune` takes; CONFIGS if it has no name."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == kernel:
-            for call in filter(lambda each: isinstance(each, ast.Call), node.decorator_list):
-                given = {each.arg: each.value for each in call.keywords} | {"": call.args[0] if call.args else None}
-                value = given.get("configs") or given[""]
-                if "autotune" in ast.unparse(call.func) and isinstance(value, ast.Name):
-                    return value.id
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and "autotune" in ast.unparse(call.func):
+                    named = [each.value for each in call.keywords if each.arg == "configs"]
+                    value = next(iter((*named, *call.args)), None)
+                    return value.id if isinstance(value, ast.Name) else LIST
     return LIST
 
 

@@ -41,7 +41,7 @@ from ctrace.inspector.kernel_packages.package import packages_in
 before = settings()
 packages = [imported(each) for each in packages_in("ops")]
 handles = list(map(installed, packages))
-if "OPAQUE" in os.environ:
+if os.environ["OPAQUE"]:
     from torch._subclasses.functional_tensor import FunctionalTensor
     def failing(compute):
         def fails(*values):
@@ -75,9 +75,9 @@ def ejected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return ctrace, words
 
 
-def launches(ctrace: Command, file: str, words: list[str], **environment: str) -> tuple[str, list[str]]:
+def launches(ctrace: Command, file: str, words: list[str], opaque: str = "") -> tuple[str, list[str]]:
     """Return the generated code that calls kernels, and the kernels that it launches."""
-    done = ctrace("kernels", file, "--wrapper", *words, **environment)
+    done = ctrace("kernels", file, "--wrapper", *words, OPAQUE=opaque)
     assert done.code == 0, done.err
     return done.out, re.findall(r"(\w+)\.run\(", done.out)
 
@@ -102,7 +102,7 @@ def test_compiled_code_launches_the_kernels(ejected: tuple[Command, list[str]]):
 
 def test_what_cannot_be_traced_stays_an_operator(ejected: tuple[Command, list[str]]):
     ctrace, words = ejected
-    code, after = launches(ctrace, "installed.py", words, OPAQUE="1")
+    code, after = launches(ctrace, "installed.py", words, opaque="1")
     assert "torch.ops.ejected" in code
     assert not [name for name in after if "_kernel_" in name]
     assert {*seen(ctrace)["called"]} == {"torch cannot trace it: ValueError: not traceable"}

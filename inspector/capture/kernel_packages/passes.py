@@ -85,7 +85,7 @@ def observed(passes: Iterable[tuple[str, Any]], packages: Iterable[Imported]) ->
     with ExitStack() as patches:
         for each in used:
             module = each.part("place")
-            if hasattr(module, "inline"):
+            if module is not None and hasattr(module, "inline"):
                 patches.enter_context(patched(module, "inline", inlining.putting_off(module.inline)))
         for setting, each in passes:
             kind = type(each)

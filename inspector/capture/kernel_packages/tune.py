@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,10 +149,8 @@ def _timed(operator: Operator, index: int, case: Case, wanted: Iterable[Configur
     for each in wanted:
         try:
             made = _resources(operator, index, case, each)
-            kernels = operator.with_kernels(lambda one, each=each: Fixed(one, each) if one is kernel else own(one))
-            value, outside = guarded_call(
-                lambda *args, kernels=kernels: operator.module.run_kernel(kernels, *args), case.args, {}
-            )
+            kernels = operator.with_kernels(partial(_with, kernel, each))
+            value, outside = guarded_call(partial(operator.module.run_kernel, kernels), case.args, {})
             _, wrong = difference(case, value)
             if wrong is not None or outside:
                 where = outside or f"differs at {list(wrong.at) if wrong is not None else ''}"
@@ -162,6 +161,11 @@ def _timed(operator: Operator, index: int, case: Case, wanted: Iterable[Configur
             yield replace(made, equal=True, seconds=_seconds(function_of(kernel)[launch.grid], launch.args, each))
         except Exception as error:
             yield Tried(each, failed=(kind_and_message(error).splitlines() or [""])[0][:200])
+
+
+def _with(wanted: Any, configuration: Configuration, kernel: Any) -> Any:
+    """Return what launches the wanted kernel with a configuration, and another one with its own."""
+    return Fixed(kernel, configuration) if kernel is wanted else own(kernel)
 
 
 def _seconds(launch: Any, args: tuple[Any, ...], configuration: Configuration) -> float:
