@@ -22,12 +22,6 @@ from ctrace.cli.commands import (
     fusion,
     graphs,
     guards,
-    kernels,
-    kernels_apply,
-    kernels_edit,
-    kernels_eject,
-    kernels_tune,
-    kernels_wrap,
     ranks,
     recompiles,
     report,
@@ -40,6 +34,7 @@ from ctrace.cli.commands import (
     targets,
     time,
 )
+from ctrace.cli.commands.kernels import apply, edit, eject, listing, tune, wrap
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.signals import EndedBySignal, ending_in_order
 from ctrace.inspector.errors import CtraceError, Exit, RunError
@@ -69,12 +64,12 @@ _add(shapes.shapes, shapes.EXAMPLES)
 _add(bytecode.bytecode, bytecode.EXAMPLES)
 _add(graphs.graphs, graphs.EXAMPLES)
 _add(fusion.fusion, fusion.EXAMPLES)
-_add(kernels.kernels, kernels.EXAMPLES)
-_add(kernels_eject.eject, kernels_eject.EXAMPLES, name="kernels eject")
-_add(kernels_apply.kernels_apply, kernels_apply.EXAMPLES, name="kernels apply")
-_add(kernels_tune.kernels_tune, kernels_tune.EXAMPLES, name="kernels tune")
-_add(kernels_edit.kernels_edit, kernels_edit.EXAMPLES, name="kernels edit")
-_add(kernels_wrap.kernels_wrap, kernels_wrap.EXAMPLES, name="kernels wrap")
+_add(listing.kernels, listing.EXAMPLES)
+_add(eject.eject, eject.EXAMPLES, name="kernels eject")
+_add(apply.apply, apply.EXAMPLES, name="kernels apply")
+_add(tune.tune, tune.EXAMPLES, name="kernels tune")
+_add(edit.edit, edit.EXAMPLES, name="kernels edit")
+_add(wrap.wrap, wrap.EXAMPLES, name="kernels wrap")
 _add(time.time, time.EXAMPLES)
 _add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
 _add(autotune.autotune, autotune.EXAMPLES)

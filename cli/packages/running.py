@@ -95,7 +95,9 @@ class TunedPackage(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def tuned_packages(folder: str, gpu: str | None, most: int, *, is_written: bool) -> "tuple[TunedPackage, ...]":
+def tuned_packages(
+    folder: str, gpu: str | None, most: int, kernels: tuple[str, ...], *, is_written: bool
+) -> "tuple[TunedPackage, ...]":
     """Tune the packages in a folder; with times, write the best configurations into them.
 
     Raises:
@@ -105,18 +107,19 @@ def tuned_packages(folder: str, gpu: str | None, most: int, *, is_written: bool)
     from ctrace.inspector.files.writing import working_folder
     from ctrace.inspector.gpus.table import gpu_named
     from ctrace.inspector.kernel_packages.applying import tuned
+    from ctrace.inspector.kernel_packages.configurations import with_kernels
     from ctrace.inspector.kernel_packages.package import packages_in
     from ctrace.inspector.runs.settings import settings_at
 
     gpus = tuple(settings_at(working_folder()).gpus)
     if gpu is not None:
         gpu_named(gpu, gpus)
-    packages = packages_in(folder)
+    packages = with_kernels(packages_in(folder), kernels)
     found = []
     with progress() as shown:
         for package in packages:
             shown.say(f"{package.name}: {'compiling' if gpu is not None else 'timing'} configurations")
-            result = tuned(package, gpu, most, gpus, lambda: shown.observe(None))
+            result = tuned(package, gpu, most, gpus, kernels, lambda: shown.observe(None))
             found.append(_kept(package, result, is_written=is_written and result.is_timed))
     return tuple(found)
 
@@ -127,10 +130,13 @@ def _kept(package: "Package", result: "Tuned", *, is_written: bool) -> TunedPack
     notes, written = [], False
     for kernel in result.kernels:
         if not is_written or not chosen(kernel):
-            notes.append("kernel.py is unchanged" if result.is_timed else "kernel.py is unchanged: nothing was timed")
             continue
         changed = write_configurations(package, kernel, result.device)
         written = written or changed
-        notes.append(f"CONFIGS in {package.folder / 'kernel.py'} {'has the best' if changed else 'has them already'}")
-        notes.append(write_table(package, result, kernel) or f"the table is in {package.folder / 'README.md'}")
+        has = "has the best" if changed else "has them already"
+        notes.append(f"the list of {kernel.kernel} in {package.folder / 'kernel.py'} {has}")
+    if notes:
+        notes.append(write_table(package, result) or f"the table is in {package.folder / 'README.md'}")
+    else:
+        notes.append("kernel.py is unchanged" if result.is_timed else "kernel.py is unchanged: nothing was timed")
     return TunedPackage(str(package.folder), result, written, tuple(notes))

@@ -11,6 +11,20 @@ _OF_TL = frozenset(
 """Functions of libdevice that `triton.language` has too."""
 _MATH = frozenset(("exp", "log", "abs", "sin", "cos", "sqrt", "rsqrt", "exp2", "log2", "floor", "ceil", "erf", "fma"))
 
+
+def _choosing(name: str, sign: str) -> str:
+    """Write the function that chooses one of two values with its index; NaN comes first, then the lower index."""
+    return f"""\
+@triton.jit
+def {name}(a_value, a_index, b_value, b_index):
+    is_nan_a, is_nan_b = a_value != a_value, b_value != b_value
+    is_first = (a_value {sign} b_value) | (is_nan_a & ~is_nan_b)
+    is_equal = (a_value == b_value) | (is_nan_a & is_nan_b)
+    is_a = is_first | (is_equal & (a_index < b_index))
+    return tl.where(is_a, a_value, b_value), tl.where(is_a, a_index, b_index)
+"""
+
+
 HELPERS = {
     "maximum": '''\
 @triton.jit
@@ -78,47 +92,19 @@ def remainder_integer(a, b):
     remainder = a % b
     return tl.where((remainder != 0) & ((a < 0) != (b < 0)), remainder + b, remainder)
 ''',
-    "larger_with_index": """\
-@triton.jit
-def larger_with_index(a_value, a_index, b_value, b_index):
-    is_nan_a, is_nan_b = a_value != a_value, b_value != b_value
-    is_first = (a_value > b_value) | (is_nan_a & ~is_nan_b)
-    is_equal = (a_value == b_value) | (is_nan_a & is_nan_b)
-    is_a = is_first | (is_equal & (a_index < b_index))
-    return tl.where(is_a, a_value, b_value), tl.where(is_a, a_index, b_index)
-""",
+    "maximum_with_index": _choosing("larger_with_index", ">"),
     "max_with_index": '''\
 @triton.jit
 def max_with_index(value, index, dim):
     """The largest value along a dimension and its index, the first one if there are several."""
     return tl.reduce((value, index), dim, larger_with_index)
 ''',
-    "smaller_with_index": """\
-@triton.jit
-def smaller_with_index(a_value, a_index, b_value, b_index):
-    is_nan_a, is_nan_b = a_value != a_value, b_value != b_value
-    is_first = (a_value < b_value) | (is_nan_a & ~is_nan_b)
-    is_equal = (a_value == b_value) | (is_nan_a & is_nan_b)
-    is_a = is_first | (is_equal & (a_index < b_index))
-    return tl.where(is_a, a_value, b_value), tl.where(is_a, a_index, b_index)
-""",
+    "minimum_with_index": _choosing("smaller_with_index", "<"),
     "min_with_index": '''\
 @triton.jit
 def min_with_index(value, index, dim):
     """The smallest value along a dimension and its index, the first one if there are several."""
     return tl.reduce((value, index), dim, smaller_with_index)
-''',
-    "maximum_with_index": '''\
-@triton.jit
-def maximum_with_index(a_value, a_index, b_value, b_index):
-    """The larger of two values and its index."""
-    return larger_with_index(a_value, a_index, b_value, b_index)
-''',
-    "minimum_with_index": '''\
-@triton.jit
-def minimum_with_index(a_value, a_index, b_value, b_index):
-    """The smaller of two values and its index."""
-    return smaller_with_index(a_value, a_index, b_value, b_index)
 ''',
     "welford_reduce": '''\
 @triton.jit
@@ -160,6 +146,15 @@ def online_softmax_combine(a_max, a_sum, b_max, use_fast_math: tl.constexpr):
     b_scale = tl.where(b_max == float("-inf"), 0.0, tl.exp(b_max - new_max))
     return new_max, a_sum * a_scale + b_scale
 ''',
+    "online_softmax_combine_with_sum": '''\
+@triton.jit
+def online_softmax_combine_with_sum(a_max, a_sum, b_max, b_sum, use_fast_math: tl.constexpr):
+    """Join the maxima of two sets and the sums of exponentials relative to them."""
+    new_max = maximum(a_max, b_max)
+    a_scale = tl.where(new_max == float("-inf"), 1.0, tl.exp(a_max - new_max))
+    b_scale = tl.where(new_max == float("-inf"), 1.0, tl.exp(b_max - new_max))
+    return new_max, a_sum * a_scale + b_sum * b_scale
+''',
     "online_softmax_reduce": '''\
 @triton.jit
 def online_softmax_reduce(values_max, values_sum, dim, use_fast_math: tl.constexpr):
@@ -172,9 +167,9 @@ def online_softmax_reduce(values_max, values_sum, dim, use_fast_math: tl.constex
 }
 _NEEDS = {
     "max2": ("maximum",), "min2": ("minimum",), "any": ("either",), "prod": ("multiply",),
-    "max_with_index": ("larger_with_index",), "min_with_index": ("smaller_with_index",),
-    "maximum_with_index": ("larger_with_index",), "minimum_with_index": ("smaller_with_index",),
+    "max_with_index": ("maximum_with_index",), "min_with_index": ("minimum_with_index",),
     "welford": ("welford_combine",), "online_softmax_combine": ("maximum",),
+    "online_softmax_combine_with_sum": ("maximum",),
     "online_softmax_reduce": ("maximum", "max2"),
 }  # fmt: skip
 

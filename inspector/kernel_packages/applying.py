@@ -35,14 +35,19 @@ def applied(
 
 
 def tuned(
-    package: Package, target: str | None, most: int, gpus: tuple[str, ...], observe: Observe = lambda: None
+    package: Package,
+    target: str | None,
+    most: int,
+    gpus: tuple[str, ...],
+    kernels: tuple[str, ...] = (),
+    observe: Observe = lambda: None,
 ) -> Tuned:
-    """Compile or time the configurations of a package.
+    """Compile or time the configurations of a package's kernels: of all, or of those that are named.
 
     Raises:
         CtraceError: the package or the GPU is wrong, or its code fails.
     """
-    request = TuneRequest(str(package.folder), target, most, gpus)
+    request = TuneRequest(str(package.folder), target, most, gpus, kernels)
     return run_task(f"{_CHILDREN}.tune", request, Tuned, observe=observe)
 
 

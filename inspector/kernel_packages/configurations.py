@@ -2,10 +2,10 @@
 
 import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.files.writing import write_output
 from ctrace.inspector.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel
 from ctrace.inspector.kernel_packages.package import KERNELS, Package
@@ -39,6 +39,23 @@ def chosen(kernel: TunedKernel) -> tuple[tuple[Configuration, tuple[str, ...]], 
     return tuple((one, tuple(sizes)) for one, sizes in found.values())
 
 
+def with_kernels(packages: Iterable[Package], wanted: Iterable[str]) -> tuple[Package, ...]:
+    """Return the packages that have one of the kernels; all of them if none is named.
+
+    Raises:
+        TargetError: a kernel.py cannot be read, or no package has a kernel of one of the names.
+    """
+    names = set(wanted)
+    if not names:
+        return tuple(packages)
+    known = [(each, frozenset(_kernels(ast.parse(_read(each.folder / KERNELS))))) for each in packages]
+    every = sorted(frozenset().union(*(found for _package, found in known)))
+    for name in sorted(names.difference(every)):
+        what = f"no kernel of {', '.join(str(each.folder) for each, _found in known)} is called {name}"
+        raise TargetError(what, did_you_mean(name, every, f"they are {', '.join(every)}"))
+    return tuple(each for each, found in known if found & names)
+
+
 def write_configurations(package: Package, kernel: TunedKernel, device: str) -> bool:
     """Replace the list of configurations in kernel.py, and nothing else of it; return whether it changed.
 
@@ -47,38 +64,63 @@ def write_configurations(package: Package, kernel: TunedKernel, device: str) -> 
     """
     file = package.folder / KERNELS
     before = _read(file)
-    after = with_configurations(before, chosen(kernel), device, file)
+    after = with_configurations(before, kernel.kernel, chosen(kernel), device, file)
     return _written(file, before, after)
 
 
 def with_configurations(
-    text: str, configurations: Iterable[tuple[Configuration, tuple[str, ...]]], device: str, file: Path
+    text: str, kernel: str, configurations: Iterable[tuple[Configuration, tuple[str, ...]]], device: str, file: Path
 ) -> str:
-    """Return a kernel.py with another list of configurations.
+    """Return a kernel.py with another list of configurations for one of its kernels.
 
     Raises:
-        TargetError: it has no list, or more than one.
+        TargetError: the kernel has no list of its own, or it is assigned more than once.
     """
-    lists = [each for each in ast.parse(text).body if _is_list(each)]
+    tree = ast.parse(text)
+    name = _list_of(tree, kernel)
+    lists = [each for each in tree.body if _is_list(each, name)]
     if len(lists) != 1:
-        what = f"{file} assigns {LIST} {len(lists)} times"
-        raise TargetError(what, f"write the configurations once, as {LIST} = [triton.Config(...), ...]")
+        what = f"{file} assigns {name} {len(lists)} times"
+        raise TargetError(what, f"write the configurations once, as {name} = [triton.Config(...), ...]")
+    others = [other for other in _kernels(tree) if other != kernel and _list_of(tree, other) == name]
+    if others:
+        what = f"{file}: {kernel} and {', '.join(others)} have the same list {name}"
+        raise TargetError(what, "give each kernel a list of its own")
     node = lists[0]
     lines = text.splitlines()
     first = node.lineno - 1
     if first and lines[first - 1].startswith(MARK):
         first -= 1
-    made = [f"{MARK} on {device}: the fastest for each of the sizes in the test, in their order.", f"{LIST} = ["]
+    made = [f"{MARK} on {device}: the fastest for each of the sizes in the test, in their order.", f"{name} = ["]
     for each, sizes in configurations:
         made.append(f"    {text_of(each)},  # {'; '.join(sizes)}")
     made.append("]")
     return "\n".join([*lines[:first], *made, *lines[node.end_lineno :]]) + "\n"
 
 
-def _is_list(node: ast.stmt) -> bool:
+def _kernels(tree: ast.Module) -> Iterator[str]:
+    """Yield the functions that `triton.autotune` decorates."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and any("autotune" in ast.unparse(each) for each in node.decorator_list):
+            yield node.name
+
+
+def _list_of(tree: ast.Module, kernel: str) -> str:
+    """Return the name of the list that a kernel's `triton.autotune` takes; CONFIGS if it has no name."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == kernel:
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and "autotune" in ast.unparse(call.func):
+                    named = [each.value for each in call.keywords if each.arg == "configs"]
+                    value = next(iter((*named, *call.args)), None)
+                    return value.id if isinstance(value, ast.Name) else LIST
+    return LIST
+
+
+def _is_list(node: ast.stmt, wanted: str) -> bool:
     match node:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.List() | ast.Tuple()):
-            return name == LIST
+            return name == wanted
     return False
 
 
@@ -87,8 +129,8 @@ def text_of(each: Configuration) -> str:
     return f"triton.Config({dict(each.blocks)!r}, num_warps={each.warps}, num_stages={each.stages})"
 
 
-def write_table(package: Package, tuned: Tuned, kernel: TunedKernel) -> str:
-    """Write the table into README.md; return why not, or an empty text.
+def write_table(package: Package, tuned: Tuned) -> str:
+    """Write the table of each kernel into README.md; return why not, or an empty text.
 
     A README that the user changed outside of the table stays as it is.
     """
@@ -101,7 +143,12 @@ def write_table(package: Package, tuned: Tuned, kernel: TunedKernel) -> str:
     recorded = known.get("README.md") if isinstance(known, dict) else None
     if isinstance(recorded, str) and recorded != hashlib.sha256(bare.encode()).hexdigest():
         return f"{file} was changed, so it stays as it is"
-    table = "\n".join([_BEGIN, f"Times per launch on {tuned.device}:", "", *_rows(kernel), _END])
+    tables = [
+        line
+        for kernel in tuned.kernels
+        for line in (f"Times per launch of `{kernel.kernel}` on {tuned.device}:", "", *_rows(kernel), "")
+    ]
+    table = "\n".join([_BEGIN, *tables[:-1], _END])
     _written(file, before, f"{bare.rstrip()}\n\n{table}\n")
     return ""
 

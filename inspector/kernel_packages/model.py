@@ -33,6 +33,8 @@ class Place(Struct, frozen=True):
     applied: bool
     why: str = ""
     """Why the region was not replaced, with the node that differs."""
+    operator_called: str | None = None
+    """Why compiled code calls the operator at a replaced place; None: it launches the kernels directly."""
 
 
 class RegionCheck(Struct, frozen=True):
@@ -179,7 +181,7 @@ class Tuned(Struct, frozen=True):
 
 
 class TuneRequest(Struct, frozen=True):
-    """Compile or time all configurations of a package's kernel, in a child process."""
+    """Compile or time configurations of a package's kernels, in a child process."""
 
     folder: str
     target: str | None
@@ -187,6 +189,8 @@ class TuneRequest(Struct, frozen=True):
     """How many configurations to try per kernel."""
     gpus: tuple[str, ...] = ()
     """Files of GPUs from the project's settings."""
+    kernels: tuple[str, ...] = ()
+    """Names of the kernels to tune; empty: all of the package."""
 
 
 class Sizes(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
 from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage
-from ctrace.inspector.model.session import Session, TorchCode
+from ctrace.inspector.model.session import Problem, Session, TorchCode
 from ctrace.inspector.source.stacks import user_lines
 
 _LIBRARY = re.compile(r"\b(?:extern_kernels\.\w+|(?:torch\.ops\.)?aten\.\w+(?:\.\w+)?)(?=\()")
@@ -24,7 +24,9 @@ _Where = tuple[str, Stage]
 
 
 def with_torchs_kernels(session: Session) -> tuple[Session, tuple[str, ...]]:
-    """Add the kernels that torch's own records have to a session without others; return what cannot be parsed, too.
+    """Add the kernels that torch's own records have to a session without others.
+
+    What cannot be parsed becomes a problem of the session; the texts of these problems are returned, too.
 
     Raises:
         RunError: the code is in a log that changed since it was read.
@@ -35,21 +37,26 @@ def with_torchs_kernels(session: Session) -> tuple[Session, tuple[str, ...]]:
     problems: list[str] = []
     for each in session.torch_code:
         text = each.text
+        where = f"graph {each.graph} ({each.stage})"
+        stacks, unreadable = _stacks(each.stack_text)
+        if unreadable:
+            problems.append(f"the stack traces of the kernels of {where} cannot be parsed ({unreadable})")
         try:
-            kernels += _kernels(each, text, session.environment.prefixes)
+            kernels += _kernels(each, text, stacks, session.environment.prefixes)
         except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-            where = f"the code of graph {each.graph} ({each.stage})"
-            problems.append(f"{where} cannot be parsed ({type(error).__name__}: {error})")
+            problems.append(f"the code of {where} cannot be parsed ({type(error).__name__}: {error})")
     code = tuple(OutputCode(each.graph, each.stage, each.body) for each in session.torch_code)
-    return replace(session, kernels=tuple(kernels), code=code), tuple(problems)
+    known = (*session.problems, *(Problem(each, is_doubt=True) for each in problems))
+    return replace(session, kernels=tuple(kernels), code=code, problems=known), tuple(problems)
 
 
-def _kernels(each: TorchCode, text: str, prefixes: Mapping[str, str]) -> Iterator[Kernel]:
+def _kernels(
+    each: TorchCode, text: str, stacks: Mapping[str, list[str]], prefixes: Mapping[str, str]
+) -> Iterator[Kernel]:
     """Yield the kernels of one graph part in the order of their first call."""
     languages = {name: _LANGUAGES.get(compiler, compiler) for name, compiler in _GENERATED.findall(text)}
     library = dict.fromkeys(_LIBRARY.findall(_body(text)))
     emitted = parse(text, [*languages, *library])
-    stacks = _stacks(each.stack_text)
     ops = _ops(text, [*languages, *library])
     for name, calls in emitted.calls.items():
         lines = user_lines(stacks.get(name, ()), prefixes)
@@ -97,15 +104,17 @@ def _ops(text: str, names: list[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _stacks(text: str) -> dict[str, list[str]]:
-    """Return the stack traces of each kernel; torch adds a number to the names (`name:1`)."""
+def _stacks(text: str) -> tuple[dict[str, list[str]], str]:
+    """Return the stack traces of each kernel, and why they cannot be read; torch adds a number to names (`name:1`)."""
     try:
         data = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
+    except (ValueError, RecursionError) as error:
+        return {}, f"{type(error).__name__}: {error}"
+    if not isinstance(data, dict):
+        return {}, f"they are {type(data).__name__}, not an object"
     found: dict[str, list[str]] = {}
-    for name, traces in data.items() if isinstance(data, dict) else ():
+    for name, traces in data.items():
         if isinstance(traces, list):
             known = found.setdefault(name.partition(":")[0], [])
             known += [each for each in traces if isinstance(each, str)]
-    return found
+    return found, ""

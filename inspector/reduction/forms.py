@@ -1,4 +1,4 @@
-"""Give a reduced program its last form: an error shows the finding or, where that is impossible, torch's log."""
+"""Write the last form of a reduced program: an error shows the finding or, where that is impossible, torch's log."""
 
 import ast
 from collections.abc import Iterator

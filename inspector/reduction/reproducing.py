@@ -168,7 +168,7 @@ class Reproduction:
         return eager.session.failure is None and eager.status == 0
 
     def _formed(self, program: Program, tries: Tries) -> tuple[Program, str]:
-        """Give the program its last form, and drop the seed if nothing is random."""
+        """Write the last form of the program, and drop the seed if nothing is random."""
         if "rand" not in program.text and (plain := program.edited(lambda tree: without(tree, SEED))) is not None:
             program = plain if self._shows(plain, tries) else program
         if self._sought.what is Finding.BREAK and "fullgraph=True" in program.text:

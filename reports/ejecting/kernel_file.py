@@ -42,7 +42,8 @@ def _configs(package: Package, part: Part) -> Iterable[str]:
         yield f"    triton.Config({dict(each.blocks)!r}, num_warps={each.warps}, num_stages={each.stages}),"
     yield "]"
     if len(part.triton.configs) > 1:
-        yield '"""Triton times these once for each new value of the sizes in `key`, and keeps the fastest."""'
+        yield '"""Triton times these once for each new value of the sizes in `key`, and keeps the fastest. Inductor'
+        yield 'times them once, at the first launch, where compiled code launches the kernel itself."""'
 
 
 def _function(package: Package, part: Part) -> Iterable[str]:

@@ -51,7 +51,7 @@ def _template(package: Package) -> str:
     if package.cpp is None:
         return written
     _, _, rest = written.partition("\n\ndef definition(")
-    before, _, after = rest.partition("@triton_op(")
+    before, _, after = rest.partition("def compute(")
     return (
         text("op_cpp_head")
         + "\n\ndef definition("
@@ -114,11 +114,12 @@ def _run(package: Package) -> Iterable[str]:
         if not each.shape:
             yield f"    {each.name} = {each.name}.to({device})"
         yield f"    {each.name} = as_strided_copy({each.name}, {shape(package, each.stride)})"
+    single = [each.name for each in region.outputs if not each.shape and package.cpp is None]
+    if single:
+        yield "    # Inductor fills a buffer without dimensions; it leaves one element with a dimension as it is"
     for each in (*region.outputs, *region.scratch):
-        yield (
-            f"    {each.name} = torch.empty_strided({shape(package, each.shape)}, {shape(package, each.stride)}, "
-            f"dtype=torch.{each.dtype}, device={device})"
-        )
+        sizes = ("(1,)", "(1,)") if each.name in single else (shape(package, each.shape), shape(package, each.stride))
+        yield (f"    {each.name} = torch.empty_strided({', '.join(sizes)}, dtype=torch.{each.dtype}, device={device})")
     if package.cpp is not None:
         for output, source in package.cpp.copies:
             yield f"    {output}.copy_({source}.reshape({output}.shape))"
@@ -129,7 +130,8 @@ def _run(package: Package) -> Iterable[str]:
         yield from _grid(part, name)
         called = "kernel" if len(package.parts) == 1 else f"kernel[{number}]"
         yield f"    {called}[{name}]({', '.join(part.arguments)})"
-    yield f"    return {', '.join(each.name for each in region.outputs)}"
+    returned = (f"{each.name}.view(())" if each.name in single else each.name for each in region.outputs)
+    yield f"    return {', '.join(returned)}"
 
 
 def _grid(part: Part, name: str) -> Iterable[str]:

@@ -38,6 +38,8 @@ def readme(package: Package) -> str:
             f"{name}.install()  # before torch.compile compiles the model",
             "```",
             "",
+            *_launched(package),
+            "",
             "Or call it in the model:",
             "",
             "```diff",
@@ -61,6 +63,16 @@ def readme(package: Package) -> str:
             "",
         ]
     )
+
+
+def _launched(package: Package) -> list[str]:
+    if package.cpp is not None:
+        return ["Compiled code calls the operator there: torch.compile cannot trace a kernel in C++."]
+    return [
+        "Compiled code then launches the kernel itself, as it launches Inductor's own. Where torch cannot trace the"
+        " operator's function, it calls the operator: `install()` returns the pass, whose `found` has the reason for"
+        " each place."
+    ]
 
 
 def _sizes(package: Package, sizes: tuple[str, ...]) -> str:

@@ -37,6 +37,15 @@ def model():
 def inputs():
     return (torch.randn(30, 60),)
 """
+SPLIT = """\
+import torch
+
+def model():
+    return lambda z: (z * z).sum()
+
+def inputs():
+    return (torch.randn(2000, 1000),)
+"""
 OTHER = MODEL.replace("+ 0.25", "+ 0.75")
 
 
@@ -141,6 +150,24 @@ def test_configurations_compile_for_an_absent_gpu(ctrace: Command, package: Path
     assert len(tried) == 4
     assert all(each["registers"] > 0 and each["occupancy"] is not None and each["seconds"] is None for each in tried)
     assert (package / "kernel.py").read_text() == before
+
+
+def test_each_kernel_of_a_package_is_tuned(ctrace: Command):
+    ctrace.write("model.py", SPLIT)
+    done = ctrace("kernels", "eject", "--all", "-o", "ops", "--of", "model.py", "--target", "h100")
+    assert done.code == 0, done.err
+    (package,) = ctrace.folder.glob("ops/*/kernel.py")
+    words = ("kernels", "tune", str(package.parent), "--target", "h100", "--most", "2", "--json")
+    done = ctrace(*words)
+    assert done.code == 0, done.err
+    found = done.report["packages"][0]["kernels"]
+    assert len(found) == 2
+    tried = [one for each in found for one in each["sizes"][0]["tried"]]
+    assert len(tried) == 4
+    assert all(each["registers"] > 0 for each in tried)
+    done = ctrace(*words, "--kernel", found[1]["kernel"])
+    assert [each["kernel"] for each in done.report["packages"][0]["kernels"]] == [found[1]["kernel"]]
+    assert ctrace(*words, "--kernel", "other").code == 2
 
 
 def test_bad_gpus(ctrace: Command, package: Path):

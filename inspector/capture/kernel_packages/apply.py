@@ -73,7 +73,7 @@ class _Application:
             what = f"install() of {folders} sets none of Inductor's passes: {', '.join(after)}"
             raise TargetError(what, "eject the kernel again into an empty folder")
         names = operators_of(packages)
-        with choosing(packages, frozenset(self._request.places)) as choice, observed(passes, names) as seen:
+        with choosing(packages, frozenset(self._request.places)) as choice, observed(passes, packages) as seen:
             changed = Side(self._options, after, seen, names, unchanged.compiled_of)
             second = changed.compiled(models[2])
             compared = tuple(self._compared(name, self._results(second, way))
@@ -152,11 +152,12 @@ def _places(parts: list[Part]) -> tuple[list[Place], list[RegionCheck]]:
     regions: list[RegionCheck] = []
     for part in parts:
         for number, rewrite in enumerate(part.rewrites):
-            for name, operator, line in zip(rewrite.calls, rewrite.operators, rewrite.lines, strict=True):
+            of_calls = zip(rewrite.calls, rewrite.operators, rewrite.lines, rewrite.called, strict=True)
+            for name, operator, line, called_for in of_calls:
                 check = part.checks.get((number, name))
                 if check is not None:
                     regions.append(replace(check, place=len(places)))
-                places.append(Place(part.graph, part.stage, line, operator, applied=True))
+                places.append(Place(part.graph, part.stage, line, operator, applied=True, operator_called=called_for))
     return places, regions
 
 

@@ -74,16 +74,42 @@ def launches_of(operator: Operator, case: Case) -> list[tuple[Any, Any, tuple[An
     ]
 
 
-def launch_of(operator: Operator, case: Case) -> tuple[Any, tuple[Any, ...]]:
-    """Return the grid and the arguments of the only launch for some inputs.
+class Launch(Struct, frozen=True):
+    """The launch of one kernel of an operator, for some inputs."""
+
+    grid: Any
+    args: tuple[Any, ...]
+    before: tuple[tuple[Any, Any, tuple[Any, ...]], ...] = ()
+    """The launches that compute its inputs, as kernels with their grids and arguments."""
+
+    def prepare(self) -> None:
+        """Make the launches before it, with the first configuration of each kernel."""
+        for kernel, grid, args in self.before:
+            own(kernel)[grid](*args)
+
+
+def own(kernel: Any) -> Any:
+    """Return what launches a kernel with the first of its own configurations."""
+    configs = getattr(kernel, "configs", None)
+    return Fixed(kernel, configuration_of(configs[0])) if configs else kernel
+
+
+def launch_of(operator: Operator, case: Case, index: int = 0) -> Launch:
+    """Return the launch of one of the operator's kernels for some inputs.
 
     Raises:
-        ValueError: the operator launches no kernel, or several.
+        ValueError: the operator launches this kernel not once.
     """
     found = launches_of(operator, case)
-    if len(found) != 1:
-        raise ValueError(f"run_kernel launches {len(found)} kernels, not one")
-    return found[0][1:]
+    wanted = [at for at, (kernel, _grid, _args) in enumerate(found) if kernel is operator.kernels[index]]
+    if len(wanted) != 1:
+        raise ValueError(f"run_kernel launches {name_of(operator.kernels[index])} {len(wanted)} times, not once")
+    return Launch(*found[wanted[0]][1:], before=tuple(found[: wanted[0]]))
+
+
+def name_of(kernel: Any) -> str:
+    """Return the name of a kernel's function."""
+    return str(function_of(kernel).fn.__name__)
 
 
 class Compiled(Struct, frozen=True):

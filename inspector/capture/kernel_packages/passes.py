@@ -1,11 +1,11 @@
 """Observe the graph passes that a package installs: the graph before and after each, and what was replaced.
 
 Nothing here relies on what the package reports: a place counts as replaced if the pass put a call of one of the
-package's operators into the graph.
+package's operators into the graph, and as launched directly if the graph then launches the operator's kernels instead.
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.kernel_packages.importing import Imported, Operator, operators_of
+from ctrace.inspector.capture.kernel_packages.launches import function_of
 
 _SETTINGS = (
     "pre_grad_custom_pass",
@@ -33,12 +35,15 @@ class Rewrite(Struct):
     """The module that the graph belongs to, which holds its constants."""
     before: Any
     after: Any
+    """With calls of the operators; what is launched directly is inlined after this copy was made."""
     calls: tuple[str, ...]
     """Names of the nodes in `after` that call the package's operators and that `before` lacks."""
     operators: tuple[str, ...]
     """The operator of each call."""
     lines: tuple[str | None, ...]
     """The user's line of each call."""
+    called: tuple[str | None, ...]
+    """Of each call, why compiled code calls the operator; None: it launches the kernels directly."""
     is_checked: bool = False
 
 
@@ -72,43 +77,93 @@ def _listed(value: Any) -> list[Any]:
 
 
 @contextmanager
-def observed(passes: Iterable[tuple[str, Any]], names: Iterable[str]) -> Iterator[Passes]:
-    """Observe passes in the block; `names` are the qualified names of the package's operators."""
+def observed(passes: Iterable[tuple[str, Any]], packages: Iterable[Imported]) -> Iterator[Passes]:
+    """Observe passes in the block, which replace regions by operators of the packages."""
     found = Passes()
-    spaces = frozenset(names)
+    used = list(packages)
+    inlining = _Inlining(operators_of(used))
     with ExitStack() as patches:
+        for each in used:
+            module = each.part("place")
+            if module is not None and hasattr(module, "inline"):
+                patches.enter_context(patched(module, "inline", inlining.putting_off(module.inline)))
         for setting, each in passes:
             kind = type(each)
-            patches.enter_context(patched(kind, "__call__", _observing(kind.__call__, each, setting, spaces, found)))
+            patches.enter_context(patched(kind, "__call__", _observing(kind.__call__, each, setting, inlining, found)))
         yield found
 
 
-def _observing(original: Any, wanted: Any, setting: str, names: frozenset[str], found: Passes) -> Any:
+class _Inlining:
+    """Puts off what a package does last, until the graph with calls of its operators is copied."""
+
+    def __init__(self, operators: Mapping[str, Operator]) -> None:
+        self.operators = operators
+        self._waiting: list[tuple[Callable[..., str], Any, Any]] = []
+
+    def putting_off(self, original: Callable[..., str]) -> Callable[..., str]:
+        """Return what takes the place of a package's `inline`."""
+
+        def inline(graph: Any, call: Any) -> str:
+            self._waiting.append((original, graph, call))
+            return ""
+
+        return inline
+
+    def done(self) -> dict[str, str | None]:
+        """Inline; return, for each call by name, why it stays, or None."""
+        found: dict[str, str | None] = {}
+        while self._waiting:
+            original, graph, call = self._waiting.pop(0)
+            name, operator = call.name, self.operators.get(qualified(call))
+            known = set(graph.nodes)
+            why = original(graph, call)
+            new = [each for each in graph.nodes if each not in known]
+            is_direct = operator is not None and _launches(new, operator)
+            found[name] = None if is_direct else why or "the package put no launch of its kernels in the place"
+        return found
+
+
+def _launches(nodes: Iterable[Any], operator: Operator) -> bool:
+    """Whether some nodes launch each kernel of an operator."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    indices = [each.kwargs["kernel_idx"] for each in nodes if "triton_kernel_wrapper" in str(each.target)]
+    launched = {id(function_of(kernel_side_table.get_kernel(each))) for each in indices}
+    return bool(operator.kernels) and launched >= {id(function_of(each)) for each in operator.kernels}
+
+
+def _observing(original: Any, wanted: Any, setting: str, inlining: _Inlining, found: Passes) -> Any:
     def call(self: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
         if self is not wanted:
             return original(self, graph, *args, **kwargs)
         of = getattr(graph, "graph", graph)  # a pass on a module gets the module
         before = copy.deepcopy(of)
         result = original(self, graph, *args, **kwargs)
-        found.rewrites.append(_rewrite(setting, of, before, names))
+        after = copy.deepcopy(of)
+        found.rewrites.append(_rewrite(setting, of.owning_module, before, after, inlining))
         return result
 
     return call
 
 
-def _rewrite(setting: str, graph: Any, before: Any, names: frozenset[str]) -> Rewrite:
+_OLD = "the package is of an older ctrace; eject the kernel again into an empty folder"
+
+
+def _rewrite(setting: str, module: Any, before: Any, after: Any, inlining: _Inlining) -> Rewrite:
     known = {node.name for node in before.nodes}
-    left = {node.name for node in graph.nodes}
-    calls = [node for node in graph.nodes if node.name not in known and qualified(node) in names]
+    left = {node.name for node in after.nodes}
+    calls = [node for node in after.nodes if node.name not in known and qualified(node) in inlining.operators]
     removed = [node for node in before.nodes if node.name not in left]
+    called = inlining.done()
     return Rewrite(
         setting=setting,
-        module=graph.owning_module,
+        module=module,
         before=before,
-        after=copy.deepcopy(graph),
+        after=after,
         calls=tuple(node.name for node in calls),
         operators=tuple(qualified(node) for node in calls),
         lines=tuple(line_of(node) or _line_of_removed(removed) for node in calls),
+        called=tuple(called.get(node.name, _OLD) for node in calls),
     )
 
 
@@ -130,7 +185,7 @@ def line_of(node: Any) -> str | None:
 
 @cache
 def _prefixes() -> dict[str, str]:
-    """Return the folders of libraries and of torch, by which frames are told apart."""
+    """Return the folders of libraries and of torch, by which frames of the user are distinguished."""
     import torch
 
     from ctrace.inspector.capture.core.environment import library_prefixes

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
 from ctrace.inspector.capture.kernel_packages.guarded import copied
 from ctrace.inspector.capture.kernel_packages.importing import Operator
@@ -37,13 +39,14 @@ def check_rewrite(rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, O
     wanted = {each.node for each in standing}
     with torch.no_grad():
         expected = _values(rewrite, rewrite.before, inputs, wanted)
-        noise = _noise(rewrite, inputs, wanted, expected)
+        noise, unknown = _noise(rewrite, inputs, wanted, expected)
         calls = _Calls(rewrite, operators)
         calls.run(inputs)
     found = {}
     for index, name in enumerate(rewrite.calls):
         own = [each for each in standing if each.call == name]
-        found[name] = _compare(index, calls.results.get(name), own, expected, noise)
+        check = _compare(index, calls.results.get(name), own, expected, noise)
+        found[name] = replace(check, note=check.note or unknown) if check.wrong is not None else check
     return found
 
 
@@ -122,10 +125,12 @@ def _values(rewrite: Rewrite, graph: Any, inputs: list[Any], wanted: set[str]) -
     return found
 
 
-def _noise(rewrite: Rewrite, inputs: list[Any], wanted: set[str], expected: Mapping[str, Any]) -> dict[str, float]:
+def _noise(
+    rewrite: Rewrite, inputs: list[Any], wanted: set[str], expected: Mapping[str, Any]
+) -> tuple[dict[str, float], str]:
     """Return how far the graph's own values are from those in float64: where values cancel, rounding is all they are.
 
-    A graph that cannot run in float64, because an op takes one dtype only, gets no allowance.
+    A graph that cannot run in float64, because an op takes one dtype only, gets no allowance; the text says so.
     """
     import torch
 
@@ -135,9 +140,10 @@ def _noise(rewrite: Rewrite, inputs: list[Any], wanted: set[str], expected: Mapp
 
     try:
         exact = _values(rewrite, rewrite.before, [widened(each) for each in inputs], wanted)
-    except Exception:  # any op may refuse float64
-        return {}
-    return {name: noise_of(expected[name], exact[name]) for name in wanted if name in exact and name in expected}
+    except Exception as error:  # any op may refuse float64
+        why = kind_and_message(error)[:200]
+        return {}, f"rounding errors are not known, because the graph does not run in float64: {why}"
+    return {name: noise_of(expected[name], exact[name]) for name in wanted if name in exact and name in expected}, ""
 
 
 class _Calls:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from ctrace.inspector.capture.kernel_packages.launches import (
     configuration_of,
     function_of,
     launch_of,
+    name_of,
     options,
+    own,
     resident,
 )
 from ctrace.inspector.capture.tasks.answering import answer
@@ -54,44 +57,45 @@ def _tuned(request: TuneRequest) -> Tuned:
         if operator.is_cpp:
             what = f"{found.package.folder} has a kernel in C++, which has no configurations"
             raise TargetError(what, "edit kernel.cpp, and check it with ctrace kernels edit")
-        if len(operator.kernels) > 1:
-            what = f"{found.package.folder} has {len(operator.kernels)} kernels that belong together"
-            raise TargetError(
-                what, "tune takes packages of one kernel: change each CONFIGS list by hand, with kernels edit"
-            )
-        if not operator.kernels or not getattr(operator.kernel, "configs", None):
-            what = f"{found.package.folder}: the kernel of {operator.name} has no list of configurations"
-            raise TargetError(what, "write CONFIGS = [triton.Config(...)] above @triton.autotune in kernel.py")
-        kernels.append(_kernel(found, operator, request))
+        for index, kernel in enumerate(operator.kernels):
+            if request.kernels and name_of(kernel) not in request.kernels:
+                continue
+            if not getattr(kernel, "configs", None):
+                what = f"{found.package.folder}: {name_of(kernel)} has no list of configurations"
+                raise TargetError(what, "write CONFIGS = [triton.Config(...)] above @triton.autotune in kernel.py")
+            kernels.append(_kernel(found, operator, index, request))
     if not kernels:
-        raise TargetError(f"{found.package.folder} defines no operator", "eject the kernel again into an empty folder")
+        raise TargetError(
+            f"{found.package.folder} launches no Triton kernel", "eject the kernel again into an empty folder"
+        )
     gpu = None if request.target is None else gpu_named(request.target, request.gpus)
     return Tuned(torch.cuda.get_device_name() if gpu is None else gpu.title, is_timed, tuple(kernels))
 
 
-def _kernel(found: Imported, operator: Operator, request: TuneRequest) -> TunedKernel:
-    current = tuple(map(configuration_of, operator.kernel.configs))
-    wanted = candidates(current, _source(operator), request.most)
+def _kernel(found: Imported, operator: Operator, index: int, request: TuneRequest) -> TunedKernel:
+    kernel = operator.kernels[index]
+    current = tuple(map(configuration_of, kernel.configs))
+    wanted = candidates(current, _source(kernel), request.most)
     if request.target is not None:
         case = next(iter(cases(found, operator, "cpu")))
         gpu = gpu_named(request.target, request.gpus)
         with absent(gpu):
-            tried = tuple(_compiled(operator, case, each, gpu) for each in wanted)
+            tried = tuple(_compiled(operator, index, case, each, gpu) for each in wanted)
         classes = [SizeClass("as captured", case.name, tried)]
     else:
         classes = [
             SizeClass("as captured" if not number else f"size {number + 1}", case.name,
-                      tuple(_timed(operator, case, wanted)))
+                      tuple(_timed(operator, index, case, wanted)))
             for number, case in enumerate(cases(found, operator, "cuda"))
         ]  # fmt: skip
-    return TunedKernel(function_of(operator.kernel).fn.__name__, tuple(classes), current[0])
+    return TunedKernel(name_of(kernel), tuple(classes), current[0])
 
 
-def _source(operator: Operator) -> str:
+def _source(kernel: Any) -> str:
     import inspect
 
     try:
-        return inspect.getsource(function_of(operator.kernel).fn)
+        return inspect.getsource(function_of(kernel).fn)
     except OSError:
         return ""
 
@@ -130,34 +134,38 @@ def _distance(one: Configuration, other: Configuration) -> float:
     return blocks + abs(math.log2(one.warps / other.warps)) + abs(one.stages - other.stages)
 
 
-def _compiled(operator: Operator, case: Case, configuration: Configuration, gpu: TargetGpu) -> Tried:
+def _compiled(operator: Operator, index: int, case: Case, configuration: Configuration, gpu: TargetGpu) -> Tried:
     try:
-        _, args = launch_of(operator, case)
-        made = compiled(operator.kernel, args, configuration)
+        made = compiled(operator.kernels[index], launch_of(operator, case, index).args, configuration)
     except Exception as error:
         return Tried(configuration, failed=kind_and_message(error).splitlines()[0][:200])
     share, limit = resident(gpu, made, configuration)
     return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
 
 
-def _timed(operator: Operator, case: Case, wanted: Iterable[Configuration]) -> Iterator[Tried]:
+def _timed(operator: Operator, index: int, case: Case, wanted: Iterable[Configuration]) -> Iterator[Tried]:
     """Yield each configuration with its time; one that computes something else is not timed."""
+    kernel = operator.kernels[index]
     for each in wanted:
         try:
-            made = _resources(operator, case, each)
-            value, outside = guarded_call(
-                lambda *args, each=each: operator.module.run_kernel(Fixed(operator.kernel, each), *args), case.args, {}
-            )
+            made = _resources(operator, index, case, each)
+            kernels = operator.with_kernels(partial(_with, kernel, each))
+            value, outside = guarded_call(partial(operator.module.run_kernel, kernels), case.args, {})
             _, wrong = difference(case, value)
             if wrong is not None or outside:
                 where = outside or f"differs at {list(wrong.at) if wrong is not None else ''}"
                 yield replace(made, equal=False, failed=where)
                 continue
-            grid, args = launch_of(operator, case)
-            launch = function_of(operator.kernel)[grid]
-            yield replace(made, equal=True, seconds=_seconds(launch, args, each))
+            launch = launch_of(operator, case, index)
+            launch.prepare()
+            yield replace(made, equal=True, seconds=_seconds(function_of(kernel)[launch.grid], launch.args, each))
         except Exception as error:
             yield Tried(each, failed=(kind_and_message(error).splitlines() or [""])[0][:200])
+
+
+def _with(wanted: Any, configuration: Configuration, kernel: Any) -> Any:
+    """Return what launches the wanted kernel with a configuration, and another one with its own."""
+    return Fixed(kernel, configuration) if kernel is wanted else own(kernel)
 
 
 def _seconds(launch: Any, args: tuple[Any, ...], configuration: Configuration) -> float:
@@ -167,10 +175,9 @@ def _seconds(launch: Any, args: tuple[Any, ...], configuration: Configuration) -
     return float(do_bench(lambda: launch(*args, **options(configuration)), quantiles=[0.5])) * 1e-3
 
 
-def _resources(operator: Operator, case: Case, configuration: Configuration) -> Tried:
+def _resources(operator: Operator, index: int, case: Case, configuration: Configuration) -> Tried:
     """Compile a configuration for this machine's GPU, and read what it needs."""
-    _, args = launch_of(operator, case)
-    made = compiled(operator.kernel, args, configuration)
+    made = compiled(operator.kernels[index], launch_of(operator, case, index).args, configuration)
     share, limit = _resident_here(made, configuration)
     return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
 

@@ -82,7 +82,7 @@ def _model_calls(asked: CaptureRequest, watch: "_Watch") -> dict[str, Any]:
         for _ in range(_CALLS):
             call = way.make()
             calls.append(_described(name, way, call, watch) | {"source": _source(asked, name, way, call)})
-            with suppress(Exception), gradients(way):
+            with suppress(Exception), gradients(way):  # what the finding is may raise; calls up to there are described
                 model(*call.args, **call.kwargs)
     return {"calls": calls, "is_module": isinstance(model, torch.nn.Module)}
 
@@ -240,7 +240,7 @@ def _arguments(frame: FrameType, *, skip: int, function: Any) -> tuple[list[Any]
     if code.co_flags & inspect.CO_VARKEYWORDS:
         kwargs |= values[code.co_varnames[position]]
     if function is not None and not code.co_flags & inspect.CO_VARARGS:
-        with suppress(Exception):
+        with suppress(Exception):  # a callable without a signature, or values whose comparison raises: all are written
             return _without_defaults(function, args, kwargs, names[skip:])
     return args, kwargs
 

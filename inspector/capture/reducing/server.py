@@ -82,7 +82,7 @@ def _learn(pipe: int) -> None:
         os.set_blocking(pipe, False)
         names = [each for each in (source.read() or b"").decode().split("\n") if each and each not in sys.modules]
     for name in names:
-        with suppress(BaseException):
+        with suppress(BaseException):  # only saves time: a candidate that needs the module imports it again, and fails
             importlib.import_module(name)
     _LEARNED.tries += 1
     _freeze()

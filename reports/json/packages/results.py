@@ -58,6 +58,8 @@ def _place(each: Place) -> dict[str, Any]:
         "why": each.why or None,
         "stage": each.stage,
         "operator": each.operator,
+        "launch": None if not each.applied else "direct" if each.operator_called is None else "operator",
+        "why_operator": each.operator_called,
     }
 
 

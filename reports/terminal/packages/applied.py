@@ -73,6 +73,10 @@ def _place(place: Place, checks: list[RegionCheck], cwd: str) -> Iterator[Render
                         (fmt.one_line(place.operator, 100), "dim"))  # fmt: skip
     if not place.applied:
         yield hanging(f"not applied: {place.why}")
+    elif place.operator_called is None:
+        yield hanging("compiled code launches the kernel directly")
+    else:
+        yield hanging(f"compiled code calls the operator: {place.operator_called}")
     for each in checks:
         text = f"{_RAN[each.kernel]}{_by(each.largest)}"
         yield hanging(text if each.equal else f"{text}: WRONG", "" if each.equal else "red")

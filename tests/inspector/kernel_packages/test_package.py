@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.kernel_packages.configurations import chosen, with_configurations, write_table
+from ctrace.inspector.kernel_packages.configurations import chosen, with_configurations, with_kernels, write_table
 from ctrace.inspector.kernel_packages.model import (
     Checked,
     Configuration,
@@ -93,33 +93,79 @@ def test_the_best_configuration_of_each_size_is_chosen_once():
 
 
 def test_only_the_list_of_configurations_changes():
-    once = with_configurations(KERNEL, chosen(kernel()), "a GPU", Path("kernel.py"))
+    once = with_configurations(KERNEL, "kernel", chosen(kernel()), "a GPU", Path("kernel.py"))
     assert "# the user's remark\n# Tuned by ctrace on a GPU" in once
     assert "triton.Config({'XBLOCK': 1024}, num_warps=8, num_stages=1),  # n=9000" in once
     assert once.partition('"""Triton')[2] == KERNEL.partition('"""Triton')[2]
-    assert with_configurations(once, chosen(kernel()), "a GPU", Path("kernel.py")) == once
+    assert with_configurations(once, "kernel", chosen(kernel()), "a GPU", Path("kernel.py")) == once
+
+
+SEVERAL = """\
+import triton
+
+CONFIGS_1 = [triton.Config({'XBLOCK': 1}, num_warps=1, num_stages=1)]
+
+
+@triton.autotune(configs=CONFIGS_1, key=['n'])
+@triton.jit
+def first(x):
+    pass
+
+
+CONFIGS = [triton.Config({'XBLOCK': 2}, num_warps=2, num_stages=1)]
+
+
+@triton.autotune(CONFIGS, ['n'])
+@triton.jit
+def kernel(x):
+    pass
+"""
+
+
+def test_each_kernel_has_a_list_of_its_own():
+    best = ((LARGE, ("n=9000",)),)
+    first = with_configurations(SEVERAL, "first", best, "a GPU", Path("kernel.py"))
+    assert "CONFIGS_1 = [\n    triton.Config({'XBLOCK': 1024}, num_warps=8, num_stages=1),  # n=9000\n]" in first
+    assert "CONFIGS = [triton.Config({'XBLOCK': 2}, num_warps=2, num_stages=1)]" in first
+    second = with_configurations(SEVERAL, "kernel", best, "a GPU", Path("kernel.py"))
+    assert "CONFIGS_1 = [triton.Config({'XBLOCK': 1}, num_warps=1, num_stages=1)]" in second
+    assert "CONFIGS = [\n    triton.Config({'XBLOCK': 1024}" in second
+
+
+def test_a_list_of_two_kernels_is_refused():
+    with pytest.raises(TargetError, match="kernel and first have the same list CONFIGS_1"):
+        with_configurations(SEVERAL.replace("(CONFIGS,", "(CONFIGS_1,"), "kernel", (), "a GPU", Path("kernel.py"))
+
+
+def test_kernels_are_chosen_by_name(folder: Path):
+    packages = packages_in(str(folder))
+    assert with_kernels(packages, ()) == packages
+    assert with_kernels(packages, ["kernel"]) == packages
+    with pytest.raises(TargetError, match="is called kernal") as error:
+        with_kernels(packages, ["kernal"])
+    assert "kernel" in error.value.todo
 
 
 def test_a_kernel_without_the_list_is_refused():
     with pytest.raises(TargetError, match="assigns CONFIGS 0 times"):
-        with_configurations("x = 1\n", (), "a GPU", Path("kernel.py"))
+        with_configurations("x = 1\n", "kernel", (), "a GPU", Path("kernel.py"))
 
 
 def test_the_table_is_written_once_and_keeps_the_users_text(folder: Path):
     tuned = Tuned("a GPU", is_timed=True, kernels=(kernel(),))
     package = package_at(folder)
-    assert write_table(package, tuned, kernel()) == ""
+    assert write_table(package, tuned) == ""
     text = (folder / "README.md").read_text()
     assert text.startswith("# relu_0\n\nMine.\n")
     assert "| n=9000 | `triton.Config({'XBLOCK': 1024}, num_warps=8, num_stages=1)` | 4.00 | 9.00 |" in text
-    write_table(package, tuned, kernel())
+    write_table(package, tuned)
     assert (folder / "README.md").read_text() == text
 
 
 def test_a_readme_that_the_user_changed_stays(folder: Path):
     (folder / "ctrace.json").write_text(json.dumps({"files": {"README.md": "0" * 64}}))
     before = (folder / "README.md").read_text()
-    why = write_table(package_at(folder), Tuned("a GPU", is_timed=True, kernels=()), kernel())
+    why = write_table(package_at(folder), Tuned("a GPU", is_timed=True, kernels=()))
     assert "stays as it is" in why
     assert (folder / "README.md").read_text() == before
 

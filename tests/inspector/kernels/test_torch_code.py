@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.kernels.torch_code import with_torchs_kernels
 from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.session import Problem, Session
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from tests.support.helpers import Log
@@ -83,6 +84,17 @@ def test_code_that_is_damaged_is_a_problem(tmp_path: Path):
     session, problems = with_torchs_kernels(session_of(tmp_path / "a.log", "def call(:", CODE))
     assert len(session.kernels) == 3
     assert problems[0].startswith("the code of graph 0/0 (forward) cannot be parsed (SyntaxError")
+
+
+@pytest.mark.parametrize("text", ['{"extern_kernels.mm:2": [', "[" * 100_000, '["extern_kernels.mm:2"]'])
+def test_stacks_that_cannot_be_read_are_a_problem(tmp_path: Path, text: str):
+    plain = session_of(tmp_path / "a.log", CODE)
+    damaged = replace(plain, torch_code=tuple(replace(each, stack_text=text) for each in plain.torch_code))
+    session, problems = with_torchs_kernels(damaged)
+    assert len(session.kernels) == 3
+    assert {each.lines for each in session.kernels} == {()}
+    assert problems[0].startswith("the stack traces of the kernels of graph 0/0 (forward) cannot be parsed (")
+    assert session.problems[-1] == Problem(problems[0], is_doubt=True)
 
 
 def test_a_run_of_ctrace_keeps_its_own_kernels():

@@ -2,33 +2,42 @@
 
 import json
 
+import jsonschema
 import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.kernel_packages.model import (
     Applied,
+    Checked,
     Compared,
     Configuration,
     Element,
     Place,
     RegionCheck,
     SizeClass,
+    Sizes,
     Times,
     Tried,
     Tuned,
     TunedKernel,
 )
 from ctrace.inspector.triton_ops.model import Check, Limit, Wrapped, WrapResult
-from ctrace.reports.json.packages.results import render_apply_json, render_tune_json
+from ctrace.reports.json.packages.results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.packages.wrap import render_wrap_json
 from ctrace.reports.terminal.packages.applied import apply_screen
 from ctrace.reports.terminal.packages.tuning import tune_screen
 from ctrace.reports.terminal.packages.wrap import wrap_screen
 from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
 from tests.support.golden import WIDTHS, assert_golden, drawn
+from tests.support.places import ROOT
 from tests.support.poison import UNSEEN
 
-PLACES = tuple(Place("0/0", "inference", f"model.py:{line}", "ejected::softmax_0", applied=True) for line in (12, 14))
+PLACES = (
+    Place("0/0", "inference", "model.py:12", "ejected::softmax_0", applied=True),
+    Place(
+        "0/0", "inference", "model.py:14", "ejected::softmax_0", applied=True, operator_called="torch cannot trace it"
+    ),
+)
 RIGHT = Applied(
     device="NVIDIA H100 80GB HBM3",
     is_gpu=True,
@@ -157,6 +166,38 @@ def test_apply_json_has_the_fixed_names():
     found = json.loads(render_apply_json(WRONG, "model.py", "ops"))
     assert (found["equal"], found["before"], found["first_difference"]["at"]) == (False, None, [31, 59])
     assert found["first_difference"]["found"] is None
+
+
+def test_json_says_what_compiled_code_launches():
+    found = json.loads(render_apply_json(RIGHT, "model.py", "ops"))
+    seen = [(each["launch"], each["why_operator"]) for each in found["places"]]
+    assert seen == [("direct", None), ("operator", "torch cannot trace it")]
+    found = json.loads(render_apply_json(MISFIT, "model.py", "ops"))
+    assert [(each["launch"], each["why_operator"]) for each in found["places"]] == [(None, None)]
+
+
+CHECKED = Checked("cpu", (Sizes("ejected::relu", "n=8", "gpu", equal=True, largest=1e-8),), {"relu": {"ptx": "ret;"}})
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        *(
+            ("apply DIR TARGET", render_apply_json(each, "model.py", "ops", ("diff",)))
+            for each in (RIGHT, WRONG, MISFIT)
+        ),
+        ("tune DIR", render_tune_json([("ops", TUNED, True)])),
+        ("edit DIR --once", render_edit_json("ops", CHECKED)),
+        ("edit DIR --once", render_edit_json("ops", Checked("cpu", ()), "kernel.py, line 1")),
+        ("wrap FILE:KERNEL", render_wrap_json(MADE)),
+    ],
+)
+def test_json_fits_the_schema(title: str, text: str):
+    schema = json.loads((ROOT / "reports" / "schemas" / "kernels.json").read_text())
+    (form,) = (each for each in schema["anyOf"] if each.get("title") == f"ctrace kernels {title} --json")
+    own = {**form, "$defs": schema["$defs"]}
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(own).iter_errors(json.loads(text)))
+    assert error is None, error
 
 
 def test_tune_and_wrap_json():

@@ -25,7 +25,7 @@ Gpu = Annotated[
 ]
 
 
-def kernels_edit(
+def edit(
     folder: Folder,
     once: Once = False,
     ir: Ir = False,

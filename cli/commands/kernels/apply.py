@@ -30,7 +30,7 @@ Rounds = Annotated[
 ]
 
 
-def kernels_apply(
+def apply(
     folder: Folder,
     target: Target,
     diff: Diff = False,

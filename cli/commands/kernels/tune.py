@@ -11,12 +11,17 @@ Examples:
   ctrace kernels tune softmax/                  time them, keep the best
   ctrace kernels tune softmax/ --target h100    compile them, without a GPU
   ctrace kernels tune softmax/ --most 200 --all
+  ctrace kernels tune softmax/ --kernel softmax_0_part_1_kernel
   ctrace kernels tune softmax/ --dry-run --json
 """
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]
 Most = Annotated[
     int, typer.Option("--most", metavar="N", min=1, help="Try at most N configurations per kernel, nearest first.")
+]
+Kernels = Annotated[
+    list[str] | None,
+    typer.Option("--kernel", metavar="NAME", help="Tune only this kernel of the package; may be given several times."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Write nothing into the package.")]
 Gpu = Annotated[
@@ -26,10 +31,11 @@ Gpu = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Show every configuration.")]
 
 
-def kernels_tune(
+def tune(
     folder: Folder,
     gpu: Gpu = None,
     most: Most = 60,
+    kernels: Kernels = None,
     dry_run: DryRun = False,
     all_of_it: All = False,
     json: opt.Json = False,
@@ -48,7 +54,7 @@ def kernels_tune(
     from ctrace.reports.terminal.packages.tuning import tune_screen
 
     check_output(output)
-    found = tuned_packages(folder, gpu, most, is_written=not dry_run)
+    found = tuned_packages(folder, gpu, most, tuple(kernels or ()), is_written=not dry_run)
 
     def screen(width: int) -> Iterator[RenderableType]:
         return chain.from_iterable(

@@ -24,7 +24,7 @@ NoRun = Annotated[
 ToFile = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the operator to FILE.")]
 
 
-def kernels_wrap(
+def wrap(
     kernel: Kernel,
     no_run: NoRun = False,
     json: opt.Json = False,
