@@ -44,8 +44,8 @@ def document(name: str, text: str) -> Document:
 def _compact(text: str) -> str:
     try:
         return msgspec.json.format(text, indent=-1)
-    except UnicodeEncodeError:  # half of a surrogate pair, in the text of a log
-        return text
+    except (UnicodeEncodeError, msgspec.DecodeError):  # half of a surrogate pair, in the text of a log
+        return json.dumps(json.loads(text), separators=(",", ":"))
 
 
 class Note(Struct, frozen=True):
