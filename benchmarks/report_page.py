@@ -24,6 +24,16 @@ FIRST_PAINT = 1.0
 CLICK = 0.1
 """Goals, in seconds."""
 _FRAME = re.compile(r'("frame_id": ?)(\d+)')
+_FRAME_BEGINS = "new Promise((done) => requestAnimationFrame(done))"
+_FRAME_ENDS = """new Promise((done) => requestAnimationFrame(() => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = done;
+  channel.port2.postMessage(null);
+}))"""
+_PAINT = 1.0
+CLICK = 0.1
+"""Goals, in seconds."""
+_FRAME = re.compile(r'("frame_id": ?)(\d+)')
 _RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 _CLICK = f"""async ([selector, ready]) => {{
@@ -34,8 +44,8 @@ _CLICK = f"""async ([selector, ready]) => {{
   const began = performance.now();
   element.click();
   if (location.hash === before) ready = "";
-  while (ready && !document.querySelector(ready)) await {_RENDERED};
-  await {_RENDERED};
+  while (ready && !document.querySelector(ready)) await {_FRAME_BEGINS};
+  await {_FRAME_ENDS};
   return (performance.now() - began) / 1000;
 }}"""
 

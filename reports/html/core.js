@@ -168,13 +168,14 @@ const section = (title, ...children) => h("section", { class: "card" }, h("h2", 
 const empty = (text) => h("p", { class: "empty" }, text);
 const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
 
-// Shows the first rows; a button adds the rest, so that a table of thousands of rows does not delay the page.
+// Shows the first rows; a button adds more, so that thousands of rows do not delay the page. A row may be a function
+// that returns its cells.
 function table(columns, rows, { label, most = 80 } = {}) {
   const body = h("tbody", {});
   let shown = 0;
   const more = rows.length > most ? h("button", { type: "button", onclick: () => add(MORE_ROWS) }) : null;
   const add = (count) => {
-    put(body, rows.slice(shown, shown + count).map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind || "" }, typeof cell === "function" ? cell() : cell)))));
+    put(body, rows.slice(shown, shown + count).map((row) => h("tr", {}, (typeof row === "function" ? row() : row).map((cell, at) => h("td", { class: columns[at].kind || "" }, cell)))));
     shown = Math.min(rows.length, shown + count);
     if (!more) return;
     const left = rows.length - shown;
