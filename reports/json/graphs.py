@@ -47,7 +47,11 @@ def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]
     """Write the nodes of one source line at every stage."""
     cwd = session.environment.cwd
     stages = [
-        {"graph": one.each.id, "stage": one.staged.label, "nodes": _nodes(one.nodes, cwd, modules_of(one.each, one.staged))}
+        {
+            "graph": one.each.id,
+            "stage": one.staged.label,
+            "nodes": _nodes(one.nodes, cwd, modules_of(one.each, one.staged)),
+        }
         for one in found
     ]
     return _written(session, {"line": line, "stages": stages})
