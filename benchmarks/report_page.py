@@ -31,10 +31,6 @@ _FRAME_ENDS = """new Promise((done) => requestAnimationFrame(() => {
   channel.port1.onmessage = done;
   channel.port2.postMessage(null);
 }))"""
-_PAINT = 1.0
-CLICK = 0.1
-"""Goals, in seconds."""
-_RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 _CLICK = f"""async ([selector, ready]) => {{
   const element = document.querySelector(selector);

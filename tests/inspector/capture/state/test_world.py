@@ -57,7 +57,10 @@ class LazyTable(OrderedDict[str, int]):
     def keys(self) -> Any:
         raise ValueError("cannot be loaded")
 
-    __len__ = __iter__ = __getitem__ = items = values = keys
+    __len__ = __iter__ = items = values = keys
+
+    def __getitem__(self, key: str) -> int:
+        raise ValueError("cannot be loaded")
 
 
 class LazyList(list[int]):
@@ -75,7 +78,7 @@ class LazySet(set[int]):
 
 
 def test_looking_runs_no_method_of_a_container():
-    model = Net()
+    model: Any = Net()
     model.tables = [table := LazyTable(), LazyList([1]), LazySet([2])]
     found = changed(model, lambda: OrderedDict.__setitem__(table, "new", 1))
     assert [now for _, now in found.values()] == [1]
