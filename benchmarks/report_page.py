@@ -1,30 +1,36 @@
 """Measure `ctrace report`: size and time beside tlparse's output, and how fast the page answers in a browser.
 
 Both read the same logs, which TORCH_TRACE wrote while torch compiled: two samples, a stack of 12 layers with backward,
-and a log of 200 MB, which is that of the stack repeated with other frame ids. tlparse and Chromium are optional; what
-is missing is skipped and named.
+and a log of 200 MB, which is that of the stack repeated with other frame ids. memray profiles the compile of the stack.
+tlparse, memray and Chromium are optional; what is missing is skipped and named.
 usage: report_page.py [--pairs N] [--megabytes N] [--skip-size] [--page REPORT.html]
 """
 
 import argparse
 import os
-import re
 import shutil
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from _measure import PLAIN, SAMPLES, run
+from _logs import write_repeated
+from _measure import PLAIN, SAMPLES, Cost, run
 
 MODELS = (("attention.py", ("--train",)), ("batch_sizes.py", ()), ("transformer_stack.py", ("--train",)))
 FIRST_PAINT = 1.0
+OPEN = 2.0
 CLICK = 0.1
 """Goals, in seconds."""
-_FRAME = re.compile(r'("frame_id": ?)(\d+)')
-_RENDERED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+_FRAME_BEGINS = "new Promise((done) => requestAnimationFrame(done))"
+_FRAME_ENDS = """new Promise((done) => requestAnimationFrame(() => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = done;
+  channel.port2.postMessage(null);
+}))"""
 _PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"
 _CLICK = f"""async ([selector, ready]) => {{
   const element = document.querySelector(selector);
@@ -34,8 +40,8 @@ _CLICK = f"""async ([selector, ready]) => {{
   const began = performance.now();
   element.click();
   if (location.hash === before) ready = "";
-  while (ready && !document.querySelector(ready)) await {_RENDERED};
-  await {_RENDERED};
+  while (ready && !document.querySelector(ready)) await {_FRAME_BEGINS};
+  await {_FRAME_ENDS};
   return (performance.now() - began) / 1000;
 }}"""
 
@@ -53,14 +59,19 @@ def main() -> int:
         stack = None if given.page and given.skip_size else _log(folder, *MODELS[-1])
         if not given.skip_size and stack is not None:
             logs = [*((name, _log(folder, name, words)) for name, words in MODELS[:-1]), ("12 layers, backward", stack)]
-            logs.append((f"{given.megabytes} MB", _repeated(stack, folder / "large.log", given.megabytes << 20)))
             for name, log in logs:
                 _compare(name, log, folder, given.pairs)
+            _memray(folder)
+            large = folder / "large.log"
+            write_repeated(stack.read_bytes(), large, given.megabytes * 10**6)
+            is_good = _in_browser(_compare(f"{given.megabytes} MB", large, folder, 1), opens=True)
+        else:
+            is_good = True
         page = given.page
         if page is None and stack is not None:
             page = folder / "stack.html"
             run([sys.executable, "-m", "ctrace", "report", str(stack), "-o", str(page), "--force"], {})
-        return 0 if page is None or _in_browser(page) else 1
+        return 0 if (page is None or _in_browser(page)) and is_good else 1
 
 
 def _log(folder: Path, name: str, words: tuple[str, ...]) -> Path:
@@ -72,40 +83,50 @@ def _log(folder: Path, name: str, words: tuple[str, ...]) -> Path:
     return log
 
 
-def _repeated(log: Path, large: Path, size: int) -> Path:
-    """Write a log again and again, each time with other frame ids, until it is large."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    frames = 1 + max(map(int, (found[2] for found in _FRAME.finditer(text))), default=0)
-    with large.open("w", encoding="utf-8") as file:
-        for number in range(10_000):
-            if file.tell() >= size:
-                break
-            file.write(_FRAME.sub(lambda found: f"{found[1]}{int(found[2]) + number * frames}", text))  # noqa: B023
-    return large
-
-
-def _compare(name: str, log: Path, folder: Path, number: int) -> None:
+def _compare(name: str, log: Path, folder: Path, number: int) -> Path:
+    """Write the page of a log, with tlparse's pages in turn; return the page."""
     page, other = folder / "report.html", folder / "tlparse"
     tlparse = shutil.which("tlparse")
-    ours: list[float] = []
-    theirs: list[float] = []
+    ours: list[Cost] = []
+    theirs: list[Cost] = []
     for _ in range(number if log.stat().st_size < 50 << 20 else 1):
-        ours.append(run([sys.executable, "-m", "ctrace", "report", str(log), "-o", str(page), "--force"], {}).wall)
+        ours.append(run([sys.executable, "-m", "ctrace", "report", str(log), "-o", str(page), "--force"], {}))
         if tlparse:
             shutil.rmtree(other, ignore_errors=True)
-            theirs.append(run([tlparse, str(log), "-o", str(other), "--no-browser"], {}).wall)
+            theirs.append(run([tlparse, str(log), "-o", str(other), "--no-browser"], {}))
     print(f"{name}: log {log.stat().st_size / 1e6:.1f} MB")
-    print(f"  ctrace report: {statistics.median(ours):.1f} s, 1 file, {page.stat().st_size / 1e6:.2f} MB")
+    print(f"  ctrace report: {_cost(ours)}, 1 file, {page.stat().st_size / 1e6:.2f} MB")
     if theirs:
         files = [each for each in other.rglob("*") if each.is_file()]
         size = sum(each.stat().st_size for each in files)
-        print(f"  tlparse:       {statistics.median(theirs):.1f} s, {len(files):,} files, {size / 1e6:.2f} MB")
+        print(f"  tlparse:       {_cost(theirs)}, {len(files):,} files, {size / 1e6:.2f} MB")
+        shutil.rmtree(other)
     else:
         print("  tlparse: not installed, not measured")
+    return page
 
 
-def _in_browser(page: Path) -> bool:
-    """Measure the first paint and clicks; return whether both meet the goals."""
+def _memray(folder: Path) -> None:
+    """Profile the compile of the stack with memray, and write its flame graph: what memray shows of the same work."""
+    if find_spec("memray") is None:
+        print("  memray: not installed, not measured")
+        return
+    memray = [sys.executable, "-m", "memray"]
+    data, page = folder / "memray.bin", folder / "memray.html"
+    name, words = MODELS[-1]
+    run([*memray, "run", "-q", "-o", str(data), "-c", PLAIN, str(SAMPLES / name), *words], {})
+    cost = run([*memray, "flamegraph", "-o", str(page), str(data)], {})
+    size, raw = (each.stat().st_size / 1e6 for each in (page, data))
+    print(f"  memray flamegraph of compiling it: {_cost([cost])}, 1 file, {size:.2f} MB, from {raw:.1f} MB of data")
+
+
+def _cost(costs: list[Cost]) -> str:
+    wall, cpu = (statistics.median(values) for values in zip(*((each.wall, each.cpu) for each in costs), strict=True))
+    return f"{wall:.1f} s, {cpu:.1f} s CPU, {max(each.memory for each in costs) / 1024:.0f} MiB"
+
+
+def _in_browser(page: Path, *, opens: bool = False) -> bool:
+    """Measure the first paint and clicks, or only how long the page takes to open; return whether the goals are met."""
     path = os.environ.get("CTRACE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright
@@ -116,10 +137,11 @@ def _in_browser(page: Path) -> bool:
         return True
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        paints = [_first_paint(browser, page) for _ in range(5)]
-        clicks = dict(_clicks(browser, page))
+        paints, ready = map(list, zip(*(_opened(browser, page) for _ in range(5)), strict=True))
+        clicks = {} if opens else dict(_clicks(browser, page))
         browser.close()
     print(f"{page.name}, {page.stat().st_size / 1e6:.2f} MB in Chromium")
+    print(f"  opened: {statistics.median(ready):.2f} s (goal: {OPEN} s)")
     print(f"  first paint of the verdict: {statistics.median(paints):.2f} s (goal: {FIRST_PAINT} s)")
     for name, values in clicks.items():
         first, *again = (value * 1e3 for value in values)
@@ -127,14 +149,15 @@ def _in_browser(page: Path) -> bool:
     slow = [name for name, (_, *again) in clicks.items() if statistics.median(again) > CLICK]
     if slow:
         print(f"  slower than the goal: {', '.join(slow)}")
-    return statistics.median(paints) <= FIRST_PAINT and not slow
+    return statistics.median(paints) <= FIRST_PAINT and statistics.median(ready) <= OPEN and not slow
 
 
-def _first_paint(browser: Any, page: Path) -> float:
+def _opened(browser: Any, page: Path) -> tuple[float, float]:
+    """Return after how many seconds the verdict was painted, and the page could be used."""
     opened = browser.new_page(viewport={"width": 1280, "height": 860})
     opened.goto(f"file://{page}")
     opened.wait_for_selector("body[data-ready]", timeout=60_000)
-    found = float(opened.evaluate(_PAINT))
+    found = float(opened.evaluate(_PAINT)), float(opened.evaluate("performance.now() / 1000"))
     opened.close()
     return found
 

@@ -45,6 +45,10 @@ FromTrace = Annotated[
     typer.Option("--from-trace", metavar="DIR", help="Check logs that TORCH_TRACE wrote elsewhere; run nothing."),
 ]
 Junit = Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML to FILE.")]
+Diagnostics = Annotated[
+    Path | None,
+    typer.Option("--diagnostics", metavar="FILE", help="Also write FILE for editors: diagnostics of LSP, as JSON."),
+]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Also write SARIF 2.1.0 to FILE.")]
 Summary = Annotated[
     Path | None,
@@ -97,6 +101,7 @@ def check(
     sarif: Sarif = None,
     summary: Summary = None,
     annotations: Annotations = False,
+    diagnostics: Diagnostics = None,
     inputs: opt.Inputs = None,
     vary: opt.Varies = None,
     provoke: opt.Provoke = False,
@@ -128,7 +133,7 @@ def check(
         raise TargetError("--budget limits the search of --suggest", "use both: ctrace check --suggest --budget 120s")
     if suggest and update:
         raise TargetError("--update records findings, --suggest looks for their repairs", "choose one")
-    reports = Reports(json, markdown, output, junit, sarif, summary, annotations)
+    reports = Reports(json, markdown, output, junit, sarif, summary, annotations, diagnostics)
     reports.check()
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)
     request = CheckRequest(

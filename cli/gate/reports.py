@@ -30,6 +30,7 @@ class Reports(Struct, frozen=True):
     sarif: Path | None = None
     summary: Path | None = None
     annotations: bool = False
+    diagnostics: Path | None = None
 
     def check(self) -> None:
         """Refuse files that cannot be written, before anything runs.
@@ -38,7 +39,7 @@ class Reports(Struct, frozen=True):
             TargetError: a file cannot be written, or formats exclude each other.
         """
         shown_format(json=self.json, markdown=self.markdown)
-        for file in (self.output, self.junit, self.sarif, self.summary):
+        for file in (self.output, self.junit, self.sarif, self.summary, self.diagnostics):
             check_output(file)
         if self.annotations and (self.json or self.markdown) and self.output is None:
             raise TargetError("--annotations and a report both go to stdout", "write the report to a file: -o FILE")
@@ -50,7 +51,7 @@ class Reports(Struct, frozen=True):
             RunError: a file cannot be written.
         """
         errors: list[RunError] = []
-        for write in (self._on_screen, self._junit, self._sarif, self._summary, self._annotated):
+        for write in (self._on_screen, self._junit, self._sarif, self._summary, self._annotated, self._diagnosed):
             try:
                 write(outcome)
             except RunError as error:
@@ -75,6 +76,12 @@ class Reports(Struct, frozen=True):
 
         if self.sarif is not None:
             write_report(render_sarif(outcome), self.sarif)
+
+    def _diagnosed(self, outcome: "Outcome") -> None:
+        from ctrace.reports.gate.diagnostics import render_diagnostics
+
+        if self.diagnostics is not None:
+            write_report(render_diagnostics(outcome), self.diagnostics)
 
     def _summary(self, outcome: "Outcome") -> None:
         if self.summary is not None:

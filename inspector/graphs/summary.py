@@ -83,24 +83,17 @@ def overview(session: Session, each: Compiled) -> Overview:
 def rows(each: Compiled) -> tuple[Row, ...]:
     """Count the nodes and ops of every stage, and mark a stage that equals an earlier one."""
     found: list[Row] = []
+    first: dict[tuple[tuple[str, str, str], ...], str] = {}
     for staged in each.stages:
         graph = staged.graph
         if graph is None:
             found.append(Row(staged, 0, 0, ()))
             continue
-        same = next((row for row in reversed(found) if row.staged.graph and _alike(row.staged.graph, graph)), None)
+        signature = tuple((node.name, node.target, node.args) for node in graph.everything())
+        same_as = first.setdefault(signature, staged.label)
         ops = operations(graph)
-        nodes = sum(1 for _ in graph.everything())
-        found.append(Row(staged, nodes, len(ops), counted(ops), (same.same_as or same.staged.label) if same else ""))
+        found.append(Row(staged, len(signature), len(ops), counted(ops), "" if same_as == staged.label else same_as))
     return tuple(found)
-
-
-def _alike(one: FxGraph, other: FxGraph) -> bool:
-    return [_signature(node) for node in one.everything()] == [_signature(node) for node in other.everything()]
-
-
-def _signature(node: FxNode) -> tuple[str, str, str]:
-    return node.name, node.target, node.args
 
 
 def _changed(aliasing: Aliases, forward: FxGraph | None, names: dict[str, GraphInput]) -> Iterator[Changed]:

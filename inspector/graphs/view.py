@@ -1,6 +1,6 @@
 """Find the graphs of a run at every stage; parse torch's text on demand."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.graphs.text.fx import FxGraph
 from ctrace.inspector.graphs.text.parse import parse
-from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.model.graphs import Graphs, GraphStage, Module, Printed
 from ctrace.inspector.model.kernels import Stage as Part
 from ctrace.inspector.model.session import Compilation, Session
 
@@ -105,6 +105,14 @@ class Compiled(Struct, frozen=True):
     def labels(self) -> list[str]:
         """List the labels that `stage` accepts."""
         return [each.label for each in self.stages]
+
+
+def modules_of(each: Compiled, staged: Staged) -> Mapping[str, Module]:
+    """Return the modules of the user that compute the nodes of a stage, by the name of the node.
+
+    Subgraphs have nodes of the same names, and no modules.
+    """
+    return each.graphs.traced_modules if staged.is_traced else each.graphs.aten_modules
 
 
 def instead(name: str, known: list[str]) -> str:

@@ -49,7 +49,7 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphSkipped,
 )
 from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Printed
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, ModulesSeen, Printed
 from ctrace.inspector.model.kernels import KernelCall, Stage
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
@@ -83,6 +83,8 @@ class Raw(Struct):
     printed: dict[str, list[Printed]] = field(default_factory=dict)
     """The graphs of each compilation's last attempt, in torch's order."""
     aliases: dict[str, AliasesFound] = field(default_factory=dict)
+    modules: dict[tuple[str, bool], dict[str, Module]] = field(default_factory=dict)
+    """By compile id, and whether Dynamo traced the nodes; the joint graph comes before its parts and is kept."""
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -248,6 +250,9 @@ class Raw(Struct):
                 self._print(event.id, event.printed)
             case AliasesFound():
                 self.aliases[event.id] = event
+            case ModulesSeen():
+                known = self.modules.setdefault((event.id, event.traced), {})
+                self.modules[event.id, event.traced] = {**event.modules, **known}
             case ev.InductorGuardsSeen():
                 self.inductor_guards[event.id] = event.added
             case ev.BytecodeSeen():
@@ -364,6 +369,8 @@ class Raw(Struct):
         self.symbols.pop(compile_id, None)
         self.printed.pop(compile_id, None)
         self.aliases.pop(compile_id, None)
+        for traced in (True, False):
+            self.modules.pop((compile_id, traced), None)
 
     def _mark(self, event: ev.SpanMarked) -> None:
         """Open a span, or close the innermost open span of that name and every span inside it, as torch does."""

@@ -61,6 +61,15 @@ class SymbolMeant(Struct, frozen=True):
     """Its value in the call for which torch compiled."""
 
 
+class Module(Struct, frozen=True):
+    """A module of the user."""
+
+    path: str
+    """Such as `layers.0.norm1`; empty for the compiled module itself."""
+    kind: str
+    """The name of its class."""
+
+
 class Graphs(Struct, frozen=True):
     """All graphs that torch printed for the last attempt of one compilation, in order."""
 
@@ -68,6 +77,10 @@ class Graphs(Struct, frozen=True):
     aliases: Text = ""
     """The repr of AOTAutograd's ViewAndMutationMeta; empty: not in the log."""
     symbols: Mapping[str, SymbolMeant] = field(default_factory=dict)
+    traced_modules: Mapping[str, Module] = field(default_factory=dict)
+    """The module of each node that Dynamo traced, by the node's name; empty: not recorded, or no node has one."""
+    aten_modules: Mapping[str, Module] = field(default_factory=dict)
+    """The module of each node at the stages of aten ops; passes add nodes that have none."""
 
     @property
     def metadata(self) -> str:
@@ -94,4 +107,14 @@ class AliasesFound(Struct, frozen=True):
     attempt: int = 0
 
 
-GraphEvent = GraphPrinted | AliasesFound
+class ModulesSeen(Struct, frozen=True):
+    """Which module of the user computes each node of a graph."""
+
+    id: str
+    traced: bool
+    """Whether the nodes are those that Dynamo traced, and not aten ops."""
+    modules: Mapping[str, Module]
+    """By the name of the node."""
+
+
+GraphEvent = GraphPrinted | AliasesFound | ModulesSeen

@@ -246,7 +246,13 @@ def _printed(raw: Raw) -> dict[str, Graphs]:
         symbols = {each.symbol: SymbolMeant(user_name(each.source), each.value) for each in made}
         aliases = raw.aliases.get(compile_id)
         is_of_attempt = aliases is not None and aliases.attempt == printed[-1].attempt
-        found[compile_id] = Graphs(tuple(printed), aliases.text if aliases and is_of_attempt else "", symbols)
+        found[compile_id] = Graphs(
+            tuple(printed),
+            aliases.text if aliases and is_of_attempt else "",
+            symbols,
+            traced_modules=raw.modules.get((compile_id, True), {}),
+            aten_modules=raw.modules.get((compile_id, False), {}),
+        )
     return found
 
 

@@ -58,6 +58,14 @@ class CodePage {
     return h("select", { "aria-label": label, onchange: (event) => this.choose({ [key]: event.target.value, ...(key === "g" ? { sel: "", k: "", st: "" } : {}) }) });
   }
 
+  // Fills a menu, unless it offers the same already.
+  offer(box, choices, chosen) {
+    const key = JSON.stringify(choices);
+    if (box.offered !== key) fill(box, choices.map(([value, text]) => h("option", { value }, text)));
+    box.offered = key;
+    box.value = chosen === undefined || chosen === null ? "" : visible(chosen);
+  }
+
   sourcePane() {
     this.fileBox = this.select("File", "f");
     return this.frame("source", "Source", this.fileBox, {
@@ -134,7 +142,7 @@ class CodePage {
   async readGraph(query) {
     const wanted = query.get("g") || this.graphOfSelection();
     this.graph = this.graphs.find((each) => each.id === wanted) || this.graphs[0] || null;
-    fill(this.graphBox, this.graphs.map((each) => h("option", { value: each.id, selected: each === this.graph }, `${each.id} ${each.function}`)));
+    this.offer(this.graphBox, this.graphs.map((each) => [each.id, `${each.id} ${each.function}`]), this.graph?.id);
     if (!this.graph) { this.links = new Links("", []); return; }
     this.labels = this.graph.stages.map((each) => each.stage);
     const asked = query.get("st");
@@ -170,7 +178,7 @@ class CodePage {
     const [first] = this.linked.places;
     const current = first && names.includes(fileOf(first)) ? fileOf(first) : null;
     const file = this.selection && current ? current : query.get("f") || this.file || (this.graph && names.includes(this.graph.file) ? this.graph.file : names[0]);
-    fill(this.fileBox, names.map((name) => h("option", { value: name, selected: name === file }, name)));
+    this.offer(this.fileBox, names.map((name) => [name, name]), file);
     if (file !== this.file || !this.lines) {
       this.file = file;
       this.lines = (this.files[file] || "").split("\n");
@@ -237,7 +245,7 @@ class CodePage {
     const most = (some) => [...some].sort((a, b) => ofStage(b) - ofStage(a) || (this.linked.lines.get(keyOf(b))?.size || 0) - (this.linked.lines.get(keyOf(a))?.size || 0));
     this.kernel = mine.includes(asked) ? asked : mine.includes(current) ? current : generated(most(mine)) || asked || current || generated(known) || null;
     const offered = known.length > MOST_OFFERED ? known.filter((each, at) => at < MOST_OFFERED || each === this.kernel || mine.includes(each)) : known;
-    fill(this.kernelBox, offered.map((each) => h("option", { value: keyOf(each), selected: each === this.kernel }, `${mine.includes(each) && this.selection ? "● " : ""}${each.stage === "inference" ? "" : `${each.stage} · `}${each.name}`)));
+    this.offer(this.kernelBox, offered.map((each) => [keyOf(each), `${this.selection && this.linked.kernels.has(keyOf(each)) ? "● " : ""}${each.stage === "inference" ? "" : `${each.stage} · `}${each.name}`]), this.kernel && keyOf(this.kernel));
     if (!this.kernel) { fill(pane.note, "No kernels are known for this graph."); pane.list.set(0); return; }
     const of = this.kernel;
     this.source = of.source ? of.source.split("\n") : [];
@@ -298,11 +306,10 @@ class CodePage {
   paint(name, size, marks) {
     const rows = this.panes[name].list;
     const first = [...marks].filter(([, mark]) => /linked|picked/.test(mark)).map(([at]) => at).sort((a, b) => a - b);
-    rows.set(size, marks);
     const active = document.activeElement === rows.element;
-    if (!active && first.length) rows.active = first[0];
+    if (!active && first.length) [rows.active] = first;
     const unasked = this.selection ? -1 : this.beginning(name);
-    if (!active) rows.show(first.length ? first[0] : unasked);
+    rows.set(size, marks, active ? -1 : first.length ? first[0] : unasked);
   }
 
   // Where a pane begins while nothing is selected: past the docstring and the imports.

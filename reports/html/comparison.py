@@ -9,7 +9,7 @@ from ctrace.inspector.ranks.job import Job
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, one, plain
-from ctrace.reports.html.documents import Document as Data
+from ctrace.reports.html.documents import document
 from ctrace.reports.html.packing import markup
 from ctrace.reports.html.page import DIFF_SCRIPTS, RANKS_SCRIPTS, Page, written
 from ctrace.reports.json.diff import render_diff_json
@@ -37,8 +37,8 @@ def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], 
         "not_compared": [plain(each) for each in not_compared(found)],
     }
     documents = (
-        Data("diff", render_diff_json(*names, found)),
-        *(Data(side, render_json(each)) for side, each in zip(("before", "after"), sessions, strict=True)),
+        document("diff", render_diff_json(*names, found)),
+        *(document(side, render_json(each)) for side, each in zip(("before", "after"), sessions, strict=True)),
     )
     return written(Page(title, _first(verdict, title, text), DIFF_SCRIPTS, head, documents))
 
@@ -57,7 +57,7 @@ def render_ranks_html(job: Job, folder: str) -> Document:
         "divergence": None if found is None else {"kind": words.KINDS[found.kind], "advice": words.ADVICE[found.kind]},
     }
     letters = [list(words.letters(each.contents)) for each in job.compilations]
-    documents = (Data("ranks", render_ranks_json(job)), Data("letters", json.dumps(letters)))
+    documents = (document("ranks", render_ranks_json(job)), document("letters", json.dumps(letters)))
     return written(Page(title, _first(verdict, title, text), RANKS_SCRIPTS, head, documents))
 
 

@@ -3,6 +3,7 @@
 
 const HEAD = JSON.parse(document.getElementById("head").textContent);
 const PAGES = [];
+const MORE_ROWS = 300; // rows that one click adds to a table
 const LONGEST = 2000; // characters of one line on the screen; a line of a log may have millions
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0]/gu;
 
@@ -167,12 +168,34 @@ const section = (title, ...children) => h("section", { class: "card" }, h("h2", 
 const empty = (text) => h("p", { class: "empty" }, text);
 const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
 
-function table(columns, rows, { label, most = 400 } = {}) {
-  const shown = rows.slice(0, most);
-  const body = shown.map((row) => h("tr", {}, row.map((cell, at) => h("td", { class: columns[at].kind || "" }, cell))));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => (column.title ? h("th", { scope: "col", class: column.kind || "" }, column.title) : h("td", {}))))), h("tbody", {}, body)),
-    rows.length > most ? h("p", { class: "dim" }, `And ${number(rows.length - most)} more rows, in the JSON reports.`) : null);
+// Shows the first rows; a button adds more, so that thousands of rows do not delay the page. A row may be a function
+// that returns its cells.
+function table(columns, rows, { label, most = 80 } = {}) {
+  const body = h("tbody", {});
+  let shown = 0;
+  const more = rows.length > most ? h("button", { type: "button", onclick: () => add(MORE_ROWS) }) : null;
+  const add = (count) => {
+    put(body, rows.slice(shown, shown + count).map((row) => h("tr", {}, (typeof row === "function" ? row() : row).map((cell, at) => h("td", { class: columns[at].kind || "" }, cell)))));
+    shown = Math.min(rows.length, shown + count);
+    if (!more) return;
+    const left = rows.length - shown;
+    if (left) fill(more, left > MORE_ROWS ? `Show ${number(MORE_ROWS)} of ${number(left)} more rows` : `Show ${plural(left, "more row")}`);
+    else more.remove();
+  };
+  add(most);
+  return h("div", { class: "rowsof" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, columns.map((column) => (column.title ? h("th", { scope: "col", class: column.kind || "" }, column.title) : h("td", {}))))), body)), more);
+}
+
+// Puts many parts on a page: the first ones at once, the others a few in each frame, so that input is never blocked.
+function putInTurns(root, items, make, atOnce = 20) {
+  let at = 0;
+  const turn = () => {
+    put(root, items.slice(at, at + atOnce).map(make));
+    at += atOnce;
+    if (at < items.length) requestAnimationFrame(() => { if (root.isConnected) turn(); });
+  };
+  if (items.length) turn();
 }
 
 function change(before, after) {

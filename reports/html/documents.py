@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import msgspec
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
@@ -18,16 +19,33 @@ from ctrace.inspector.kernels.view import parts
 from ctrace.inspector.model.built import IR_STAGES
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
+from ctrace.reports.html.packing import packed
 from ctrace.reports.json import explain, fusion, graphs, guards, kernels, memory, recompiles, shapes
 from ctrace.reports.json.speed import compile_time, steps
 
 
 class Document(Struct, frozen=True):
-    """One document, as text."""
+    """One document, compressed: the stages of a large log have more text than fits into memory."""
 
     name: str
     """Such as `explain`, `stage 0/0 post_grad` or `ir 0/0 ptx`."""
-    text: str
+    characters: int
+    """How many the text has."""
+    packed: str
+    """The text as the page contains it."""
+
+
+def document(name: str, text: str) -> Document:
+    """Compress a document of JSON; its indentation goes, since a browser would unpack it for nothing."""
+    compact = _compact(text)
+    return Document(name, len(compact), packed(compact))
+
+
+def _compact(text: str) -> str:
+    try:
+        return msgspec.json.format(text, indent=-1)
+    except (UnicodeEncodeError, msgspec.DecodeError):  # half of a surrogate pair, in the text of a log
+        return json.dumps(json.loads(text), separators=(",", ":"))
 
 
 class Note(Struct, frozen=True):
@@ -62,7 +80,7 @@ def documents(session: Session, *, sass: bool = False) -> Iterator[Document | No
 
 def _written(name: str, write: Callable[[], str]) -> Document | Note:
     try:
-        return Document(name, write())
+        return document(name, write())
     except CtraceError as error:
         return Note(name, error.what, error.todo)
 

@@ -2,7 +2,6 @@
 
 const MOST_NODES = 600; // boxes that move; more are too small to see
 const MOST_EDGES = 24;
-const MOST_MISSED = 50;
 const [NODE_WIDE, NODE_HIGH, NODE_GAP, KERNEL_PAD] = [104, 24, 3, 5];
 const NODE_HUES = { pointwise: "a", reduction: "b", scan: "b", sort: "b", template: "c", external: "c", user: "c" };
 
@@ -199,9 +198,8 @@ function totalsOf(part) {
 }
 
 function missedTable(missed) {
-  const rows = missed.slice(0, MOST_MISSED).map((each) => [each.ops.map((ops, at) => [at ? " → " : "", h("code", { title: each.nodes[at] }, cut(ops.join(", ") || each.nodes[at], 40))]),
+  const rows = missed.map((each) => () => [each.ops.map((ops, at) => [at ? " → " : "", h("code", { title: each.nodes[at] }, cut(ops.join(", ") || each.nodes[at], 40))]),
     each.bytes ? memory(each.bytes) : each.bytes_perhaps ? `up to ${memory(each.bytes_perhaps)}` : "0 B",
     [...new Set(each.lines.flat())].slice(0, 2).map((line, at) => [at ? ", " : "", lineLink(fileOf(line), lineOf(line))]), [prose(each.sentence), each.fix ? [" ", h("strong", {}, "Fix: "), prose(each.fix)] : ""]]);
-  return [table([{ title: "Kernels" }, { title: "Extra traffic", kind: "n" }, { title: "Lines" }, { title: "Why" }], rows, { label: "Missed fusions" }),
-    missed.length > rows.length ? h("p", { class: "dim" }, `And ${number(missed.length - rows.length)} more: ctrace fusion --all.`) : null];
+  return table([{ title: "Kernels" }, { title: "Extra traffic", kind: "n" }, { title: "Lines" }, { title: "Why" }], rows, { label: "Missed fusions", most: 40 });
 }

@@ -89,12 +89,14 @@ PAGES.push({
     if (!data.functions.length) { put(root, empty("The run has no sizes.")); return; }
     put(root, data.violations.map((each) => h("p", { class: "bad-text" }, each)));
     const kinds = { static: "", dynamic: "good", unbacked: "warn" };
-    for (const each of data.functions.slice(0, 100)) {
-      const rows = each.tensors.flatMap((tensor) => tensor.dims.map((dim) => [h("code", {}, dim.name), tensor.dtype, badge(dim.kind.replaceAll("_", " "), kinds[dim.kind] ?? "warn"), sizeOf(dim), dim.took.slice(0, 6).join(", "), prose(dim.why || "")]));
-      put(root, section(h("span", {}, each.function, " ", h("span", { class: "dim" }, lineLink(each.file, each.line), ` · ${plural(each.compilations, "compilation")}`)),
+    const functions = h("div", {});
+    put(root, functions);
+    putInTurns(functions, data.functions, (each) => {
+      const rows = each.tensors.flatMap((tensor) => tensor.dims.map((dim) => () => [h("code", {}, dim.name), tensor.dtype, badge(dim.kind.replaceAll("_", " "), kinds[dim.kind] ?? "warn"), sizeOf(dim), dim.took.slice(0, 6).join(", "), prose(dim.why || "")]));
+      return section(h("span", {}, each.function, " ", h("span", { class: "dim" }, lineLink(each.file, each.line), ` · ${plural(each.compilations, "compilation")}`)),
         table([{ title: "Dimension" }, { title: "Type" }, { title: "Kind" }, { title: "Size" }, { title: "Took" }, { title: "Why" }], rows, { label: `Sizes of ${each.function}` }),
-        each.needed.length ? h("p", {}, "Conditions: ", each.needed.slice(0, 20).map((one, at) => [at ? ", " : "", h("code", {}, one.condition)])) : null));
-    }
+        each.needed.length ? h("p", {}, "Conditions: ", each.needed.slice(0, 20).map((one, at) => [at ? ", " : "", h("code", {}, one.condition)])) : null);
+    }, 10);
     if (data.marks.length) put(root, section("Lines to add", data.marks.map((mark) => [mark.line ? h("pre", { tabindex: "0" }, mark.line) : null, h("p", { class: "dim" }, prose(mark.note))])));
   },
 });

@@ -16,7 +16,7 @@ PAGES.push({
     put(root, h("p", { class: "legend" }, languages.map((each) => h("span", { class: `key hue-${HUES[each] || "d"}` }, LANGUAGES[each] || each))));
     put(root, h("div", { class: "columns even" }, section("Roofline", roofline(data, kernels)), section("Bytes moved", treemap(kernels))));
     const bounds = new Map(data.bounds.flatMap((part) => part.kernels.map((each) => [`${part.graph} ${part.stage} ${each.name}`, each])));
-    const rows = [...kernels].sort((a, b) => bytesOf(b) - bytesOf(a)).map((each) => {
+    const rows = [...kernels].sort((a, b) => bytesOf(b) - bytesOf(a)).map((each) => () => {
       const least = bounds.get(keyOf(each));
       return [h("a", { href: hashOf("code", { g: each.graph, k: keyOf(each), sel: `kernel~${keyOf(each)}` }) }, each.name), `${each.graph} ${each.stage}`, LANGUAGES[each.language] || each.language, number(each.calls),
         bytesOf(each) ? memory(bytesOf(each)) : "not known", each.flops === null ? "not known" : scaled(each.flops), each.intensity === null ? "" : each.intensity.toFixed(1), least ? `${seconds(least.least_seconds)} ${least.set_by.join(", ")}` : "",

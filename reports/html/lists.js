@@ -1,6 +1,7 @@
 // Lists that render only the rows in view, so that a million rows cost no more than fifty.
 
 const ROW = 20; // pixels; the style sheet sets the same height
+const STEP = 10; // rows by which the rendered part moves
 const TALLEST = 8_000_000; // pixels; browsers cut elements that are higher
 let listCount = 0;
 
@@ -17,60 +18,74 @@ class List {
     this.space = h("div", { class: "space" }, this.rows);
     this.element = h("div", { class: `list${wide ? " wide" : ""}`, role: "listbox", tabindex: "0", "aria-label": label, id: this.id,
       onscroll: () => this.later(), onkeydown: (event) => this.key(event), onclick: (event) => this.click(event) }, this.space);
-    this.watch = new ResizeObserver(() => this.later());
+    this.seen = 0; // how high the element is; reading it after each change would make the browser lay the page out
+    this.top = 0;
+    this.watch = new ResizeObserver(() => {
+      this.seen = this.element.clientHeight;
+      this.later();
+    });
     this.watch.observe(this.element);
   }
 
-  set(size, marks = new Map()) {
+  // Shows other rows, and scrolls such that one of them is in view; -1 scrolls nowhere.
+  set(size, marks = new Map(), shown = -1) {
     this.size = size;
     this.marks = marks;
     this.active = Math.min(this.active, size - 1);
     const height = Math.min(size * ROW, TALLEST);
-    this.height = height;
-    this.space.style.height = `${height}px`;
-    this.paint();
+    if (height !== this.height) {
+      this.height = height;
+      this.space.style.height = `${height}px`;
+      this.top = Math.max(0, Math.min(this.top, height - this.seen));
+    }
+    this.reveal(shown);
+    this.paint({ again: true });
   }
 
   // How many pixels of rows one pixel of scrolling moves: more than one where the browser could not be as high.
   ratio() {
-    const seen = this.element.clientHeight;
-    return this.size * ROW <= TALLEST || this.height <= seen ? 1 : (this.size * ROW - seen) / (this.height - seen);
-  }
-
-  mark(marks) {
-    this.marks = marks;
-    this.paint();
+    return this.size * ROW <= TALLEST || this.height <= this.seen ? 1 : (this.size * ROW - this.seen) / (this.height - this.seen);
   }
 
   later() {
     if (this.waiting) return;
     this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+    requestAnimationFrame(() => { this.waiting = false; this.top = this.element.scrollTop; this.paint(); });
   }
 
-  paint(all = false) {
-    const top = this.element.scrollTop;
-    const count = Math.ceil((this.element.clientHeight || 600) / ROW) + 20;
-    const offset = top * this.ratio();
-    const first = all ? 0 : Math.max(0, Math.min(Math.floor(offset / ROW) - 10, this.size - count));
+  // Renders the rows in view, unless they are there already.
+  paint({ all = false, again = all } = {}) {
+    const count = Math.ceil((this.seen || 600) / ROW) + 20 + STEP;
+    const offset = this.top * this.ratio();
+    const first = all ? 0 : Math.max(0, Math.min(STEP * Math.floor((offset / ROW - 10) / STEP), this.size - count));
     const last = all ? Math.min(this.size, 3000) : Math.min(this.size, first + count);
-    this.rows.style.transform = `translateY(${all ? 0 : top + first * ROW - offset}px)`;
-    const rows = [];
-    for (let at = first; at < last; at += 1) {
-      const mark = this.marks.get(at) || "";
-      rows.push(h("div", { class: `row ${mark}`, role: "option", id: `${this.id}-${at}`, "data-at": at,
-        "aria-selected": mark.includes("picked") || mark.includes("linked") ? "true" : "false", "aria-setsize": this.size, "aria-posinset": at + 1 }, this.draw(at)));
+    this.rows.style.transform = `translateY(${all ? 0 : this.top + first * ROW - offset}px)`;
+    if (again || first !== this.first || last !== this.last) {
+      [this.first, this.last] = [first, last];
+      const rows = [];
+      for (let at = first; at < last; at += 1) {
+        const mark = this.marks.get(at) || "";
+        rows.push(h("div", { class: `row ${mark}`, role: "option", id: `${this.id}-${at}`, "data-at": at,
+          "aria-selected": mark.includes("picked") || mark.includes("linked") ? "true" : "false", "aria-setsize": this.size, "aria-posinset": at + 1 }, this.draw(at)));
+      }
+      this.rows.replaceChildren(...rows);
     }
-    this.rows.replaceChildren(...rows);
     if (this.active >= first && this.active < last) this.element.setAttribute("aria-activedescendant", `${this.id}-${this.active}`);
     else this.element.removeAttribute("aria-activedescendant");
   }
 
-  show(index) {
+  reveal(index) {
     if (index < 0 || index >= this.size) return;
-    const [at, seen, ratio] = [index * ROW, this.element.clientHeight, this.ratio()];
-    const offset = this.element.scrollTop * ratio;
-    if (at < offset + ROW || at > offset + seen - 3 * ROW) this.element.scrollTop = Math.max(0, (at - seen / 3) / ratio);
+    const [at, ratio] = [index * ROW, this.ratio()];
+    const seen = this.seen || this.element.clientHeight;
+    const offset = this.top * ratio;
+    if (at >= offset + ROW && at <= offset + seen - 3 * ROW) return;
+    this.element.scrollTop = Math.max(0, (at - seen / 3) / ratio);
+    this.top = this.element.scrollTop;
+  }
+
+  show(index) {
+    this.reveal(index);
     this.paint();
   }
 
@@ -107,7 +122,7 @@ for (const [event, all] of [["beforeprint", true], ["afterprint", false]]) {
   window.addEventListener(event, () => {
     for (const each of LISTS) {
       const made = each.deref();
-      if (made && made.element.isConnected) made.paint(all);
+      if (made && made.element.isConnected) made.paint({ all, again: true });
     }
   });
 }

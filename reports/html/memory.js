@@ -2,7 +2,6 @@
 
 const LAYERS = [["inputs", "d", "Parameters and inputs"], ["held", "c", "Saved for the backward, and results"], ["results", "b", "Gradients"], ["temporary", "a", "Temporary"]];
 
-const MOST_TENSORS = 100;
 
 PAGES.push({
   name: "memory",
@@ -105,11 +104,9 @@ class MemoryPage {
     const tensors = graph?.saved?.tensors || [];
     if (!tensors.length) { fill(this.below, graph && this.moments.some((each) => each.stage === "backward") ? section("Saved for the backward", empty("The log does not say.")) : ""); return; }
     const made = tensors.filter((each) => each.made);
-    const shown = made.slice(0, MOST_TENSORS);
-    const rows = shown.map((each) => [h("a", { href: hashOf("code", { g: graph.id, st: "forward", sel: `node~forward~${each.name}` }) }, each.name), each.bytes === null ? "not known" : memory(each.bytes), each.memory_of === each.name ? "" : h("code", {}, each.memory_of), `${each.dtype || ""}[${(each.sizes || []).join(", ")}]`,
+    const rows = made.map((each) => () => [h("a", { href: hashOf("code", { g: graph.id, st: "forward", sel: `node~forward~${each.name}` }) }, each.name), each.bytes === null ? "not known" : memory(each.bytes), each.memory_of === each.name ? "" : h("code", {}, each.memory_of), `${each.dtype || ""}[${(each.sizes || []).join(", ")}]`,
       each.file ? lineLink(each.file, each.line) : "not known", each.output ? "also a result" : ""]);
     fill(this.below, section("Saved for the backward", h("p", { class: "dim" }, `${plural(made.length, "tensor")} that the forward allocates and keeps, ${memory(graph.saved.bytes)} in all; ${plural(tensors.length - made.length, "parameter or input", "parameters and inputs")} need no memory of their own.`, graph.recomputed?.length ? ` The backward recomputes ${plural(graph.recomputed.length, "op")} instead of saving them.` : ""),
-      table([{ title: "Tensor" }, { title: "Bytes", kind: "n" }, { title: "View of" }, { title: "Type" }, { title: "Line" }, { title: "" }], rows, { label: "Tensors saved for the backward" }),
-      made.length > shown.length ? h("p", { class: "dim" }, `The ${MOST_TENSORS} largest; ctrace graphs --json has all.`) : null));
+      table([{ title: "Tensor" }, { title: "Bytes", kind: "n" }, { title: "View of" }, { title: "Type" }, { title: "Line" }, { title: "" }], rows, { label: "Tensors saved for the backward", most: 40 })));
   }
 }

@@ -20,7 +20,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain
 from ctrace.reports.html.documents import Document as Data
 from ctrace.reports.html.documents import Note, documents
-from ctrace.reports.html.packing import json_for_script, markup, packed, source_hash
+from ctrace.reports.html.packing import json_for_script, markup, source_hash
 from ctrace.reports.wording.diagnosis import checked
 
 PAGE_SCHEMA = 1
@@ -102,12 +102,12 @@ def _parts(page: Page, script: str, style: str) -> Iterator[str]:
         "ctrace": __version__,
         "title": page.title,
         **page.head,
-        "documents": [{"name": each.name, "characters": len(each.text)} for each in data],
+        "documents": [{"name": each.name, "characters": each.characters} for each in data],
         "notes": [{"name": each.name, "why": each.why, "todo": each.todo} for each in notes],
     }
     yield f'<script type="application/json" id="head">{json_for_script(head)}</script>\n'
     for number, each in enumerate(data):
-        yield f'<script type="text/plain" id="data-{number}">{packed(each.text)}</script>\n'
+        yield f'<script type="text/plain" id="data-{number}">{each.packed}</script>\n'
     yield f"<script>{script}</script>\n</body>\n</html>\n"
 
 

@@ -9,8 +9,11 @@ PAGES.push({
     put(root, h("h1", {}, "Recompilations"));
     if (!data.recompiles.length) put(root, empty("No recompilation: each function was compiled once."));
     const causes = new Map(data.recompiles.map((each) => [each.compilation, each]));
-    for (const cache of data.caches.filter((each) => each.entries.length > 1 || !data.recompiles.length)) put(root, cacheCard(cache, causes));
-    if (data.groups.length) put(root, h("h2", {}, "Causes"), data.groups.map(groupCard));
+    const caches = h("div", {});
+    const groups = h("div", {});
+    put(root, caches, data.groups.length ? h("h2", {}, "Causes") : null, groups);
+    putInTurns(caches, data.caches.filter((each) => each.entries.length > 1 || !data.recompiles.length), (cache) => cacheCard(cache, causes), 10);
+    putInTurns(groups, data.groups, groupCard);
   },
 });
 
@@ -21,12 +24,12 @@ function cacheCard(cache, causes) {
     cache.refused ? h("p", { class: "bad-text" }, `${plural(cache.refused, "call")} hit the limit and ran eagerly.`) : null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cache of ${cache.function} over time` }, timeline(cache, causes)),
     table([{ title: "Entry" }, { title: "Compiled for" }, { title: "Guard that failed" }, { title: "Was" }, { title: "Now" }, { title: "Compile time", kind: "n" }],
-      cache.entries.slice(0, 200).map((entry) => {
+      cache.entries.map((entry) => () => {
         const first = causes.get(entry.compilation)?.causes[0];
         const more = (causes.get(entry.compilation)?.causes.length || 0) - 1;
         return [h("code", {}, entry.compilation), callName(entry), first ? [h("code", {}, first.subject), ` ${kindName(first.kind)}`, more > 0 ? ` and ${more} more` : ""] : causes.has(entry.compilation) ? "not known" : "first compilation",
           first?.was ?? "", first?.now ?? "", seconds(entry.seconds)];
-      }), { label: `Entries of ${cache.function}` }));
+      }), { label: `Entries of ${cache.function}`, most: 40 }));
 }
 
 const kindName = (kind) => (kind === "zero_one" ? "size 0 or 1" : kind.replaceAll("_", " "));

@@ -38,7 +38,7 @@ async function showPage() {
   if (name === "main") return;
   const page = PAGES.find((each) => each.name === name) || PAGES[0];
   for (const link of navigation.children) {
-    if (link.dataset.page === page.name) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "nearest" }); } else link.removeAttribute("aria-current");
+    if (link.dataset.page === page.name) { link.setAttribute("aria-current", "page"); link.scrollIntoView({ block: "nearest", inline: "center" }); } else link.removeAttribute("aria-current");
   }
   try {
     if (current?.page === page && current.view?.update) { await current.view.update(query); document.body.dataset.ready = page.name; return; }
@@ -80,6 +80,7 @@ read("explain").then((data) => {
     const count = page.count(data);
     if (count) fill(navigation.querySelector(`[data-page="${page.name}"] .count`), number(count));
   }
+  navigation.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 }, () => {});
 
 showPage();

@@ -1,7 +1,7 @@
 // Compile time as a flame graph, by phase and by compilation, and what the caches returned.
 
 const FLAME_ROW = 24;
-const THINNEST = 0.4; // of 1000; a thinner step would not be visible
+const THINNEST = 1; // of 1000; a thinner step could not be clicked; enlarging its parent shows it
 const PHASE_HUES = { dynamo: "a", guards: "a", aot: "b", passes: "b", lowering: "c", scheduling: "c", codegen: "c", build: "e", autotune: "e" };
 
 PAGES.push({
@@ -51,7 +51,7 @@ function compilations(all) {
   const compiled = all.filter((each) => each.seconds !== null).sort((a, b) => b.seconds - a.seconds);
   const most = Math.max(1e-9, ...compiled.map((each) => each.seconds));
   const columns = [{ title: "Compilation" }, { title: "Function" }, { title: "Time", kind: "n" }, { title: "" }, { title: "Guards", kind: "n" }, { title: "Attempts", kind: "n" }];
-  return section("By compilation", compiled.length ? table(columns, compiled.map((each) => {
+  return section("By compilation", compiled.length ? table(columns, compiled.map((each) => () => {
     const bar = h("span", { class: "bar hue-a" });
     bar.style.width = `${(160 * each.seconds) / most}px`;
     return [h("code", {}, each.id), [each.function, " ", lineLink(each.file, each.line)], seconds(each.seconds), bar, each.guards === null ? "not known" : number(each.guards), number(each.attempts)];

@@ -1,6 +1,6 @@
 """Graphs as JSON, for programs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ctrace.inspector.graphs.lines import NodesAtLine
@@ -10,7 +10,8 @@ from ctrace.inspector.graphs.stage_diff import LineChange, LineLowered, StageDif
 from ctrace.inspector.graphs.summary import Overview, overview
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode
 from ctrace.inspector.graphs.text.ops import op_name
-from ctrace.inspector.graphs.view import Compiled, Staged
+from ctrace.inspector.graphs.view import Compiled, Staged, modules_of
+from ctrace.inspector.model.graphs import Module
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import Basis
 from ctrace.reports import format as fmt
@@ -38,7 +39,7 @@ def render_stage_json(session: Session, each: Compiled, staged: Staged) -> Docum
     """Write one graph at one stage, node by node."""
     cwd = session.environment.cwd
     graph = staged.graph
-    data = {**_head(each, cwd), "stage": staged.label, "graph": graph and _graph(graph, cwd)}
+    data = {**_head(each, cwd), "stage": staged.label, "graph": graph and _graph(graph, cwd, modules_of(each, staged))}
     return _written(session, data if graph else {**data, "text": staged.printed.text})
 
 
@@ -46,7 +47,11 @@ def render_line_json(session: Session, line: str, found: tuple[NodesAtLine, ...]
     """Write the nodes of one source line at every stage."""
     cwd = session.environment.cwd
     stages = [
-        {"graph": one.each.id, "stage": one.staged.label, "nodes": [_node(node, cwd) for node in one.nodes]}
+        {
+            "graph": one.each.id,
+            "stage": one.staged.label,
+            "nodes": _nodes(one.nodes, cwd, modules_of(one.each, one.staged)),
+        }
         for one in found
     ]
     return _written(session, {"line": line, "stages": stages})
@@ -143,17 +148,21 @@ def _kept(kept: Kept, cwd: str) -> dict[str, Any]:
     }
 
 
-def _graph(graph: FxGraph, cwd: str) -> dict[str, Any]:
+def _graph(graph: FxGraph, cwd: str, modules: Mapping[str, Module]) -> dict[str, Any]:
     return {
         "name": graph.name,
-        "nodes": [_node(node, cwd) for node in graph.nodes],
+        "nodes": _nodes(graph.nodes, cwd, modules),
         "outputs": [{"value": output.text, "is": output.described or None} for output in graph.outputs],
-        "graphs": [_graph(each, cwd) for each in graph.graphs],
+        "graphs": [_graph(each, cwd, {}) for each in graph.graphs],
         "unread": list(graph.unread),
     }
 
 
-def _node(node: FxNode, cwd: str) -> dict[str, Any]:
+def _nodes(nodes: Iterable[FxNode], cwd: str, modules: Mapping[str, Module]) -> list[dict[str, Any]]:
+    return [_node(node, cwd, modules.get(node.name)) for node in nodes]
+
+
+def _node(node: FxNode, cwd: str, module: Module | None) -> dict[str, Any]:
     return {
         "name": node.name,
         "kind": str(node.kind),
@@ -165,6 +174,8 @@ def _node(node: FxNode, cwd: str) -> dict[str, Any]:
         **_at(node.at, cwd),
         "is": node.described or None,
         "recompute": node.tag or None,
+        "module": module and module.path,
+        "module_class": module and module.kind,
     }
 
 

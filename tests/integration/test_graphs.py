@@ -82,3 +82,59 @@ def test_described_ops_exist() -> None:
         namespace, _, name = op.partition(".")
         assert hasattr(getattr(torch.ops, namespace), name), op
         assert word(op) == word(op).strip() != ""
+
+
+LAYERS = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return x + self.linear(x).relu()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([Block(), Block()])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x * 2
+
+
+model = Net()
+inputs = (torch.rand(4, 8),)
+"""
+
+
+def test_nodes_have_the_modules_that_compute_them(ctrace: Command) -> None:
+    (ctrace.folder / "layers.py").write_text(LAYERS, encoding="utf-8")
+    assert ctrace("explain", "layers.py", "--train", "--json", "-o", "explain.json").code == 0
+    found: dict[str, list[tuple[str, str | None, str | None]]] = {}
+    for stage in ("dynamo", "forward", "post_grad", "backward"):
+        nodes = ctrace("graphs", "--stage", stage, "--json").report["graph"]["nodes"]
+        found[stage] = [
+            (each["op"], each["module"], each["module_class"]) for each in nodes if each["module"] is not None
+        ]
+    assert found["dynamo"] == [
+        ("linear", "layers.0.linear", "Linear"),
+        ("relu", "layers.0", "Block"),
+        ("add", "layers.0", "Block"),
+        ("linear", "layers.1.linear", "Linear"),
+        ("relu", "layers.1", "Block"),
+        ("add", "layers.1", "Block"),
+    ]
+    for stage in ("forward", "post_grad"):
+        computing = [each for each in found[stage] if each[0] in ("aten.addmm", "aten.relu", "aten.add")]
+        assert computing == [
+            (f"aten.{'addmm' if op == 'linear' else op}", path, kind) for op, path, kind in found["dynamo"]
+        ]
+    assert ("aten.mm", "layers.1.linear", "Linear") in found["backward"]
+    assert ("aten.mm", "layers.0.linear", "Linear") in found["backward"]

@@ -100,59 +100,98 @@ from transformers import GPT2Config, GPT2LMHeadModel
 class Logits(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        sizes = {"n_embd": 64, "n_head": 2, "vocab_size": 128, "n_positions": 32}
+        sizes = {"n_embd": 32, "n_head": 2, "vocab_size": 64, "n_positions": 16}
         ids = {"bos_token_id": 0, "eos_token_id": 0}
-        self.gpt2 = GPT2LMHeadModel(GPT2Config(n_layer=2, use_cache=False, **sizes, **ids))
+        self.model = GPT2LMHeadModel(GPT2Config(n_layer=2, use_cache=False, **sizes, **ids))
 
     def forward(self, tokens):
-        return self.gpt2(tokens).logits
+        return self.model(tokens).logits
 
 
 model = Logits()
-inputs = (torch.randint(0, 128, (2, 16)),)
+inputs = (torch.randint(0, 64, (2, 8)),)
 """
+LLAMA = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+class Logits(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        sizes = {"hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "max_position_embeddings": 16}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+        self.model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, use_cache=False, **sizes, **heads))
+
+    def forward(self, tokens):
+        return self.model(tokens).logits
+
+
+model = Logits()
+inputs = (torch.randint(0, 64, (2, 8)),)
+"""
+CALL = "        return self.model(tokens).logits"
+
+
+def _of_the_line(nodes: dict[str, list[dict[str, Any]]], kernels: list[dict[str, Any]]) -> set[str]:
+    """Return the nodes at the stage `post_grad` that the kernels of the one line of the user compute."""
+    ops = {each["name"]: each["op"] for each in nodes["post_grad"]}
+    also = {each["name"] for each in nodes["post_grad_backward"] if ops.get(each["name"]) == each["op"]}
+    found = set()
+    for each in kernels:
+        names = set(each["graph_nodes"]["names"])
+        found |= names if each["graph_nodes"]["stage"] == "post_grad" else names & also
+    return found
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_nodes_of_a_library_belong_to_the_line_that_calls_it(ctrace: Command, browser: Any):
-    """The nodes of GPT-2 have lines of transformers; its kernels have the one line of the user."""
+@pytest.mark.parametrize("source", [GPT2, LLAMA], ids=["gpt2", "llama"])
+def test_nodes_of_a_library_belong_to_the_line_that_calls_it(ctrace: Command, browser: Any, source: str):
+    """The nodes have lines of transformers; the kernels have the one line of the user, and PTX has the kernels'."""
     pytest.importorskip("transformers")
-    Path(ctrace.folder, "gpt2.py").write_text(GPT2, encoding="utf-8")
-    line = GPT2.split("\n").index("        return self.gpt2(tokens).logits") + 1
-    place = f"gpt2.py:{line}"
-    assert ctrace("explain", "gpt2.py", "--train", "--target", "h100", "--json", "-o", "explain.json").code == 0
+    Path(ctrace.folder, "logits.py").write_text(source, encoding="utf-8")
+    line = source.split("\n").index(CALL) + 1
+    place = f"logits.py:{line}"
+    assert ctrace("explain", "logits.py", "--train", "--target", "h100", "--json", "-o", "explain.json").code == 0
     assert ctrace("report").code == 0
-    nodes = ctrace("graphs", "--stage", "post_grad", "--json").report["graph"]["nodes"]
-    later = ctrace("graphs", "--stage", "post_grad_backward", "--json").report["graph"]["nodes"]
-    ops = {each["name"]: each["op"] for each in nodes}
-    also = {each["name"] for each in later if ops.get(each["name"]) == each["op"]}
+    stages = ("post_grad", "post_grad_backward")
+    nodes = {stage: ctrace("graphs", "--stage", stage, "--json").report["graph"]["nodes"] for stage in stages}
     kernels = [
         each
         for part in ctrace("kernels", "--source", "--json").report["parts"]
         for each in part["kernels"]
         if each["lines"] == [place] and each["graph_nodes"]
     ]
-    expected = {
-        name for each in kernels if each["graph_nodes"]["stage"] == "post_grad" for name in each["graph_nodes"]["names"]
-    }
-    expected |= {
-        name
-        for each in kernels
-        if each["graph_nodes"]["stage"] == "post_grad_backward"
-        for name in set(each["graph_nodes"]["names"]) & also
-    }
+    codes = ctrace("kernels", "--ir", "ptx", "--json").report["code"]
+    expected = _of_the_line(nodes, kernels)
     assert len(expected) > 20
     report = Opened(browser, Path(ctrace.folder) / "report.html", 1280)
     page = report.go(f"code?sel=line~{place}&st=post_grad")
     assert f"{len(expected)} nodes at post_grad" in page.locator(".status").inner_text()
 
-    # From a node, and from a line of its kernel, back to the line of the user.
-    kernel = next(each for each in kernels if each["source"] and each["graph_nodes"]["exact"])
-    for selection in (
-        f"node~{kernel['graph_nodes']['stage']}~{kernel['graph_nodes']['names'][0]}",
-        f"source~{kernel['graph']} {kernel['stage']} {kernel['name']}~{kernel['statements'][0]['line']}",
-    ):
-        page = report.go(f"code?sel={selection}")
-        assert numbers(page, "source") == {line}
+    for stage in stages:
+        kernel = next(
+            each
+            for each in kernels
+            if each["source"] and each["graph_nodes"]["exact"] and each["graph_nodes"]["stage"] == stage
+        )
+        key = f"{kernel['graph']} {kernel['stage']} {kernel['name']}"
+        statement = kernel["statements"][0]["line"]
+
+        # From a node, and from a line of its kernel, back to the line of the user.
+        for selection in (f"node~{stage}~{kernel['graph_nodes']['names'][0]}", f"source~{key}~{statement}"):
+            page = report.go(f"code?sel={selection}")
+            assert numbers(page, "source") == {line}, selection
+
+        # From a line of the kernel to its instructions, and from one of them back to the line of the kernel.
+        shown = page.locator("select[aria-label='Configuration']").input_value()
+        code = next(each for each in codes if each["hash"] == shown and each["kernel"] == kernel["name"])
+        instructions = {at for at, behind in code["source_lines"] if behind == statement}
+        assert numbers(page, "ir") == instructions
+        last, behind = code["source_lines"][-1]
+        page.evaluate(f"document.querySelector('.pane.ir .list').scrollTop = {20 * (last - 5)}")
+        page.locator(f".pane.ir .row[data-at='{last - 1}']").click()
+        report.until(f"document.querySelector('.pane.ir .row.picked')?.dataset.at === '{last - 1}'")
+        assert numbers(page, "kernel") == {behind}
     assert (report.errors, report.foreign()) == ([], [])

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
+from ctrace.inspector.capture.core.nn_modules import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
@@ -29,6 +30,8 @@ def graphs(ops: OpCounter | None) -> Source:
                 from torch._dynamo.output_graph import OutputGraph
 
                 def call(self: Any, gm: Any, example_inputs: Any) -> Any:
+                    with recorder.watching("the modules of a graph"):
+                        recorder.record("modules", {"traced": True, "modules": modules_of(gm.graph)})
                     with recorder.watching("a graph's backend"):
                         number = sum(node.op in _CALLS for node in gm.graph.nodes)
                         backend = _backend_name(self.compiler_fn)

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.core.nn_modules import modules_of
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
@@ -25,6 +27,8 @@ _MOST = 400
 _STACKS = 6
 """How many places are kept for one pattern in one pass."""
 _ENTRIES = ("LoweringPatternEntry", "GraphPatternEntry", "ReplacementPatternEntry")
+_TRACED = "pre_grad_passes"
+"""The passes on what Dynamo traced, whose nodes `inspector/capture/dynamo/backend_of_graph.py` records."""
 _COUNTER = "pattern_matcher_count"
 
 _Seen = dict[str, tuple[Any, Any]]
@@ -103,6 +107,7 @@ class _Passes:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._current = threading.local()
+        self._noted: WeakSet[Any] = WeakSet()
 
     def enter(self, observer: Any) -> None:
         if not self._recorder.keeps("pass"):
@@ -114,7 +119,17 @@ class _Passes:
         foreign = _is_torchs_own() or (bool(opened) and opened[0].module is not observer.gm)
         seen = None if foreign else _seen(observer.gm.graph)
         subsystem = observer.subsystem or (opened[-1].subsystem if opened else None)
+        if not (foreign or opened or subsystem == _TRACED):
+            self._note_modules(observer.gm)
         opened.append(_Open(observer.gm, observer.passname, subsystem, seen, counted, len(seen or ())))
+
+    def _note_modules(self, module: Any) -> None:
+        """Record the modules of the nodes of a graph of aten ops once, before a pass changes it."""
+        if module in self._noted:
+            return
+        self._noted.add(module)
+        with self._recorder.watching("the modules of a graph"):
+            self._recorder.record("modules", {"traced": False, "modules": modules_of(module.graph)})
 
     def leave(self, observer: Any) -> None:
         if not self._recorder.keeps("pass"):

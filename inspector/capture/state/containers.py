@@ -99,14 +99,16 @@ def _switches() -> dict[str, _Switch]:
 
 def container_of(path: str, kind: str, value: Any) -> Container | None:
     """Return a container of a value's items or attributes, or None if it has none, too many, or only torch's own."""
-    if isinstance(value, dict | list | set) and len(value) > _LONG:
+    if isinstance(value, dict | list | set) and _base(value).__len__(value) > _LONG:
         return None
     if isinstance(value, dict):
         return _of_dict(path, kind, value)
     if isinstance(value, list):
         return _of_list(path, kind, value)
     if isinstance(value, set):
-        return Container(path, kind, lambda: dict.fromkeys(value, True), lambda key, _: value.add(key), value.discard)
+        return Container(
+            path, kind, lambda: dict.fromkeys(set.__iter__(value), True), lambda key, _: value.add(key), value.discard
+        )
     if isinstance(value, CellType):
         return _of_cell(path, value)
     if isinstance(value, type):
@@ -117,12 +119,19 @@ def container_of(path: str, kind: str, value: Any) -> Container | None:
     return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
 
 
+def _base(value: Any) -> Any:
+    """Return which of dict, list and set a value is, without the methods that a subclass overrides."""
+    return next(each for each in (dict, list, set) if isinstance(value, each))
+
+
 def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
     def content() -> Content:
-        # Copy first: a dict that another thread grows cannot be iterated.
-        return {key: item for key, item in dict(value).items() if key not in _UNTOUCHED}
+        # Copy first: a dict that another thread grows cannot be iterated. A user's subclass may override methods, which
+        # may load modules or fail (transformers 5.23, models/auto/auto_factory.py: `_LazyAutoMapping`).
+        copied = dict(value) if type(value) is dict else dict(dict.items(value))
+        return {key: item for key, item in copied.items() if key not in _UNTOUCHED}
 
-    # A user's subclass may override methods, so call the base class's; an OrderedDict stores its order separately.
+    # Call the base class's methods, as above; an OrderedDict stores its order separately.
     base = OrderedDict if isinstance(value, OrderedDict) else dict
     return Container(
         path, kind, content, partial(base.__setitem__, value), partial(base.__delitem__, value), item, leads
@@ -133,7 +142,7 @@ def _of_list(path: str, kind: str, value: list[Any]) -> Container:
     def put(index: int, item: Any) -> None:
         value[index : index + 1] = [item]
 
-    return Container(path, kind, lambda: dict(enumerate(value)), put, value.__delitem__)
+    return Container(path, kind, lambda: dict(enumerate(list.__iter__(value))), put, value.__delitem__)
 
 
 def _of_cell(path: str, cell: CellType) -> Container:

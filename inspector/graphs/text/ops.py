@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ctrace.inspector.graphs.text.fx import CALLS, FxGraph, FxNode, Kind
 
@@ -20,10 +21,15 @@ _ATEN = ("aten.", "prims.")
 
 def op_name(node: FxNode) -> str:
     """Return the name of what a node calls: `aten.mm`, `prims.fma`, `cond`, `linear`, or the name of a method."""
-    parts = node.target.split(".")
+    return node.target if node.kind is Kind.CALL_MODULE else _name(node.target)
+
+
+@lru_cache(maxsize=4096)
+def _name(target: str) -> str:
+    parts = target.split(".")
     if parts[:2] == ["torch", "ops"] and len(parts) > 3:
         return parts[3] if parts[2] == "higher_order" else f"{parts[2]}.{parts[3]}"
-    return node.target if node.kind is Kind.CALL_MODULE else parts[-1]
+    return parts[-1]
 
 
 def overload(node: FxNode) -> str:
@@ -46,7 +52,8 @@ def is_view(node: FxNode) -> bool:
 
 def is_random(node: FxNode) -> bool:
     """Whether an op returns a different result on each call."""
-    return any(part in op_name(node) for part in _RANDOM)
+    name = op_name(node)
+    return any(part in name for part in _RANDOM)
 
 
 def operations(graph: FxGraph) -> tuple[FxNode, ...]:

@@ -329,6 +329,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
+    "artifact:ctrace_modules": lambda entry: decode_graphs.modules(_id(entry), _payload(entry)),
     "artifact:ctrace_inductor_guards": _inductor_guards,
     "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
     "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
@@ -392,7 +393,7 @@ _OF_A_GRAPH = frozenset(
     (
         "artifact:ctrace_pass", "artifact:ctrace_attention", "artifact:ctrace_fusion", "artifact:ctrace_kernel",
         "artifact:ctrace_generated", "artifact:ctrace_user_kernel", "artifact:ctrace_user_kernel_code",
-        "artifact:ctrace_autotune", "artifact:ctrace_kernel_call",
+        "artifact:ctrace_autotune", "artifact:ctrace_kernel_call", "artifact:ctrace_modules",
     )
 )  # fmt: skip
 

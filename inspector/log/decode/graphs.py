@@ -3,7 +3,7 @@
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Printed
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Module, ModulesSeen, Printed
 
 STAGES = {
     "aot_joint_graph": GraphStage.JOINT,
@@ -41,3 +41,11 @@ def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
+
+
+def modules(compile_id: str, data: Fields) -> ModulesSeen:
+    """Decode the modules of a graph's nodes."""
+    found: dict[str, Module] = {}
+    for each in data.objects("modules"):
+        found |= dict.fromkeys(each.texts("nodes"), Module(each.text("path"), each.text("class")))
+    return ModulesSeen(compile_id, data.flag("traced"), found)

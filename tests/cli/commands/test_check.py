@@ -58,7 +58,19 @@ def test_traces_need_no_torch(tmp_path: Path, traces: Path) -> None:
 
 def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:
     (tmp_path / "summary.md").write_text("# Before\n")
-    files = ["--junit", "j.xml", "--sarif", "s.sarif", "--summary", "summary.md", "--json", "-o", "report.json"]
+    files = [
+        "--junit",
+        "j.xml",
+        "--sarif",
+        "s.sarif",
+        "--diagnostics",
+        "d.json",
+        "--summary",
+        "summary.md",
+        "--json",
+        "-o",
+        "report.json",
+    ]
     code, out, _ = _check(tmp_path, "train", "--from-trace", "traces", *files, "--annotations")
     assert code == 1
     assert out.startswith("::error file=")
@@ -66,6 +78,7 @@ def test_one_check_writes_all_reports(tmp_path: Path, traces: Path) -> None:
     assert (report["verdict"], report["exit"]) == ("worse", 1)
     assert [each["site"]["kind"] for each in report["jobs"][0]["findings"]] == ["break", "skip"]
     assert len(json.loads((tmp_path / "s.sarif").read_text())["runs"][0]["results"]) == 2
+    assert sum(len(each["diagnostics"]) for each in json.loads((tmp_path / "d.json").read_text())) == 2
     assert len(ElementTree.parse(tmp_path / "j.xml").findall(".//failure")) == 1
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("# Before\n### ctrace check: **worse**")

@@ -105,6 +105,7 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_listing": {"file": MODEL, "text": "def forward(x):\n    print(x)\n"},
     "artifact:ctrace_graph": {"backend": "eager", "ops": 3, "wraps": None},
+    "artifact:ctrace_modules": {"traced": True, "modules": [{"path": "layers.0", "class": "Block", "nodes": ["a"]}]},
     "artifact:ctrace_bytecode": {
         "name": "forward", "qualname": "forward", "file": MODEL, "line": 8, "bytes_before": 48, "bytes_after": 99,
         "callers": stack_of([(MODEL, 50, "<module>")]),

@@ -29,7 +29,7 @@ def test_a_diff_has_what_json_prints():
     paths = [str(DIFF / f"{name}.log.gz") for name in ("base", "one_op_more")]
     before, after = (load_log(Path(path)) for path in paths)
     read = Read(render_diff_html((paths[0], paths[1]), (before, after), compare(before, after)))
-    assert read.documents()["diff"] == ctrace("diff", *paths, "--json").out
+    assert read.documents()["diff"] == json.loads(ctrace("diff", *paths, "--json").out)
     assert head(read)["verdict"] == "different"
     assert "Different: graphs" in read.shown
 
@@ -55,10 +55,10 @@ def test_a_hostile_diff_is_no_markup(way: str):
 )
 def test_ranks_have_what_json_prints(name: str, verdict: str):
     read = Read(render_ranks_html(read_job(RANKS / name), name))
-    assert read.documents()["ranks"] == ctrace("ranks", str(RANKS / name), "--json").out
+    assert read.documents()["ranks"] == json.loads(ctrace("ranks", str(RANKS / name), "--json").out)
     assert head(read)["verdict"] == verdict
-    letters = json.loads(read.documents()["letters"])
-    assert len(letters) == len(json.loads(read.documents()["ranks"])["compilations"])
+    letters = read.documents()["letters"]
+    assert len(letters) == len(read.documents()["ranks"]["compilations"])
 
 
 def test_the_command_writes_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

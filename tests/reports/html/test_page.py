@@ -53,13 +53,13 @@ class Read(HTMLParser):
         else:
             self.shown += data
 
-    def documents(self) -> dict[str, str]:
-        """Return the documents of the page by name."""
+    def documents(self) -> dict[str, Any]:
+        """Return the documents of the page by name, parsed."""
         texts = {attributes.get("id"): text for _, attributes, text in self.texts}
         names = [each["name"] for each in json.loads(texts["head"])["documents"]]
         packed_ = [texts[f"data-{number}"] for number in range(len(names))]
         return {
-            name: zlib.decompress(base64.b64decode(each)).decode() for name, each in zip(names, packed_, strict=True)
+            name: json.loads(zlib.decompress(base64.b64decode(each))) for name, each in zip(names, packed_, strict=True)
         }
 
 
@@ -100,22 +100,24 @@ def test_size():
 @pytest.mark.parametrize("command", ["explain", "breaks", "recompiles", "shapes", "graphs", "fusion"])
 def test_data_is_what_json_prints(monkeypatch: pytest.MonkeyPatch, command: str):
     monkeypatch.setattr(capturing, "saved", lambda target, store, rank=None: MADE["fused"])
-    assert Read(render_html(MADE["fused"])).documents()[command] == ctrace(command, "--json").out
+    assert Read(render_html(MADE["fused"])).documents()[command] == json.loads(ctrace(command, "--json").out)
 
 
 def test_stages_and_kernels_are_what_json_prints(monkeypatch: pytest.MonkeyPatch):
     session = MADE["fused"]
     monkeypatch.setattr(capturing, "saved", lambda target, store, rank=None: session)
     documents = Read(render_html(session)).documents()
-    assert documents["kernels"] == ctrace("kernels", "--source", "--json").out
+    assert documents["kernels"] == json.loads(ctrace("kernels", "--source", "--json").out)
     stages = [name.split() for name in documents if name.startswith("stage ")]
     assert len(stages) > 4
     for _, graph, stage in stages:
-        assert documents[f"stage {graph} {stage}"] == ctrace("graphs", "--graph", graph, "--stage", stage, "--json").out
+        assert documents[f"stage {graph} {stage}"] == json.loads(
+            ctrace("graphs", "--graph", graph, "--stage", stage, "--json").out
+        )
     diffs = [name.split() for name in documents if name.startswith("diff ")]
     for _, graph, stages_ in diffs:
-        assert (
-            documents[f"diff {graph} {stages_}"] == ctrace("graphs", "--graph", graph, "--diff", stages_, "--json").out
+        assert documents[f"diff {graph} {stages_}"] == json.loads(
+            ctrace("graphs", "--graph", graph, "--diff", stages_, "--json").out
         )
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections import OrderedDict
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,39 @@ def changed(model: Any, *actions: Any) -> dict[str, tuple[Any, Any]]:
 
 def test_nothing_changes_by_looking():
     assert changed(Net()) == {}
+
+
+class LazyTable(OrderedDict[str, int]):
+    """As transformers' tables of classes: to look at it loads what it names, which may fail."""
+
+    def keys(self) -> Any:
+        raise ValueError("cannot be loaded")
+
+    __len__ = __iter__ = items = values = keys
+
+    def __getitem__(self, key: str) -> int:
+        raise ValueError("cannot be loaded")
+
+
+class LazyList(list[int]):
+    def __len__(self) -> int:
+        raise ValueError("cannot be loaded")
+
+    __iter__ = __len__  # type: ignore[assignment]
+
+
+class LazySet(set[int]):
+    def __len__(self) -> int:
+        raise ValueError("cannot be loaded")
+
+    __iter__ = __len__  # type: ignore[assignment]
+
+
+def test_looking_runs_no_method_of_a_container():
+    model: Any = Net()
+    model.tables = [table := LazyTable(), LazyList([1]), LazySet([2])]
+    found = changed(model, lambda: OrderedDict.__setitem__(table, "new", 1))
+    assert [now for _, now in found.values()] == [1]
 
 
 def test_state_of_every_kind_is_found_and_put_back(monkeypatch: pytest.MonkeyPatch):

@@ -12,6 +12,7 @@ from ctrace.inspector.log.events.kernels import KernelMade
 from ctrace.inspector.log.reader import Entry
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.fusion import Fusion, FusionRound
+from ctrace.inspector.model.graphs import Module, ModulesSeen
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Failure, FailurePhase, Scenario
 from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
@@ -47,6 +48,14 @@ def event_of(log: Log) -> ev.Event:
         (
             Log().ctrace("graph", {"backend": "eager", "ops": 3, "wraps": "Linear"}, at="0/0"),
             ev.GraphMade("0/0", "eager", 3, "Linear"),
+        ),
+        (
+            Log().ctrace(
+                "modules",
+                {"traced": False, "modules": [{"path": "layers.0", "class": "Block", "nodes": ["add", "mul"]}]},
+                at="0/0",
+            ),
+            ModulesSeen("0/0", False, {"add": Module("layers.0", "Block"), "mul": Module("layers.0", "Block")}),
         ),
         (Log().metrics("0/0", guard_count=4), ev.Measured("0/0", False, guards=4, metrics={"guard_count": 4})),
         (Log().metrics("0/0", backward=True), ev.Measured("0/0", True, metrics={})),
