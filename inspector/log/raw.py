@@ -159,6 +159,10 @@ class Raw(Struct):
     _started: set[str] = field(default_factory=set)
     """Compile ids that started in this generation."""
 
+    def has_entry(self, compile_id: str) -> bool:
+        """Whether a compilation made a cache entry; without a graph, a log of torch shows its guards only."""
+        return compile_id in self.graphs or compile_id in self.bytecode or compile_id in self.guards
+
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Add one entry; return its event, for readers that follow a growing log."""
         self.records += 1

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of
-from ctrace.inspector.guards.printed_tree import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
@@ -15,6 +14,7 @@ from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
 from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
+from ctrace.inspector.recompiles.torch_reasons import failed_of, nearest_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
@@ -55,7 +55,7 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
     earlier: set[str] = set()
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
-        made = compile_id in raw.graphs or compile_id in raw.bytecode
+        made = raw.has_entry(compile_id)
         if made and frame in earlier:
             found.append(_recompile(raw, compile_id))
         if made:
@@ -65,9 +65,9 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
 
 def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
-    failed = _with_frame_id(compile_id, raw.unmet.get(compile_id))
-    nearest = _nearest(raw, failed) if failed else None
-    seen_from = nearest.id if nearest else _named_first(raw, compile_id)
+    ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
+    failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
+    nearest = None if failed is None else _nearest(raw, failed) if ours else nearest_of(failed)
     causes = _causes(raw, compile_id, place, failed, nearest)
     why = why_expected(causes)
     during = raw.during.get(compile_id)
@@ -78,10 +78,10 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         line=place.begins,
         expected=bool(why),
         causes=causes,
-        reason=next(iter(raw.reasons.get(compile_id, ())), ""),
+        reason=next(iter(reasons), ""),
         why_expected=why,
-        nearest=seen_from,
-        distances={entry.id: entry.number for entry in failed.entries} if failed else {},
+        nearest=nearest.id if nearest else None,
+        distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
         scenario=during.scenario if during else None,
         call=during.index if during else None,
     )
@@ -94,12 +94,6 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
         return None
     entries = tuple(replace(each, id=f"{frame}/{each.id.rpartition('/')[2]}") for each in failed.entries)
     return replace(failed, entries=entries)
-
-
-def _named_first(raw: Raw, compile_id: str) -> str | None:
-    """Return the newest entry, which torch names first, for a log without ctrace's own entries."""
-    named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
-    return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
 
 
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
@@ -116,8 +110,7 @@ def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
     mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
 
-    A log that torch alone wrote names only the first failed guard. There, an entry is nearer if the call passes more of
-    its checks of a tensor: a call that differs in strides has the entry's dtype.
+    If the entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
@@ -139,8 +132,7 @@ def _causes(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
-        reasons = raw.reasons.get(compile_id, ())[:1]
-        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in reasons)
+        return tuple(_gone(failed)[:1])
     causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
     return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
 
@@ -210,16 +202,6 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
         more = len(members) - _ALIKE + (unlisted if members is largest else 0)
         folded += members if more <= 0 else [replace(members[0], others=more + _ALIKE - 1)]
     return tuple(folded)
-
-
-def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
-    """Parse torch's reason in a log without ctrace's entries: `0/0: <guard> # <source line> (HINT: ...)`."""
-    code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
-    frame, hint = read_comment(comment)
-    guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)
-    cause = placed(_named(raw, compile_id, place, cause_of(guard)), guard, None, place, raw)
-    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
-    return _advised(cause, Facts.of(cause, guard))
 
 
 _MAY_OPEN = frozenset(
