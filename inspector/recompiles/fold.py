@@ -17,7 +17,7 @@ from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.torch_reasons import failed_of, nearest_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
-from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
+from ctrace.inspector.source.names import argument_name, optimizer_name
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
@@ -219,16 +219,12 @@ _MAY_OPEN = frozenset(
 
 
 def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
-    """Whether a size or number is dynamic in the new compilation.
-
-    Torch's sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so compare the user's names.
-    """
+    """Whether a size or number is dynamic in the new compilation."""
     sources = sources_of(guard.text)
     if cause.kind not in _MAY_OPEN or not sources:
         return False
     symbols = Symbols(raw, compile_id)
-    name = user_name(sources[0])
-    source = next((made.source for made in symbols.made() if user_name(made.source) == name), sources[0])
+    source = symbols.source_of(sources[0])
     return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 
