@@ -9,7 +9,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.log.folders import LogFile, logs_in
+from ctrace.inspector.log.rotation import join, rotation_note
 from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
@@ -83,9 +85,23 @@ def read_job(folder: Path, world_size: int | None = None, progress: Callable[[in
         RunError: the folder has no logs of ranks, or several logs of one rank.
         OSError: a log cannot be read.
     """
-    logs = _by_rank(folder, logs_in(folder))
+    logs, notes = _joined(_by_rank(folder, logs_in(folder)))
     summaries = list(_interned(_summaries(logs, progress)))
-    return _job(summaries, world_size)
+    job = _job(summaries, world_size)
+    return replace(job, notes=(*job.notes, *notes))
+
+
+def _joined(logs: Sequence[LogFile]) -> tuple[list[LogFile], tuple[str, ...]]:
+    """Join the parts of rotated logs to files that can be read again; return notes about them, too."""
+    rotated = [log for log in logs if log.parts]
+    if not rotated:
+        return list(logs), ()
+    folder = scratch_folder()
+    copies = {log.path: folder / f"rank_{log.rank}.log" for log in rotated}
+    for log in rotated:
+        join(log.parts, copies[log.path])
+    notes = tuple(rotation_note(log.parts) for log in rotated[:_MOST_VALUES])
+    return [replace(log, path=copies.get(log.path, log.path)) for log in logs], notes
 
 
 def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:

@@ -15,6 +15,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.kernels.torch_code import with_torchs_kernels
 from ctrace.inspector.model.findings import Recompile
 from ctrace.inspector.model.session import Session
@@ -79,7 +80,10 @@ def main() -> int:
     count = 0
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as folder:
-            found = list(differences(*both(Path(name), Path(folder).resolve())))
+            try:
+                found = list(differences(*both(Path(name), Path(folder).resolve())))
+            except (CtraceError, ValueError) as error:
+                found = [f"cannot be compared: {error}"]
         print(f"{'FAIL' if found else 'ok  '} {Path(name).name}", *found, sep="\n     ", flush=True)
         count += bool(found)
     return 1 if count else 0
