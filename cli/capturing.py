@@ -204,7 +204,23 @@ def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     if parts:
         return session_of_parts(parts)
     with reading_log(log.name) as progress:
-        return load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
+        found = load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
+    _refuse_other_file(found, log)
+    return found
+
+
+def _refuse_other_file(session: "Session", log: Path) -> None:
+    """Refuse a file of which nothing is a record of torch; an empty log is one that a job has not written to yet.
+
+    Raises:
+        RunError: the file is something else.
+    """
+    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.reader import NO_RECORD
+
+    seen = (session.compilations, session.unknown, session.not_shown, session.records, session.environment.torch)
+    if not any(seen) and any(NO_RECORD in each.what for each in session.problems):
+        raise RunError(f"{log} is not a trace log: it has no record", "name a log that TORCH_TRACE wrote")
 
 
 def _log_of(folder: Path, rank: int | None) -> tuple[Path, tuple[Path, ...]]:

@@ -154,7 +154,9 @@ def read_comment(comment: str) -> tuple[Frame | None, str]:
     return place, match["hint"] or ""
 
 
-_IN_TORCH = re.compile(r"(?:nn/(?:modules|parallel|attention|utils)|_dynamo|_higher_order_ops|_decomp|_refs)/|nn/\w+\.py$")
+_IN_TORCH = re.compile(
+    r"(?:nn/(?:modules|parallel|attention|utils)|_dynamo|_higher_order_ops|_decomp|_refs)/|nn/\w+\.py$"
+)
 """Files of torch that users' code runs through; torch names them from its own folder (`shorten_filename`, 2.13)."""
 
 

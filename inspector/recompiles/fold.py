@@ -110,7 +110,7 @@ def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
     mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
 
-    If the entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
+    If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
