@@ -178,7 +178,7 @@ class Raw(Struct):
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
             event = decode(self._in_generation(item))
-            self._fold(event, item.thread, family(item.kind))
+            self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -203,9 +203,9 @@ class Raw(Struct):
         frame_id = f"{self._generation}.{entry.context['frame_id']}"
         return replace(entry, context={**entry.context, "frame_id": frame_id})
 
-    def _fold(self, event: ev.Event, thread: str, name: str) -> None:  # noqa: C901, PLR0915 - one case an event
+    def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         if isinstance(event, ev.Ignored):  # most entries are one of these two
-            self.ignored[name] += 1
+            self.ignored[family(kind)] += 1
             return
         if isinstance(event, ev.SpanMarked):
             self._mark(event)
