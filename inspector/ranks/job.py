@@ -1,6 +1,5 @@
 """Compare the ranks of a job: read their summaries, group the ranks that agree, find the first divergence."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,11 +12,11 @@ from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.log.folders import LogFile, logs_in
 from ctrace.inspector.log.rotation import join, rotation_note
 from ctrace.inspector.ranks.detail import first_difference, items_in
+from ctrace.inspector.ranks.engines import Engine, results_of
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
 _PARALLEL_BYTES = 32 << 20
 """Below this total size, one process reads the logs faster than a second process starts."""
-_PROCESSES = 2
 _MOST_VALUES = 8
 """Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
@@ -78,15 +77,21 @@ class Job(Struct, frozen=True):
         return None if self.missing or self.cut or self.divergence is not None else True
 
 
-def read_job(folder: Path, world_size: int | None = None, progress: Callable[[int, int], None] | None = None) -> Job:
-    """Read the logs of a job and compare its ranks.
+def read_job(
+    folder: Path,
+    world_size: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine = Engine.PROCESSES,
+) -> Job:
+    """Read the logs of a job and compare its ranks; the workers of a Ray cluster must see the folder, too.
 
     Raises:
-        RunError: the folder has no logs of ranks, or several logs of one rank.
+        RunError: the folder has no logs of ranks, or several logs of one rank; or Ray cannot start.
+        SetupError: Ray is not installed.
         OSError: a log cannot be read.
     """
     logs, notes = _joined(_by_rank(folder, logs_in(folder)))
-    summaries = list(_interned(_summaries(logs, progress)))
+    summaries = list(_interned(_summaries(logs, progress, engine)))
     job = _job(summaries, world_size)
     return replace(job, notes=(*job.notes, *notes))
 
@@ -131,18 +136,13 @@ def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
     raise RunError(f"{what} ({names})", "move the logs of one attempt into a folder of their own, and name that")
 
 
-def _summaries(logs: Sequence[LogFile], progress: Callable[[int, int], None] | None) -> Iterator[Summary]:
+def _summaries(
+    logs: Sequence[LogFile], progress: Callable[[int, int], None] | None, engine: Engine
+) -> Iterator[Summary]:
     """Read the logs one after the other; large ones in two processes."""
-    jobs = [(log.path, log.rank or 0) for log in logs]
+    jobs = [(log.path.absolute(), log.rank or 0) for log in logs]
     is_large = sum(log.bytes for log in logs) > _PARALLEL_BYTES
-    if len(jobs) > 1 and is_large and (os.cpu_count() or 1) > 1:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
-            yield from _counted(pool.map(summary_of, *zip(*jobs, strict=True)), len(jobs), progress)
-        return
-    yield from _counted((summary_of(*job) for job in jobs), len(jobs), progress)
+    yield from _counted(results_of(summary_of, jobs, engine, is_large=is_large), len(jobs), progress)
 
 
 def _counted(
