@@ -14,7 +14,7 @@ from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
 from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
-from ctrace.inspector.recompiles.torch_reasons import failed_of, nearest_of
+from ctrace.inspector.recompiles.torch_reasons import failed_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name
@@ -67,7 +67,7 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
     ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
-    nearest = None if failed is None else _nearest(raw, failed) if ours else nearest_of(failed)
+    nearest = _nearest(raw, failed) if failed else None
     causes = _causes(raw, compile_id, place, failed, nearest)
     why = why_expected(causes)
     during = raw.during.get(compile_id)
@@ -99,6 +99,8 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
+    if len(unmet) == 1:
+        return unmet[0]
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
 

@@ -1,4 +1,4 @@
-"""Read torch's own reasons for a recompilation as one failed guard of each cache entry, for a log that torch wrote."""
+"""Read torch's own reasons for a recompilation as a failed guard of the nearest entry, for a log that torch wrote."""
 
 import re
 from collections.abc import Iterable
@@ -12,38 +12,28 @@ _REASON = re.compile(r"(?P<entry>\S+/\d+): (?P<guard>.*)")
 
 
 def failed_of(compile_id: str, reasons: Iterable[str], files: Iterable[str]) -> GuardsFailed | None:
-    """Return the guards that torch names, one for each entry, newest entry first; None if torch names no entry.
+    """Return the nearest cache entry with the guard that torch names; None if torch names no entry.
+
+    Torch logs only the first failed guard of each entry, so the entry with the fewest cannot be known. The nearest is
+    the one whose guard torch checks last: a call that differs in strides has that entry's dtype. On a tie, an entry
+    for a size of 0 or 1 ranks last, because it serves no other size, and then the newest comes first.
 
     Args:
         compile_id: The new compilation.
-        reasons: `0/0: <guard>  # <source line>  # <place> (HINT: ...)`, each with torch's stack below.
+        reasons: `0/0: <guard>  # <source line>  # <place> (HINT: ...)`, each with torch's stack below, newest first.
         files: The full names of files, of which torch writes the ends only.
     """
-    entries = []
-    for reason in reasons:
-        match = _REASON.match(reason)
-        if match is not None:
-            entries.append(EntryHeld(match["entry"], (_guard(match["guard"], files),), number=1))
-    return GuardsFailed(compile_id, tuple(entries)) if entries else None
-
-
-def _guard(text: str, files: Iterable[str]) -> UnmetGuard:
-    code, _, comment = text.partition("  # ")
+    found = [match for reason in reasons if (match := _REASON.match(reason))]
+    if not found:
+        return None
+    nearest = found[0] if len(found) == 1 else min(found, key=lambda match: _distance(match["guard"]))
+    code, _, comment = nearest["guard"].partition("  # ")
     frame, hint = read_comment(comment)
-    return UnmetGuard(code.strip(), stack=(completed(frame, files),) if frame else (), hint=hint)
+    guard = UnmetGuard(code.strip(), stack=(completed(frame, files),) if frame else (), hint=hint)
+    return GuardsFailed(compile_id, (EntryHeld(nearest["entry"], (guard,), number=1),))
 
 
-def nearest_of(failed: GuardsFailed) -> EntryHeld:
-    """Return the entry whose guard torch checks last: a call that differs in strides has that entry's dtype.
-
-    Torch logs only the first failed guard of each entry, so the entry with the fewest cannot be known. On a tie, an
-    entry for a size of 0 or 1 ranks last, because it serves no other size, and then the newest comes first.
-    """
-    if len(failed.entries) == 1:
-        return failed.entries[0]
-    return min(failed.entries, key=lambda entry: _distance(entry.unmet[0]))
-
-
-def _distance(guard: UnmetGuard) -> tuple[int, bool]:
-    match = TENSOR.match(guard.text)
-    return -check_order(guard), match is not None and match["what"] == "size" and match["was"] in ("0", "1")
+def _distance(text: str) -> tuple[int, bool]:
+    code = text.partition("  # ")[0].strip()
+    match = TENSOR.match(code)
+    return -check_order(UnmetGuard(code)), match is not None and match["what"] == "size" and match["was"] in ("0", "1")
