@@ -165,6 +165,7 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
     """
     from ctrace.cli.console import say
     from ctrace.inspector.log.files import is_log
+    from ctrace.inspector.log.folders import whole
     from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.target import holds
 
@@ -182,28 +183,47 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
     is_of_store = not path.is_absolute() and holds((store.root / target).is_dir)
     is_run = is_of_store or holds((path / "run.json").is_file)
     if holds(path.is_dir) and not is_run:
-        return _read_log(_log_of(path, rank), store)
+        return _read_log(*_log_of(path, rank), store)
     _refuse_rank(rank)
     if holds(path.is_file):
-        return _read_log(path, store) if is_log(path) else None
+        return _read_log(path, whole(path), store) if is_log(path) else None
     if is_run:
         return load(store.load(target))
     store.refuse_deleted(target)
     return None
 
 
-def _read_log(log: Path, store: "Store") -> "Session":
+def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     """Read a log, with an index of a large one in ctrace's own folder, and show the progress on a terminal."""
     from ctrace.cli.console import say
+    from ctrace.cli.incoming import session_of_parts
     from ctrace.cli.progress import reading_log
     from ctrace.inspector.runs.load import load_log
     from ctrace.inspector.session.index import FOLDER
 
+    if parts:
+        return session_of_parts(parts)
     with reading_log(log.name) as progress:
-        return load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
+        found = load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
+    _refuse_other_file(found, log)
+    return found
 
 
-def _log_of(folder: Path, rank: int | None) -> Path:
+def _refuse_other_file(session: "Session", log: Path) -> None:
+    """Refuse a file of which nothing is a record of torch; an empty log is one that a job has not written to yet.
+
+    Raises:
+        RunError: the file is something else.
+    """
+    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.reader import NO_RECORD
+
+    seen = (session.compilations, session.unknown, session.not_shown, session.records, session.environment.torch)
+    if not any(seen) and any(NO_RECORD in each.what for each in session.problems):
+        raise RunError(f"{log} is not a trace log: it has no record", "name a log that TORCH_TRACE wrote")
+
+
+def _log_of(folder: Path, rank: int | None) -> tuple[Path, tuple[Path, ...]]:
     """Choose a log of a folder, and say which one it is if there are several."""
     from ctrace.cli.console import say
     from ctrace.inspector.log.folders import choose
@@ -211,7 +231,7 @@ def _log_of(folder: Path, rank: int | None) -> Path:
     chosen = choose(folder, rank)
     if chosen.note:
         say(f"ctrace: {chosen.note}")
-    return chosen.path
+    return chosen.path, chosen.parts
 
 
 def _refuse_rank(rank: int | None) -> None:

@@ -23,27 +23,42 @@ def session_of_input() -> "Session":
         TargetError: it is a terminal, or has no log.
         RunError: it cannot be read or kept.
     """
-    import atexit
-    import shutil
-    import tempfile
-
-    from ctrace.cli.progress import reading_log
+    from ctrace.inspector.files.scratch import scratch_folder
     from ctrace.inspector.log.files import is_log
-    from ctrace.inspector.model.outcome import Target
-    from ctrace.inspector.runs.load import load_log
 
     if sys.stdin.isatty():
         raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
-    folder = Path(tempfile.mkdtemp(prefix="ctrace-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # long texts stay in the file until a view needs them
-    log = folder / "standard input"
+    log = scratch_folder() / "standard input"
     _copy(sys.stdin.buffer, log)
     if not is_log(log):
         raise TargetError("standard input is not a trace log", "pipe a log that TORCH_TRACE wrote")
+    return _session_of_copy(log, "standard input")
+
+
+def session_of_parts(parts: tuple[Path, ...]) -> "Session":
+    """Read the files of a rotated log as one, and say so.
+
+    Raises:
+        RunError: one cannot be read, or there is no space for a copy.
+    """
+    from ctrace.inspector.files.scratch import scratch_folder
+    from ctrace.inspector.log.rotation import join, rotation_note
+
+    say(f"ctrace: {rotation_note(parts)}")
+    log = scratch_folder() / parts[-1].name
+    join(parts, log)
+    return _session_of_copy(log, str(parts[-1]))
+
+
+def _session_of_copy(log: Path, name: str) -> "Session":
     from msgspec.structs import replace
 
-    with reading_log("standard input") as progress:
-        return replace(load_log(log, progress=progress), target=Target(path="standard input"))
+    from ctrace.cli.progress import reading_log
+    from ctrace.inspector.model.outcome import Target
+    from ctrace.inspector.runs.load import load_log
+
+    with reading_log(name) as progress:
+        return replace(load_log(log, progress=progress), target=Target(path=name))
 
 
 def _copy(source: BinaryIO, log: Path) -> None:

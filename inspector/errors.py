@@ -1,6 +1,6 @@
 """The errors that ctrace raises for the user, and their exit codes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 
 
@@ -33,6 +33,17 @@ class CtraceError(Exception):
         super().__init__(what)
         self.what = what
         self.todo = todo
+
+    def __reduce__(self) -> "tuple[Callable[..., CtraceError], tuple[type[CtraceError], dict[str, str]]]":
+        """Keep both lines on the way back from a process that reads logs."""
+        return _restored, (type(self), {"what": self.what, "todo": self.todo})
+
+
+def _restored(kind: type[CtraceError], lines: dict[str, str]) -> CtraceError:
+    error = kind.__new__(kind, lines["what"])
+    error.__dict__.update(lines)
+    error.args = (lines["what"],)
+    return error
 
 
 class TargetError(CtraceError):

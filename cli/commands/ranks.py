@@ -8,6 +8,7 @@ import typer
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
+    from ctrace.inspector.ranks.engines import Engine
     from ctrace.inspector.ranks.job import Job
 
 EXAMPLES = """\b
@@ -17,6 +18,7 @@ Examples:
   ctrace ranks logs/ --fail           exit with 1 unless all ranks agree
   ctrace ranks logs/ --json           the first divergence as data
   ctrace ranks logs/ --perfetto t.json   a time line over all ranks
+  ctrace ranks logs/ --on ray         read the logs on a Ray cluster
   ctrace explain logs/ --rank 3       what one of the ranks compiled
 """
 
@@ -25,6 +27,10 @@ WorldSize = Annotated[int | None, typer.Option("--world-size", metavar="N", min=
 Fail = Annotated[bool, typer.Option("--fail", help="Exit with 1 unless all ranks are known to agree.")]
 Perfetto = Annotated[
     Path | None, typer.Option("--perfetto", metavar="FILE", help="Write a trace that Perfetto opens, ranks as tracks.")
+]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ENGINE", help="Where to read: processes (default) or ray, with 'ctrace[ray]'."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Show every compilation and every group of ranks.")]
 
@@ -35,6 +41,7 @@ def ranks(
     fail: Fail = False,
     all_of_it: All = False,
     perfetto: Perfetto = None,
+    on: On = None,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -58,8 +65,9 @@ def ranks(
         what = "is a file" if holds(folder.is_file) else "does not exist"
         todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
         raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
+    engine = _engine(on)
     with reading("logs") as progress:
-        job = read_job(folder, world_size, progress)
+        job = read_job(folder, world_size, progress, engine)
     if perfetto is not None:
         _write_trace(job, perfetto)
     show_either(
@@ -70,6 +78,16 @@ def ranks(
     )
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
+
+
+def _engine(name: str | None) -> "Engine":
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.ranks.engines import Engine
+
+    try:
+        return Engine(name or Engine.PROCESSES)
+    except ValueError:
+        raise TargetError(f"--on {name}: there is no such engine", f"there are: {', '.join(Engine)}") from None
 
 
 def _write_trace(job: "Job", perfetto: Path) -> None:

@@ -95,9 +95,12 @@ def _block_around(raw: Raw, at: Frame | None) -> str:
 
 
 def _by_failure(raw: Raw, skip: Skip, measured: Measured) -> Skip:
-    """Describe a failure for which torch reported no break: torch suppressed it, or the program caught it."""
+    """Describe a failure for which torch reported no break: torch suppressed it, or the program got the error."""
     suppressed = any((left.file, left.name, left.rule) == (skip.file, skip.function, "failed") for left in raw.left)
-    rule = "failed" if suppressed or not raw.environment.get("ctrace") else "raised"
+    if raw.environment.get("ctrace"):
+        rule = "failed" if suppressed else "raised"
+    else:
+        rule = {True: "failed", False: "thrown", None: "unclear"}[measured.suppresses]
     first = (measured.fail_reason or "").strip().partition("\n")
     reason = " ".join(f"{first[0]} {first[2]}".split()) or "torch logs no reason"
     known = entries("skips")[rule]

@@ -145,7 +145,7 @@ def break_kind(each: Break) -> RootKind:
 
 
 def _skip(each: Skip) -> RootCause:
-    cause = _made(RootKind.NOT_TRACED, f"{each.function} runs eagerly", each.file, each.line, each.function)
+    cause = _made(RootKind.NOT_TRACED, f"{each.function} {each.outcome}", each.file, each.line, each.function)
     return replace(cause, why=each.reason)
 
 

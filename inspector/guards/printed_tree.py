@@ -154,10 +154,23 @@ def read_comment(comment: str) -> tuple[Frame | None, str]:
     return place, match["hint"] or ""
 
 
+_IN_TORCH = re.compile(
+    r"(?:nn/(?:modules|parallel|attention|utils)|_dynamo|_higher_order_ops|_decomp|_refs)/|nn/\w+\.py$"
+)
+"""Files of torch that users' code runs through; torch names them from its own folder (`shorten_filename`, 2.13)."""
+
+
 def completed(frame: Frame, files: Iterable[str]) -> Frame:
-    """Complete torch's shortened file name if exactly one known file ends with it."""
-    ends = [file for file in dict.fromkeys(files) if file.endswith(frame.file)]
-    return replace(frame, file=ends[0]) if len(ends) == 1 else frame
+    """Complete torch's shortened file name: with the one known file that ends with it, or with torch's folder."""
+    known = dict.fromkeys(files)
+    ends = [file for file in known if file.endswith(frame.file)]
+    if len(ends) == 1:
+        return replace(frame, file=ends[0])
+    if ends or _IN_TORCH.match(frame.file) is None:
+        return frame
+    folders = (file.rpartition("/torch/_dynamo/")[0] for file in known)
+    folder = next(filter(None, folders), None)
+    return replace(frame, file=f"{folder}/torch/{frame.file}") if folder else frame
 
 
 def with_frames(tree: GuardTree, complete: Callable[[Frame], Frame]) -> GuardTree:

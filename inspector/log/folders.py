@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ctrace.inspector.errors import RunError, SelectionError
 from ctrace.inspector.log.files import is_log, rank_of
+from ctrace.inspector.log.rotation import grouped, name_and_age
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
@@ -31,6 +32,8 @@ class LogFile(Struct, frozen=True):
     rank: int | None
     """None: neither the records nor the name has a rank."""
     bytes: int
+    parts: tuple[Path, ...] = ()
+    """The files of a rotated log, oldest first; the last one is `path`."""
 
 
 class Chosen(Struct, frozen=True):
@@ -38,6 +41,8 @@ class Chosen(Struct, frozen=True):
 
     path: Path
     note: str = ""
+    parts: tuple[Path, ...] = ()
+    """The files of a rotated log, oldest first."""
 
 
 def logs_in(folder: Path) -> tuple[LogFile, ...]:
@@ -47,8 +52,29 @@ def logs_in(folder: Path) -> tuple[LogFile, ...]:
         RunError: the folder cannot be read.
         SetupError: a log is compressed in a way that this Python cannot read.
     """
-    found = [LogFile(path, rank_of(path), path.stat().st_size) for path in _files(folder) if is_log(path)]
+    found = [_log(parts) for parts in grouped(_files(folder)) if any(map(is_log, parts))]
     return tuple(sorted(found, key=lambda log: (log.rank is None, log.rank or 0, str(log.path))))
+
+
+def _log(parts: tuple[Path, ...]) -> LogFile:
+    ranks = (rank_of(path) for path in reversed(parts))
+    rank = next((rank for rank in ranks if rank is not None), None)
+    size = sum(path.stat().st_size for path in parts)
+    return LogFile(parts[-1], rank, size, parts if len(parts) > 1 else ())
+
+
+def whole(log: Path) -> tuple[Path, ...]:
+    """Return the files of a rotated log from its newest one, oldest first; empty for any other log.
+
+    Raises:
+        OSError: its folder cannot be read.
+    """
+    stem = name_and_age(log)[0]
+    if log.name != stem:  # the user named an older part
+        return ()
+    siblings = (path for path in log.parent.iterdir() if name_and_age(path)[0] == stem and path.is_file())
+    found = next((parts for parts in grouped(siblings) if log in parts), ())
+    return found if len(found) > 1 else ()
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -94,7 +120,8 @@ def choose(folder: Path, rank: int | None) -> Chosen:
     wanted = rank if rank is not None else ranks[0] if ranks else None
     several = [log for log in logs if log.rank == wanted]
     largest = max(several, key=lambda log: log.bytes)
-    return Chosen(largest.path, _note(folder, logs, ranks, several, largest, asked=rank is not None))
+    note = _note(folder, logs, ranks, several, largest, asked=rank is not None)
+    return Chosen(largest.path, note, largest.parts)
 
 
 def _note(

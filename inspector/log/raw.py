@@ -64,6 +64,8 @@ class Raw(Struct):
     prefixes: dict[str, str] = field(default_factory=dict)
     home: str = ""
     """The folder of ctrace's own code in the process that captured the run."""
+    wrapped: dict[str, str] = field(default_factory=dict)
+    """By compilation, the name that `source/functions.py` found for what torch's wrapper calls."""
     files: dict[int, str] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)
@@ -161,6 +163,10 @@ class Raw(Struct):
     _started: set[str] = field(default_factory=set)
     """Compile ids that started in this generation."""
 
+    def has_entry(self, compile_id: str) -> bool:
+        """Whether a compilation made a cache entry; without a graph, a log of torch shows its guards only."""
+        return compile_id in self.graphs or compile_id in self.bytecode or compile_id in self.guards
+
     def add(self, item: Entry | Broken) -> ev.Event | None:
         """Add one entry; return its event, for readers that follow a growing log."""
         self.records += 1
@@ -174,7 +180,7 @@ class Raw(Struct):
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
             event = decode(self._in_generation(item))
-            self._fold(event, item.thread, family(item.kind))
+            self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -199,9 +205,9 @@ class Raw(Struct):
         frame_id = f"{self._generation}.{entry.context['frame_id']}"
         return replace(entry, context={**entry.context, "frame_id": frame_id})
 
-    def _fold(self, event: ev.Event, thread: str, name: str) -> None:  # noqa: C901, PLR0915 - one case an event
+    def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         if isinstance(event, ev.Ignored):  # most entries are one of these two
-            self.ignored[name] += 1
+            self.ignored[family(kind)] += 1
             return
         if isinstance(event, ev.SpanMarked):
             self._mark(event)

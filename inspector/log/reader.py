@@ -29,6 +29,7 @@ _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 _MOST_KINDS = 10_000
 _PAYLOAD = "the payload of"
+NO_RECORD = "not a trace record"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -263,7 +264,7 @@ class Reader:
         digest = self._digest(raw) if raw else None
         at = header.find(b"] {")
         if at < 0:
-            return Broken(number, "not a trace record", is_last)
+            return Broken(number, NO_RECORD, is_last)
         try:
             record, has_odd_bytes = _object(header[at + 2 :])
         except (ValueError, RecursionError) as error:

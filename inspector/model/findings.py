@@ -83,7 +83,7 @@ class Break(Struct, frozen=True):
 
 
 class Skip(Struct, frozen=True):
-    """A function that runs eagerly, as a whole or after a break."""
+    """A function that runs eagerly, as a whole or after a break, or whose compilation raised."""
 
     function: str
     file: str
@@ -95,6 +95,11 @@ class Skip(Struct, frozen=True):
     """The reason, as a key of advice/skips.yaml."""
     fix: str = ""
     cost: Cost = Cost()
+
+    @property
+    def outcome(self) -> str:
+        """What became of the function, as far as the log shows."""
+        return "was not compiled" if self.rule in ("thrown", "unclear") else "runs eagerly"
 
 
 class CauseKind(StrEnum):

@@ -1,6 +1,5 @@
 """Compare the ranks of a job: read their summaries, group the ranks that agree, find the first divergence."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,13 +8,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.log.folders import LogFile, logs_in
+from ctrace.inspector.log.rotation import join, rotation_note
 from ctrace.inspector.ranks.detail import first_difference, items_in
+from ctrace.inspector.ranks.engines import Engine, results_of
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
 _PARALLEL_BYTES = 32 << 20
 """Below this total size, one process reads the logs faster than a second process starts."""
-_PROCESSES = 2
 _MOST_VALUES = 8
 """Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
@@ -76,16 +77,36 @@ class Job(Struct, frozen=True):
         return None if self.missing or self.cut or self.divergence is not None else True
 
 
-def read_job(folder: Path, world_size: int | None = None, progress: Callable[[int, int], None] | None = None) -> Job:
-    """Read the logs of a job and compare its ranks.
+def read_job(
+    folder: Path,
+    world_size: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine = Engine.PROCESSES,
+) -> Job:
+    """Read the logs of a job and compare its ranks; the workers of a Ray cluster must see the folder, too.
 
     Raises:
-        RunError: the folder has no logs of ranks, or several logs of one rank.
+        RunError: the folder has no logs of ranks, or several logs of one rank; or Ray cannot start.
+        SetupError: Ray is not installed.
         OSError: a log cannot be read.
     """
-    logs = _by_rank(folder, logs_in(folder))
-    summaries = list(_interned(_summaries(logs, progress)))
-    return _job(summaries, world_size)
+    logs, notes = _joined(_by_rank(folder, logs_in(folder)))
+    summaries = list(_interned(_summaries(logs, progress, engine)))
+    job = _job(summaries, world_size)
+    return replace(job, notes=(*job.notes, *notes))
+
+
+def _joined(logs: Sequence[LogFile]) -> tuple[list[LogFile], tuple[str, ...]]:
+    """Join the parts of rotated logs to files that can be read again; return notes about them, too."""
+    rotated = [log for log in logs if log.parts]
+    if not rotated:
+        return list(logs), ()
+    folder = scratch_folder()
+    copies = {log.path: folder / f"rank_{log.rank}.log" for log in rotated}
+    for log in rotated:
+        join(log.parts, copies[log.path])
+    notes = tuple(rotation_note(log.parts) for log in rotated[:_MOST_VALUES])
+    return [replace(log, path=copies.get(log.path, log.path)) for log in logs], notes
 
 
 def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
@@ -115,18 +136,13 @@ def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
     raise RunError(f"{what} ({names})", "move the logs of one attempt into a folder of their own, and name that")
 
 
-def _summaries(logs: Sequence[LogFile], progress: Callable[[int, int], None] | None) -> Iterator[Summary]:
+def _summaries(
+    logs: Sequence[LogFile], progress: Callable[[int, int], None] | None, engine: Engine
+) -> Iterator[Summary]:
     """Read the logs one after the other; large ones in two processes."""
-    jobs = [(log.path, log.rank or 0) for log in logs]
+    jobs = [(log.path.absolute(), log.rank or 0) for log in logs]
     is_large = sum(log.bytes for log in logs) > _PARALLEL_BYTES
-    if len(jobs) > 1 and is_large and (os.cpu_count() or 1) > 1:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
-            yield from _counted(pool.map(summary_of, *zip(*jobs, strict=True)), len(jobs), progress)
-        return
-    yield from _counted((summary_of(*job) for job in jobs), len(jobs), progress)
+    yield from _counted(results_of(summary_of, jobs, engine, is_large=is_large), len(jobs), progress)
 
 
 def _counted(

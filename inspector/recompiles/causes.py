@@ -51,12 +51,21 @@ def _tensor(text: str) -> Cause | None:
     if what == "stride":
         return Cause(CauseKind.STRIDE, f"{name}.stride({match['index']})", was, now)
     now = now or "?"
+    if what == "dtype":
+        was, now = (_DTYPES.get(each.removesuffix("."), each) for each in (was, now))
     attribute = {"rank": "dim()", "dispatch key set": "dispatch keys"}.get(what, what)
     if "device index mismatch" in text:
         attribute = "device.index"
     return Cause(_TENSOR_KINDS[what], f"{name}.{attribute}", was.removesuffix("."), now.removesuffix("."))
 
 
+_DTYPES = {
+    "Byte": "torch.uint8", "Char": "torch.int8", "Short": "torch.int16", "Int": "torch.int32", "Long": "torch.int64",
+    "Half": "torch.float16", "Float": "torch.float32", "Double": "torch.float64", "ComplexHalf": "torch.complex32",
+    "ComplexFloat": "torch.complex64", "ComplexDouble": "torch.complex128", "Bool": "torch.bool",
+    "BFloat16": "torch.bfloat16", "UInt16": "torch.uint16", "UInt32": "torch.uint32", "UInt64": "torch.uint64",
+}  # fmt: skip
+"""The dtypes that C++ names otherwise than Python (torch/headeronly/core/ScalarType.h, 2.13)."""
 _GLOBAL_STATE = re.compile(r"GLOBAL_STATE changed: (?P<what>[^\s.]+)(?:\. expected (?P<was>.*), actual (?P<now>.*))?")
 _MODES = "___check_torch_function_mode_stack("
 _DEVICE = "utils_device.CURRENT_DEVICE == "

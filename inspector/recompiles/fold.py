@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from ctrace.inspector.advice import advice_on_cause
 from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of
-from ctrace.inspector.guards.printed_tree import completed, read_comment
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
@@ -15,9 +14,10 @@ from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.causes import cause_of
 from ctrace.inspector.recompiles.lines import fixing, placed
 from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
+from ctrace.inspector.recompiles.torch_reasons import failed_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
-from ctrace.inspector.source.names import argument_name, optimizer_name, user_name
+from ctrace.inspector.source.names import argument_name, optimizer_name
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
@@ -55,7 +55,7 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
     earlier: set[str] = set()
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
-        made = compile_id in raw.graphs or compile_id in raw.bytecode
+        made = raw.has_entry(compile_id)
         if made and frame in earlier:
             found.append(_recompile(raw, compile_id))
         if made:
@@ -65,9 +65,9 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
 
 def _recompile(raw: Raw, compile_id: str) -> Recompile:
     place = place_of(raw, compile_id)
-    failed = _with_frame_id(compile_id, raw.unmet.get(compile_id))
+    ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
+    failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
     nearest = _nearest(raw, failed) if failed else None
-    seen_from = nearest.id if nearest else _named_first(raw, compile_id)
     causes = _causes(raw, compile_id, place, failed, nearest)
     why = why_expected(causes)
     during = raw.during.get(compile_id)
@@ -78,10 +78,10 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         line=place.begins,
         expected=bool(why),
         causes=causes,
-        reason=next(iter(raw.reasons.get(compile_id, ())), ""),
+        reason=next(iter(reasons), ""),
         why_expected=why,
-        nearest=seen_from,
-        distances={entry.id: entry.number for entry in failed.entries} if failed else {},
+        nearest=nearest.id if nearest else None,
+        distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
         scenario=during.scenario if during else None,
         call=during.index if during else None,
     )
@@ -96,15 +96,11 @@ def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed
     return replace(failed, entries=entries)
 
 
-def _named_first(raw: Raw, compile_id: str) -> str | None:
-    """Return the newest entry, which torch names first, for a log without ctrace's own entries."""
-    named = re.match(r"\S+/(\d+): ", next(iter(raw.reasons.get(compile_id, ())), ""))
-    return f"{compile_id.partition('/')[0]}/{named[1]}" if named else None
-
-
 def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
     unmet = [entry for entry in failed.entries if entry.unmet]
+    if len(unmet) == 1:
+        return unmet[0]
     return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
 
 
@@ -116,8 +112,7 @@ def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
     another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
     mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
 
-    A log that torch alone wrote names only the first failed guard. There, an entry is nearer if the call passes more of
-    its checks of a tensor: a call that differs in strides has the entry's dtype.
+    If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
     stand = {cause_key(guard) for guard in entry.unmet}
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
@@ -139,8 +134,7 @@ def _causes(
     raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
 ) -> tuple[Cause, ...]:
     if failed is None or nearest is None:
-        reasons = raw.reasons.get(compile_id, ())[:1]
-        return tuple(_gone(failed)[:1]) or tuple(_from_text(raw, compile_id, place, reason) for reason in reasons)
+        return tuple(_gone(failed)[:1])
     causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
     return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
 
@@ -212,16 +206,6 @@ def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
     return tuple(folded)
 
 
-def _from_text(raw: Raw, compile_id: str, place: Place, reason: str) -> Cause:
-    """Parse torch's reason in a log without ctrace's entries: `0/0: <guard> # <source line> (HINT: ...)`."""
-    code, _, comment = reason.partition(": ")[2].partition("\n")[0].partition("  # ")
-    frame, hint = read_comment(comment)
-    guard = UnmetGuard(code.strip(), stack=(completed(frame, raw.files.values()),) if frame else (), hint=hint)
-    cause = placed(_named(raw, compile_id, place, cause_of(guard)), guard, None, place, raw)
-    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
-    return _advised(cause, Facts.of(cause, guard))
-
-
 _MAY_OPEN = frozenset(
     (
         CauseKind.SIZE,
@@ -237,16 +221,12 @@ _MAY_OPEN = frozenset(
 
 
 def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
-    """Whether a size or number is dynamic in the new compilation.
-
-    Torch's sentence says `x` for `L['x']` (`strip_local_scope`, guards.py:5120, 2.13), so compare the user's names.
-    """
+    """Whether a size or number is dynamic in the new compilation."""
     sources = sources_of(guard.text)
     if cause.kind not in _MAY_OPEN or not sources:
         return False
     symbols = Symbols(raw, compile_id)
-    name = user_name(sources[0])
-    source = next((made.source for made in symbols.made() if user_name(made.source) == name), sources[0])
+    source = symbols.source_of(sources[0])
     return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
 
 

@@ -20,11 +20,13 @@ def fixing(raw: Raw, nearest: str, compile_id: str, cause: Cause, guard: UnmetGu
     """Find the user's line that specialized on a size or number, in the nearest cache entry or in the new graph."""
     sources = sources_of(guard.text)
     if cause.kind in (CauseKind.RANGE, CauseKind.ZERO_ONE) and len(sources) > 0:
-        found = _condition(Symbols(raw, nearest), sources, cause, guard)
+        symbols = Symbols(raw, nearest)
+        found = _condition(symbols, tuple(map(symbols.source_of, sources)), cause, guard)
         return found if cause.kind is CauseKind.RANGE else None
     if not sources:
         return None
-    before, after = (Symbols(raw, each).fixed(sources[0]) for each in (nearest, compile_id))
+    known = (Symbols(raw, each) for each in (nearest, compile_id))
+    before, after = (each.fixed(each.source_of(sources[0])) for each in known)
     return before or (after if after and after.kind is not ConditionKind.CONDITION and after.frame else None)
 
 

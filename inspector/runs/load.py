@@ -91,9 +91,9 @@ def load_log(
     try:
         size = log.stat().st_size
         index = Index(indexes, log) if indexes is not None and size >= _LARGE else None
-        if index is not None and (known := index.read()) is not None:
-            return replace(known, target=Target(path=str(log)))
         with no_collection():
+            if index is not None and (known := index.read()) is not None:
+                return replace(known, target=Target(path=str(log)))
             session = _marked(_read(log, size, progress))
     except OSError as error:
         raise RunError(

@@ -269,7 +269,7 @@ def _limit(raw: Raw) -> Limit:
         if compile_id in raw.metrics and raw.metrics[compile_id].is_limit:
             hit = True
             refused.add(frame)
-        elif compile_id in raw.graphs or compile_id in raw.bytecode:
+        elif raw.has_entry(compile_id):
             used[frame] += 1
     functions = []
     for frame, count in used.items():

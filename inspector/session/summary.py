@@ -167,7 +167,8 @@ def _split(session: Session, breaks: int) -> list[str]:
 def _why_nothing(session: Session) -> str:
     if session.skips:
         skip = session.skips[0]
-        return f"all of {skip.function} runs eagerly. {skip.reason if skip.break_index is None else ''}".rstrip()
+        whole = "all of " if skip.outcome == "runs eagerly" else ""
+        return f"{whole}{skip.function} {skip.outcome}. {skip.reason if skip.break_index is None else ''}".rstrip()
     if session.compilations:
         return "the compiled code contains no tensor operations."
     off = session.environment.switched_off

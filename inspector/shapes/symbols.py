@@ -118,6 +118,14 @@ class Symbols:
         made = (each.symbol for each in self._events if isinstance(each, SymbolMade) and each.source == source)
         return next(made, None) or self._symbol_seen(source)
 
+    def source_of(self, name: str) -> str:
+        """Return torch's name for a size, such as `L['x'].size()[0]`, from the name in a guard that failed.
+
+        A log of torch says `x` there for `L['x']` (`strip_local_scope`, _dynamo/guards.py:5120, 2.13).
+        """
+        users = user_name(name)
+        return next((made.source for made in self.made() if user_name(made.source) == users), name)
+
     def fixed(self, source: str) -> Fixed | None:
         """Find the event that specialized a size to one value, directly or through another size that it must equal."""
         symbol = self.symbol_of(source)

@@ -1,8 +1,11 @@
 """Find the function of a compilation, with its file and line."""
 
+import re
+
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.source.owners import owner_of
@@ -10,6 +13,8 @@ from ctrace.inspector.source.stacks import resumed
 
 _WRAPPER = ("inner", "_dynamo/external_utils.py")
 """The wrapper that Dynamo puts around one of torch's own modules (2.13, _dynamo/external_utils.py:67)."""
+_GUARDED = re.compile(r"source=L\['fn'\], [^\n]*type=<class '(?:\w+\.)+nn\.(?:\w+\.)*(\w+)'>")
+"""The guard on the wrapper's only local (`wrap_inline`)."""
 
 
 class Place(Struct, frozen=True):
@@ -39,13 +44,23 @@ def place_of(raw: Raw, compile_id: str) -> Place:
     frame_id = compile_id.partition("/")[0]
     ids = [compile_id, *(other for other in raw.seen if other.startswith(f"{frame_id}/"))]
     wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
-    place = replace(place, function=wraps or place.function)
+    place = replace(place, function=wraps or _guarded(raw, compile_id) or place.function)
     start = next((raw.starts[other] for other in ids if other in raw.starts), None)
     for frame in reversed(start.stack if start else ()):
         file = raw.files.get(frame.file, "?")
         if owner_of(file, raw.prefixes) is Owner.USER:
             return replace(place, file=file, line=frame.line)
     return place
+
+
+def _guarded(raw: Raw, compile_id: str) -> str:
+    """Return the class of the module that the wrapper calls, as torch guards it; empty if it is not in the log."""
+    known = raw.wrapped.get(compile_id)
+    if known is None:
+        printed = raw.guards.get(compile_id)
+        match = _GUARDED.search(text_of(printed.text)) if printed else None
+        known = raw.wrapped[compile_id] = match[1] if match else ""
+    return known
 
 
 def _code(raw: Raw, compile_id: str) -> Place:

@@ -8,7 +8,9 @@ _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
 _IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
 _HINT = re.compile(r'guard on "(?P<name>\w+)"')
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")
-_WRAPPED = re.compile(r"\bL\['fn'\](?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)")
+_WRAPPED = re.compile(
+    r"(?:\bL\['fn'\]|(?<![\w.'])fn)(?=\._(?:modules|parameters|buffers)|\.training|\.__(?:dict|class)__)"
+)
 _IMPORTED = re.compile(r"\b__import_(\w+)")
 _INSTALLED = re.compile(r"\b(?:___module|__subclass)_(\w+?)_\d+_c\d+\b")
 """A global that torch adds for a module, class or function (2.13, `install_global` in _dynamo/output_graph.py)."""

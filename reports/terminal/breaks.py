@@ -50,7 +50,7 @@ def _break(
         yield Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")
     yield hanging(at.reason)
     for skip in each.skips:
-        yield hanging(f"{skip.function} runs eagerly. {skip.reason}")
+        yield hanging(f"{skip.function} {skip.outcome}. {skip.reason}")
     yield fix(at.fix)
     for skip in each.skips:
         yield fix(skip.fix.removeprefix(at.fix).strip())

@@ -142,6 +142,12 @@ def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
             yield item(Text(fmt.one_line(f"{name} ({number}): {RECORDS.get(name, '')}", 200)))
         yield from more(len(counted), "kind", most=MOST)
         yield item(Text("--json has their texts.", style="dim"))
+    if verbose and session.not_shown:
+        yield section("Records that no view shows")
+        for name, number in Counter(session.not_shown).most_common(MOST):
+            yield item(Text(fmt.one_line(f"{name} ({number})", 200)))
+        if len(session.not_shown) > MOST:
+            yield Text(f"  {len(session.not_shown)} kinds in all: see not_shown in --json", style="dim")
     if session.unknown:
         names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
         yield Text(f"Log entries unknown to this version: {names}", style="dim")
@@ -161,7 +167,16 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
         yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
     if session.speed is not None:
         yield "Speed", fmt.one_line(speed(session.speed), 300)
+    if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
+        yield "Not shown", _not_shown(session)
     yield "Time", _time(session)
+
+
+def _not_shown(session: Session) -> str:
+    """Count the records that torch wrote and no screen shows."""
+    kinds = len({each.name for each in session.records}) + len(session.not_shown)
+    number = len(session.records) + sum(session.not_shown.values())
+    return f"{fmt.count(number, 'record')} of {fmt.count(kinds, 'kind')}: see explain -v"
 
 
 def _see(session: Session) -> str:

@@ -121,6 +121,8 @@ def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> It
     for entry in shown:
         rows.add_row(*_row(entry, by_id.get(entry.id), width - _TIMELINE))
     yield item(rows)
+    if not session.environment.ctrace and any(_is_partly_logged(by_id[each.id]) for each in shown if each.id in by_id):
+        yield Text("  ? is not in this log. To record it, run the program with ctrace run.", style="dim")
     if len(shown) < len(cache.entries):
         yield Text(f"  and {fmt.count(len(cache.entries) - len(shown), 'more entry', 'more entries')}: see --all")
 
@@ -146,6 +148,10 @@ def _nearest(recompile: Recompile) -> str:
 
 def _differs(recompile: Recompile) -> str:
     return "; ".join(map(_change, recompile.causes)) or recompile.reason
+
+
+def _is_partly_logged(recompile: Recompile) -> bool:
+    return any(cause.was is None or cause.now is None for cause in recompile.causes)
 
 
 def _change(cause: Cause) -> str:

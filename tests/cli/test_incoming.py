@@ -58,3 +58,10 @@ def test_a_growing_log_is_followed_until_ctrl_c(tmp_path: Path):
     assert child.returncode == 0
     assert any("graph break" in line for line in said)
     assert screen.startswith("PARTIAL")
+
+
+def test_file_without_a_record_is_not_a_log(tmp_path: Path):
+    (tmp_path / "other.log").write_text("2026-07-21 12:00 service started\n", encoding="utf-8")
+    done = piped(b"", "explain", str(tmp_path / "other.log"))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith(b"other.log is not a trace log: it has no record")

@@ -117,6 +117,7 @@ def _measured(entry: Entry) -> ev.Measured:
         backward_seconds=None if backward is None else backward / 1e6,
         fail_type=data.maybe_text("fail_type"),
         fail_reason=data.maybe_text("fail_reason"),
+        suppresses=None if data.is_null("config_suppress_errors") else data.flag("config_suppress_errors"),
         metrics=entry.stored or entry.data,
         versions=_versions(*(data.maybe_text(each) for each in _VERSIONED.values())),
     )

@@ -248,6 +248,8 @@ class Measured(Struct, frozen=True):
     backward_seconds: float | None = None
     fail_type: str | None = None
     fail_reason: str | None = None
+    suppresses: bool | None = None
+    """Whether torch falls back to eager after an error (`torch._dynamo.config.suppress_errors`)."""
     metrics: Mapping[str, Any] | Stored | None = None
     """All metrics, or the first line of their record."""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -36,8 +36,13 @@ class TestGivenUp:
         assert skips(self.skipped().left_alone(rule="failed")) == [("forward", "failed")]
         assert skips(self.skipped().left_alone("helper", 31, rule="failed")) == [("forward", "raised")]
 
-    def test_a_log_of_torch_alone_cannot_tell_them_apart(self):
-        assert skips(Log().gave_up("0/0")) == [("forward", "failed")]
+    @pytest.mark.parametrize(("suppresses", "rule"), [(True, "failed"), (False, "thrown"), (None, "unclear")])
+    def test_a_log_of_torch_alone_may_have_the_setting(self, suppresses: bool | None, rule: str):
+        assert skips(Log().gave_up("0/0", config_suppress_errors=suppresses)) == [("forward", rule)]
+
+    def test_who_got_the_error_is_not_said_to_run_eagerly(self):
+        session = Log().gave_up("0/0", config_suppress_errors=False).session()
+        assert session.skips[0].outcome == "was not compiled"
 
     @pytest.mark.parametrize("reason", [None, "", "\n"])
     def test_a_reason_is_never_empty(self, reason: str | None):
@@ -51,7 +56,7 @@ class TestGivenUp:
         assert len(skips(self.skipped().gave_up("1/0", "forward", 30))) == 2
 
     def test_a_resumed_part_is_named_by_its_function(self):
-        assert skips(Log().gave_up("1/0", "torch_dynamo_resume_in_forward_at_12")) == [("forward", "failed")]
+        assert skips(Log().gave_up("1/0", "torch_dynamo_resume_in_forward_at_12")) == [("forward", "unclear")]
 
     @pytest.mark.parametrize("file", [LIBRARY, f"{SITE}/torch/nn/functional.py"])
     def test_functions_of_others_are_not_the_users_to_change(self, file: str):
@@ -218,11 +223,11 @@ class TestLeftAlone:
 
     def test_a_failed_try_says_more_than_the_rule(self):
         log = Log().gave_up("0/0").left_alone(rule="generator")
-        assert skips(log) == [("forward", "failed")]
+        assert skips(log) == [("forward", "unclear")]
 
 
 def test_each_rule_with_a_text_is_tested_here():
-    given_up = {"failed", "raised", "loop", "try", "with", "comprehension", "unresumable"}
+    given_up = {"failed", "raised", "thrown", "unclear", "loop", "try", "with", "comprehension", "unresumable"}
     left = {"generator", "dispatch_mode", "switched_off"}
     asked_for = {"no_ops", "no_tensor", "disabled", "excluded", "skipfile"}
     assert set(entries("skips")) == given_up | left | asked_for | {"hidden_tensor"}

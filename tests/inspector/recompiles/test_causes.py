@@ -27,10 +27,10 @@ NO_TENSOR = "expected type of 'L['m']' to be a tensor type, ' but found "
         ("tensor 'L['x']' size mismatch at index 0. expected 1, actual 0", "zero_one", "x.size(0)", "1", "0"),
         ("tensor 'L['x']' stride mismatch at index 0. expected 6, actual 1", "stride", "x.stride(0)", "6", "1"),
         ("tensor 'L['x']' rank mismatch. expected 1, actual 2", "size", "x.dim()", "1", "2"),
-        ("tensor 'L['x']' dtype mismatch. expected Float, actual Double", "dtype", "x.dtype", "Float", "Double"),
+        ("tensor 'L['x']' dtype mismatch. expected Float, actual Double", "dtype", "x.dtype", "torch.float32", "torch.float64"),
         (
             "tensor 'L['s']._buffers['b']' dtype mismatch. expected Float, actual Double",
-            "dtype", "s.b.dtype", "Float", "Double",
+            "dtype", "s.b.dtype", "torch.float32", "torch.float64",
         ),
         (
             "tensor 'L['x']' dispatch key set mismatch. expected DispatchKeySet(CPU, BackendSelect), actual "

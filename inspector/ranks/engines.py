@@ -1,0 +1,82 @@
+"""Apply a function to many logs: here, in processes, or on a Ray cluster (the extra `ray`)."""
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from ctrace.inspector.errors import RunError, SetupError
+
+_PROCESSES = 2
+_AT_A_TIME = 256
+"""Limit on the tasks that Ray has at once, so that the results of thousands of logs do not pile up."""
+Result = TypeVar("Result")
+
+
+class Engine(StrEnum):
+    """Where logs are read."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
+
+
+def results_of(
+    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], engine: Engine, *, is_large: bool
+) -> Iterator[Result]:
+    """Yield the result of each call in order; small work stays in this process.
+
+    Raises:
+        SetupError: Ray is not installed.
+        RunError: Ray cannot start, or lost a worker.
+        Exception: what `function` raises.
+    """
+    if engine is Engine.RAY:
+        yield from _on_ray(function, calls)
+    elif len(calls) > 1 and is_large and (os.cpu_count() or 1) > 1:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(function, *zip(*calls, strict=True))
+    else:
+        yield from (function(*call) for call in calls)
+
+
+def _on_ray(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[Result]:
+    with _ray() as ray:
+        task = ray.remote(function)
+        waiting = [task.remote(*call) for call in calls[:_AT_A_TIME]]
+        for number in range(len(calls)):
+            found = waiting.pop(0)
+            if number + _AT_A_TIME < len(calls):
+                waiting.append(task.remote(*calls[number + _AT_A_TIME]))
+            try:
+                yield ray.get(found)
+            except ray.exceptions.RayTaskError as error:
+                raise (error.cause if isinstance(error.cause, Exception) else error) from None
+            except ray.exceptions.RayError as error:
+                what = f"Ray lost a task: {str(error).partition(chr(10))[0]}"
+                raise RunError(what, "see Ray's own logs, or read here: --on processes") from None
+
+
+@contextmanager
+def _ray() -> Iterator[Any]:
+    """Connect to the cluster that RAY_ADDRESS names, or to one on this machine, which ends with the command."""
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise SetupError("--on ray needs Ray, which is not installed", "pip install 'ctrace[ray]'") from None
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=None)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            what = f"Ray cannot start: {str(error).partition(chr(10))[0]}"
+            raise RunError(what, "check RAY_ADDRESS, or read here: --on processes") from None
+    try:
+        yield ray
+    finally:
+        if is_ours:
+            ray.shutdown()

@@ -1,0 +1,50 @@
+"""Reading many logs: in this process, in processes, on Ray."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.errors import RunError, SetupError
+from ctrace.inspector.ranks.engines import Engine, results_of
+from ctrace.inspector.ranks.job import read_job
+from tests.support.places import DATA
+
+JOB = DATA / "ranks" / "shape"
+CALLS = [(number, 3) for number in range(7)]
+
+
+def fails(_number: int) -> None:
+    raise RunError("this log cannot be read", "try another one")
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_results_come_in_order(is_large: bool):
+    assert list(results_of(divmod, CALLS, Engine.PROCESSES, is_large=is_large)) == [divmod(*each) for each in CALLS]
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SetupError, match="--on ray needs Ray") as caught:
+        read_job(JOB, engine=Engine.RAY)
+    assert caught.value.todo == "pip install 'ctrace[ray]'"
+
+
+def test_error_in_a_process_is_the_error_here():
+    with pytest.raises(RunError, match="this log cannot be read") as caught:
+        list(results_of(fails, [(1,), (2,)], Engine.PROCESSES, is_large=True))
+    assert caught.value.todo == "try another one"
+
+
+@pytest.mark.integration
+def test_ray_reads_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert read_job(JOB, engine=Engine.RAY) == read_job(JOB)
+
+
+@pytest.mark.integration
+def test_error_on_ray_is_the_error_here():
+    pytest.importorskip("ray")
+    with pytest.raises(RunError, match="this log cannot be read"):
+        list(results_of(fails, [(1,)], Engine.RAY, is_large=False))

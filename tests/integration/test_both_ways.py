@@ -1,0 +1,32 @@
+"""A log of torch alone says what ctrace's own log of the same program says, as far as torch logs it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.both_ways import both, differences
+from tests.support.record import SCRIPTS
+
+pytestmark = pytest.mark.integration
+
+PROGRAMS = (
+    "print_break",
+    "try_break",
+    "loop_over_size",
+    "several_causes",
+    "sizes",
+    "nearest_is_older",
+    "no_ops",
+    "fused",
+    "trained",
+    "suppressed_errors",
+    "raises",
+)
+"""Breaks, functions without a graph, sizes, several entries, kernels, a backward, errors."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_both_logs_say_the_same(name: str, tmp_path: Path):
+    ours, torchs = both(SCRIPTS / f"{name}.py", tmp_path.resolve())
+    assert ours.compilations, "the program compiled nothing, so the test would prove nothing"
+    assert list(differences(ours, torchs)) == []
