@@ -55,6 +55,8 @@ def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
 
 def splits_at(text: str, sign: str) -> int:
     """Find a sign outside of brackets and strings; return -1 if there is none."""
+    if sign not in text:
+        return -1
     depth = 0
     for match in re.finditer(rf"{_STRING}|[()\[\]{{}}]|{re.escape(sign)}", text):
         found = match[0]
