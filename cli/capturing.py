@@ -127,11 +127,11 @@ def refuse_name(request: Request, store: "Store") -> None:
     Raises:
         TargetError: the name is invalid or taken, or there is no new run to name.
     """
+    if request.name is None:
+        return
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.names import new_name
 
-    if request.name is None:
-        return
     new_name(request.name, store)
     if request.target is None or saved(request.target, store) is not None:
         todo = f"name a model or program, or rename the saved run: ctrace runs --rename RUN {request.name}"

@@ -2,94 +2,91 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from ctrace import __version__
-from ctrace.cli.commands import (
-    autotune,
-    breaks,
-    browse,
-    bytecode,
-    check,
-    cudagraphs,
-    diff,
-    doctor,
-    explain,
-    fix,
-    fusion,
-    graphs,
-    guards,
-    ranks,
-    recompiles,
-    report,
-    repro,
-    run,
-    runs,
-    schema,
-    serve,
-    shapes,
-    targets,
-    time,
-)
-from ctrace.cli.commands.kernels import apply, edit, eject, listing, tune, wrap
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.signals import EndedBySignal, ending_in_order
 from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 
-# Plain help: decorated help takes more time than the rest of `ctrace --help`.
-_app = typer.Typer(
-    name="ctrace",
-    help="Show what torch.compile did to a model, why, and what to change.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+_COMMANDS = (
+    "explain",
+    "breaks",
+    "recompiles",
+    "guards",
+    "shapes",
+    "bytecode",
+    "graphs",
+    "fusion",
+    "kernels",
+    "kernels eject",
+    "kernels apply",
+    "kernels tune",
+    "kernels edit",
+    "kernels wrap",
+    "time",
+    "cudagraphs",
+    "autotune",
+    "diff",
+    "ranks",
+    "report",
+    "serve",
+    "browse",
+    "check",
+    "fix",
+    "repro",
+    "run",
+    "runs",
+    "targets",
+    "schema",
+    "doctor",
 )
+"""The names of all commands, in the order of `ctrace --help`."""
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "run": {
+        "context_settings": {
+            "allow_extra_args": True,
+            "ignore_unknown_options": False,
+            "allow_interspersed_args": False,
+        }
+    }
+}
 
 
-def _add(command: Callable[..., None], examples: str, **settings: Any) -> None:
+def command_line(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the command that the first word names; if it names none, as in `ctrace --help`, return all commands.
+
+    Importing the other commands, and having typer read their parameters, would take a third of a view's time.
+    """
+    # Plain help: decorated help takes more time than the rest of `ctrace --help`.
+    commands = typer.Typer(
+        name="ctrace",
+        help="Show what torch.compile did to a model, why, and what to change.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    commands.callback(invoke_without_command=True)(_options)
+    for name in words[:1] if words and words[0] in _COMMANDS else _COMMANDS:
+        _add(commands, name)
+    return commands
+
+
+def _add(commands: typer.Typer, name: str) -> None:
     """Add a command; the list of commands shows the whole first line of its help, which typer would cut."""
-    _app.command(epilog=examples, short_help=(command.__doc__ or "").partition("\n")[0], **settings)(command)
+    path = "kernels.listing" if name == "kernels" else name.replace(" ", ".")
+    module = import_module(f"ctrace.cli.commands.{path}")
+    command = getattr(module, name.rpartition(" ")[2])
+    short = (command.__doc__ or "").partition("\n")[0]
+    commands.command(name, epilog=module.EXAMPLES, short_help=short, **_SETTINGS.get(name, {}))(command)
 
 
-_add(explain.explain, explain.EXAMPLES)
-_add(breaks.breaks, breaks.EXAMPLES)
-_add(recompiles.recompiles, recompiles.EXAMPLES)
-_add(guards.guards, guards.EXAMPLES)
-_add(shapes.shapes, shapes.EXAMPLES)
-_add(bytecode.bytecode, bytecode.EXAMPLES)
-_add(graphs.graphs, graphs.EXAMPLES)
-_add(fusion.fusion, fusion.EXAMPLES)
-_add(listing.kernels, listing.EXAMPLES)
-_add(eject.eject, eject.EXAMPLES, name="kernels eject")
-_add(apply.apply, apply.EXAMPLES, name="kernels apply")
-_add(tune.tune, tune.EXAMPLES, name="kernels tune")
-_add(edit.edit, edit.EXAMPLES, name="kernels edit")
-_add(wrap.wrap, wrap.EXAMPLES, name="kernels wrap")
-_add(time.time, time.EXAMPLES)
-_add(cudagraphs.cudagraphs, cudagraphs.EXAMPLES)
-_add(autotune.autotune, autotune.EXAMPLES)
-_add(diff.diff, diff.EXAMPLES)
-_add(ranks.ranks, ranks.EXAMPLES)
-_add(report.report, report.EXAMPLES)
-_add(serve.serve, serve.EXAMPLES)
-_add(browse.browse, browse.EXAMPLES)
-_add(check.check, check.EXAMPLES)
-_add(fix.fix, fix.EXAMPLES)
-_add(repro.repro, repro.EXAMPLES)
-_PROGRAM_WORDS = {"allow_extra_args": True, "ignore_unknown_options": False, "allow_interspersed_args": False}
-_add(run.run, run.EXAMPLES, context_settings=_PROGRAM_WORDS)
-_add(runs.runs, runs.EXAMPLES)
-_add(targets.targets, targets.EXAMPLES)
-_add(schema.schema, schema.EXAMPLES)
-_add(doctor.doctor, doctor.EXAMPLES)
-
-
-@_app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
@@ -153,7 +150,8 @@ def _ending(prog_name: str | None) -> None:
 def _run(prog_name: str | None) -> None:
     """Run the command, and flush stdout while a failure can still be reported."""
     try:
-        _app(joined(run.separated(sys.argv[1:])), prog_name=prog_name)
+        words = joined(_separated(sys.argv[1:]))
+        command_line(words)(words, prog_name=prog_name)
     finally:
         try:
             sys.stdout.flush()
@@ -162,6 +160,15 @@ def _run(prog_name: str | None) -> None:
         except OSError as error:
             _leave_stdout()
             raise _no_report(error) from None
+
+
+def _separated(words: list[str]) -> list[str]:
+    """Separate the options of `ctrace run` from its program."""
+    if words[:1] != ["run"]:
+        return words
+    from ctrace.cli.commands.run import separated
+
+    return separated(words)
 
 
 _BELOW = ("apply", "edit", "eject", "tune", "wrap")

@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from ctrace.cli.commands.run import separated
-from ctrace.cli.main import _app, joined
+from ctrace.cli.main import command_line, joined
 from ctrace.inspector.advice.unadvised import known_ids
 from ctrace.inspector.gate.policy.file import load_policy
 
@@ -31,7 +31,7 @@ FENCE = re.compile(
 )
 VIEWS = ("explain", "breaks", "recompiles", "guards", "shapes", "bytecode", "graphs", "fusion", "kernels")
 FLAGS = {"--all", "--by-line", "--rounds", "--nodes", "--passes", "-v"}
-COMMANDS = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
+COMMANDS = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 
 
 def blocks(text: str, language: str) -> list[tuple[str | None, str]]:
@@ -163,5 +163,5 @@ def _shows_last_run(words: Sequence[str]) -> bool:
 def _shown(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Run a command in this process, which saves starting another one."""
     capsys.readouterr()
-    _app(words, standalone_mode=False)
+    command_line()(words, standalone_mode=False)
     return capsys.readouterr().out

@@ -22,7 +22,7 @@ from break_pages import break_pages
 from man_page import man_page
 
 from ctrace import __version__
-from ctrace.cli.main import _app
+from ctrace.cli.main import command_line
 from ctrace.reports.schemas import schema_names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +73,7 @@ def commands_page() -> str:
 
 
 def _commands() -> dict[str, Any]:
-    found: dict[str, Any] = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
+    found: dict[str, Any] = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
     return found
 
 
@@ -199,7 +199,7 @@ def _or_null(schema: dict[str, Any]) -> str:
 
 def manual() -> str:
     """Return the manual page."""
-    return man_page(typer.main.get_command(_app), __version__)
+    return man_page(typer.main.get_command(command_line()), __version__)
 
 
 def generated() -> dict[Path, str]:

@@ -47,6 +47,7 @@ def capturing(
     *,
     spare: int | None = None,
     build: bool,
+    time_kernels: bool = True,
     fast: bool = False,
     cost: bool = False,
     ops: OpCounter | None = None,
@@ -62,6 +63,7 @@ def capturing(
         log: the file, or None to write everything to `spare`.
         spare: pipe for the records that the disk does not accept.
         build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
+        time_kernels: time each kernel that is built.
         fast: record that the caller does not lower graphs.
         cost: measure the time that guards take, which adds some seconds to each compilation.
         ops: excludes the graphs' ops from its count, for a caller that calls the model.
@@ -77,7 +79,7 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build, "fast": fast})
-            sources = _sources(build=build, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores)
+            sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores)
             for source in sources if caches is None else _few_sources(owned, caches):
                 active.enter_context(source(recorder, when))
             if files:
@@ -111,6 +113,7 @@ def _few_sources(owned: Iterable[str], caches: str) -> Iterator[Source]:
 def _sources(
     *,
     build: bool,
+    time_kernels: bool,
     cost: bool,
     ops: OpCounter | None,
     owned: Iterable[str],
@@ -123,4 +126,7 @@ def _sources(
     yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)
-    yield from (own_triton_cache, own_autotuning_cache, built_kernels) if build else (emitting(gpu, cores),)
+    if build:
+        yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
+    else:
+        yield emitting(gpu, cores)

@@ -58,6 +58,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             Path(request.log) if request.log else None,
             spare=spare,
             build=options.build,
+            time_kernels=options.time_kernels,
             fast=options.fast,
             cost=options.guard_cost,
             ops=ops,

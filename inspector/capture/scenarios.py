@@ -123,12 +123,17 @@ class _Runs:
             called(self._compiled, call, way, train=self._options.train)
             return None, None
         counting = self._ops.everywhere() if index == 0 else None
-        before = self._dangers.before(name, index, call, way, counting)
+        before = None
+        if self._options.compare:
+            before = self._dangers.before(name, index, call, way, counting)
         self._recorder.record("call", {"scenario": name, "index": index})
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
+        if before is None:
+            self._dangers.skip(name, "the request left the eager calls out")
+            return None, None
         self._dangers.after(before, results)
         return before.counts, left
 

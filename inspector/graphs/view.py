@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SelectionError, TargetError, did_you_mean
 from ctrace.inspector.graphs.text.fx import FxGraph
-from ctrace.inspector.graphs.text.parse import parse
+from ctrace.inspector.graphs.text.parse import input_names, parse
 from ctrace.inspector.model.graphs import Graphs, GraphStage, Module, Printed
 from ctrace.inspector.model.kernels import Stage as Part
 from ctrace.inspector.model.session import Compilation, Session
@@ -172,9 +172,9 @@ def _part(printed: Printed, known: dict[GraphStage, Printed]) -> Part | None:
     """
     if GraphStage.INFERENCE in known and GraphStage.FORWARD not in known:
         return Part.INFERENCE
-    names = _inputs(printed)
+    names = _inputs(printed.text)
     parts = [_PARTS[stage] for stage in (GraphStage.FORWARD, GraphStage.BACKWARD) if stage in known]
-    shared = {part: _likeness(names, _inputs(known[GraphStage(str(part))])) for part in parts}
+    shared = {part: _likeness(names, _inputs(known[GraphStage(str(part))].text)) for part in parts}
     best = max(shared, key=lambda part: shared[part], default=None)
     is_clear = best is not None and list(shared.values()).count(shared[best]) == 1
     return best if is_clear else None
@@ -184,6 +184,6 @@ def _likeness(some: frozenset[str], others: frozenset[str]) -> float:
     return len(some & others) / max(len(some | others), 1)
 
 
-def _inputs(printed: Printed) -> frozenset[str]:
-    graph = _parsed(printed.text)
-    return frozenset(node.name for node in graph.placeholders()) if graph else frozenset()
+@lru_cache(maxsize=256)
+def _inputs(text: str) -> frozenset[str]:
+    return frozenset(input_names(text))

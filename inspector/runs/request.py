@@ -35,6 +35,10 @@ class Options(Struct, frozen=True):
     """With `trace_only`, whether to lower graphs with symbolic sizes, to record the guards that Inductor adds."""
     caches: str | None = None
     """`private` or `user`: compile with these caches on, and record little else; None: compile without caches."""
+    compare: bool = True
+    """Whether to call the model in eager, too, to count its ops and to compare the results."""
+    time_kernels: bool = True
+    """With `build`, whether to time each kernel."""
     fast: bool = False
     """Whether to capture Dynamo only: with `trace_only`, without `inductor_guards`, and without checking advice."""
 

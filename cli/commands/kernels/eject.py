@@ -38,7 +38,7 @@ AtStage = Annotated[
 ]
 
 
-def eject(
+def kernels_eject(
     names: Names = None,
     output: Folder = None,
     line: Line = None,

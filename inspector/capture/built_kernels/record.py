@@ -20,27 +20,32 @@ from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds, n
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.core.source import Source, When
 
 
-@contextmanager
-def built_kernels(recorder: Recorder, when: When) -> Iterator[None]:
-    """Record the kernels that are compiled, and the times of their launches."""
-    hooks = _Hooks(recorder)
-    with ExitStack() as patches:
-        for name, install in hooks.installers.items():
-            when(name, partial(install, patches=patches))
-        try:
-            yield
-        finally:
-            hooks.times.end()
+def built_kernels(*, timing: bool) -> Source:
+    """Make the source that records the kernels that are compiled, and with `timing` the times of their launches."""
+
+    @contextmanager
+    def source(recorder: Recorder, when: When) -> Iterator[None]:
+        hooks = _Hooks(recorder, timing=timing)
+        with ExitStack() as patches:
+            for name, install in hooks.installers.items():
+                when(name, partial(install, patches=patches))
+            try:
+                yield
+            finally:
+                hooks.times.end()
+
+    return source
 
 
 class _Hooks:
     """The hooks on torch and Triton."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, *, timing: bool) -> None:
         self._recorder = recorder
+        self._is_timing = timing
         self._builds = TritonBuilds(recorder)
         self._configurations = Configurations(recorder)
         self.times = KernelTimes(recorder)
@@ -72,8 +77,9 @@ class _Hooks:
             outer, self._loading.part = getattr(self._loading, "part", None), Part.under_way()
             try:
                 module = original(lowering)
-                with self._recorder.watching("times of kernels"):
-                    self.times.attach(module, self._loading.part)
+                if self._is_timing:
+                    with self._recorder.watching("times of kernels"):
+                        self.times.attach(module, self._loading.part)
             finally:
                 self._loading.part = outer
             return module

@@ -98,11 +98,11 @@ class Dangers:
     def after(self, before: Before, compiled: Results) -> None:
         """Compare the compiled call with the eager one; record a danger if they differ."""
         if before.eager is None:
-            self._skip(before, "the model cannot be called in eager")
+            self.skip(before.scenario, "the model cannot be called in eager")
         elif before.eager.random and self._built:
-            self._skip(before, "built kernels draw other random numbers than eager")
+            self.skip(before.scenario, "built kernels draw other random numbers than eager")
         elif unknown := why_unknown() or why_not_real(self._recorder):
-            self._skip(before, unknown)
+            self.skip(before.scenario, unknown)
         else:
             with self._recorder.watching("the comparison with eager"):
                 self._compared[before.scenario] += 1
@@ -111,8 +111,9 @@ class Dangers:
                 else:
                     self._agreed(before, AGREED)
 
-    def _skip(self, before: Before, why: str) -> None:
-        self._reasons.setdefault(before.scenario, why)
+    def skip(self, scenario: str, why: str) -> None:
+        """Note why a call of a scenario is not compared; the first reason counts."""
+        self._reasons.setdefault(scenario, why)
 
     def _agreed(self, before: Before, verdict: Verdict) -> None:
         """Keep, for each scenario, the verdict on the call that was hardest to decide."""
@@ -185,7 +186,7 @@ class _Search:
 
     def _not_compared(self, why: str) -> None:
         self._dangers._compared[self._before.scenario] -= 1
-        self._dangers._skip(self._before, why)
+        self._dangers.skip(self._before.scenario, why)
 
     def _blamed(self, experiment: Experiment) -> bool:
         """Record each change that experiments prove to be a cause."""

@@ -167,11 +167,17 @@ class Statements:
         origin = _interpreted(virtualized) or _exact(self._node)
         origins = [origin] if origin is not None else list(self._node.node.origins)
         lines = self._written.setdefault(self._node, {}).setdefault(virtualized.kernel, {})
-        _join(lines.setdefault(line if hasattr(line, "value_fn") else text, []), origins)
+        key = line if hasattr(line, "value_fn") else text
+        if (known := lines.get(key)) is None:
+            lines[key] = origins
+        else:
+            _join(known, origins)
 
 
 def _join(known: list[Any], more: list[Any]) -> None:
-    known.extend(each for each in more if each not in known)
+    for each in more:
+        if each not in known:
+            known.append(each)
 
 
 def _interpreted(virtualized: Any) -> Any:

@@ -75,6 +75,18 @@ class _Block(Struct):
 
 def parse(text: str) -> FxGraph | None:
     """Parse a printed graph; return None if the text has no graph."""
+    block = _outermost(text)
+    return _Reader(block).graph() if block else None
+
+
+def input_names(text: str) -> tuple[str, ...]:
+    """Return the names of a printed graph's inputs, as `parse` reads them, without parsing the rest."""
+    block = _outermost(text)
+    return _Reader(block).input_names() if block else ()
+
+
+def _outermost(text: str) -> _Block | None:
+    """Return the first graph of a text, with the graphs inside of it."""
     top: list[_Block] = []
     open_: list[_Block] = []
     for line in text.splitlines():
@@ -88,7 +100,7 @@ def parse(text: str) -> FxGraph | None:
             open_.pop()
         (open_[-1].blocks if open_ else top).append(block)
         open_.append(block)
-    return _Reader(top[0]).graph() if top else None
+    return top[0] if top else None
 
 
 class _Reader:
@@ -109,12 +121,16 @@ class _Reader:
         self._at: At | None = None
         self._tag = ""
 
+    def input_names(self) -> tuple[str, ...]:
+        self._head()
+        while self._next < len(self._lines) and not self._nodes:
+            self._step()
+        return tuple(node.name for node in self._inputs.values())
+
     def graph(self) -> FxGraph:
         self._head()
         while self._next < len(self._lines):
-            line = self._lines[self._next]
-            self._next += 1
-            self._line(line)
+            self._step()
         nodes = (*self._inputs.values(), *self._nodes)
         graphs = tuple(_Reader(block).graph() for block in self._block.blocks)
         return FxGraph(self._block.name, nodes, self._outputs, graphs, tuple(self._unread))
@@ -142,6 +158,11 @@ class _Reader:
         else:
             self._inputs[node.target] = node
             self._known.add(node.name)
+
+    def _step(self) -> None:
+        line = self._lines[self._next]
+        self._next += 1
+        self._line(line)
 
     def _line(self, line: str) -> None:
         if line.startswith("#"):

@@ -6,6 +6,9 @@ from collections.abc import Container
 _STRING = r"""(?:[bBrRuU]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
 _SIGNS = re.compile(rf"{_STRING}|[()\[\]{{}},]")
 _NAMES = re.compile(rf"{_STRING}|(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
+_FLAT = r"""[^"'()\[\]{}]"""
+_SHALLOW = re.compile(rf"[(\[{{](?:{_FLAT}++|[(\[{{]{_FLAT}*+[)\]}}])*+[)\]}}]")
+"""Brackets with at most one more level inside and no strings, as most arguments are: the fast case of `closing`."""
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -27,6 +30,8 @@ def pieces(text: str) -> tuple[str, ...]:
 
 def closing(text: str, start: int) -> int:
     """Find the bracket that closes the one at `start`; return -1 if there is none."""
+    if shallow := _SHALLOW.match(text, start):
+        return shallow.end() - 1
     depth = 0
     for match in _SIGNS.finditer(text, start):
         if match[0] in _OPEN:
@@ -45,12 +50,13 @@ def left_open(text: str) -> int:
 
 def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
     """List the known names that an expression reads, each once; ignore keywords and strings."""
-    found = (match[0] for match in _NAMES.finditer(text))
-    return tuple(dict.fromkeys(name for name in found if name in known))
+    return tuple(dict.fromkeys([name for name in _NAMES.findall(text) if name in known]))
 
 
 def splits_at(text: str, sign: str) -> int:
     """Find a sign outside of brackets and strings; return -1 if there is none."""
+    if sign not in text:
+        return -1
     depth = 0
     for match in re.finditer(rf"{_STRING}|[()\[\]{{}}]|{re.escape(sign)}", text):
         found = match[0]

@@ -15,7 +15,7 @@ import typer.main
 from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
-from ctrace.cli.main import _app
+from ctrace.cli.main import command_line
 from ctrace.inspector.breaks.lessons import cause_lesson, lesson
 from ctrace.inspector.bytecode.view import function_codes
 from ctrace.inspector.doctor import Finding
@@ -188,7 +188,7 @@ def test_a_writer_that_cannot_be_followed_is_refused() -> None:
 
 
 def test_every_command_with_json_has_one() -> None:
-    commands = typer.main.get_command(_app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
     with_json = {name for name, each in commands.items() if any("--json" in option.opts for option in each.params)}
     below = {name for name in with_json if " " in name}  # a form in the schema of the command above
     assert with_json - below == set(schemas.COMMANDS)

@@ -1,0 +1,27 @@
+"""Do what `ctrace graphs MODEL --build --train` does, with or without two parts of its work.
+
+usage: _watch.py MODEL [compare] [time_kernels]
+"""
+
+import sys
+
+import typer
+
+from ctrace.cli.capturing import Request
+from ctrace.cli.graph_views import GraphView, screen
+from ctrace.cli.show import show_view
+
+PARTS = ("compare", "time_kernels")
+
+if __name__ == "__main__":
+    parts = {part: part in sys.argv[2:] for part in PARTS}
+    try:
+        show_view(
+            Request(sys.argv[1], options={"build": True, "train": True, **parts}),
+            None,
+            json=False,
+            data=lambda _session: {},
+            screen=lambda session, width: screen(session, GraphView(), width),
+        )
+    except typer.Exit as ended:
+        sys.exit(ended.exit_code)
