@@ -38,7 +38,7 @@ AtStage = Annotated[
 ]
 
 
-def kernels_eject(
+def eject(
     names: Names = None,
     output: Folder = None,
     line: Line = None,
