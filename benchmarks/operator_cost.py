@@ -43,7 +43,8 @@ def main() -> None:
     torch.set_num_threads(1)
     x = torch.randn(32, 512)
     operator: Any = torch.ops.ctrace_benchmark.copy.default
-    allocate: Any = torch._C._dynamo.guards._empty_strided_cpu  # what Inductor's wrappers call for the CPU
+    guards: Any = torch._C._dynamo.guards
+    allocate = guards._empty_strided_cpu  # what Inductor's wrappers call for the CPU
 
     def direct() -> Tensor:
         result: Tensor = allocate((32, 512), (512, 1), torch.float32)

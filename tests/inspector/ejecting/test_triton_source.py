@@ -1,8 +1,12 @@
 """Inductor's source of a kernel as plain Triton."""
 
+import ast
+import re
+
 import pytest
 
 from ctrace.inspector.ejecting.refusals import RefusalError
+from ctrace.inspector.ejecting.triton_helpers import HELPERS, replaced
 from ctrace.inspector.ejecting.triton_source import TritonKernel, plain_triton
 
 HEAD = """
@@ -106,3 +110,14 @@ def test_a_grid_of_inductors_launcher_is_refused() -> None:
 def test_damaged_source_is_refused(source: str) -> None:
     with pytest.raises(RefusalError):
         plain_triton(source, "k", {})
+
+
+@pytest.mark.parametrize("name", sorted(HELPERS))
+def test_a_helper_comes_with_all_that_it_calls(name: str) -> None:
+    body = ast.parse(f"x = triton_helpers.{name}(a)").body
+    helpers, _ = replaced(body)
+    defined = set(re.findall(r"(?m)^def (\w+)", "\n".join(HELPERS[each] for each in helpers)))
+    known = {each for text in HELPERS.values() for each in re.findall(r"(?m)^def (\w+)", text)}
+    used = {node.id for each in helpers for node in ast.walk(ast.parse(HELPERS[each])) if isinstance(node, ast.Name)}
+    assert used & known <= defined
+    assert ast.unparse(body[0]).removeprefix("x = ").removesuffix("(a)") in defined
