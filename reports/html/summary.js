@@ -44,10 +44,14 @@ function dangers(found) {
 // What is missing or wrong in the run, and in this file.
 function damaged(data) {
   const notes = HEAD.notes.map((each) => `${each.name}: ${each.why}. ${each.todo}.`);
-  const known = [...HEAD.answer.unknown];
-  const problems = (data?.problems || []).map((each) => (each.line ? `Log line ${number(each.line)}: ${each.what}` : each.what));
+  const known = HEAD.answer.unknown.map((text) => ({ text, line: null }));
+  for (const { what, line } of data?.problems || []) {
+    const same = known.find((one) => one.line === null && one.text.startsWith(what.slice(0, 1).toUpperCase() + what.slice(1)));
+    if (same) same.line = line || 0;
+    else known.push({ text: line ? `Log line ${number(line)}: ${what}` : what, line: 0 });
+  }
   const unknown = Object.entries(data?.unknown || {}).map(([name, count]) => `${plural(count, "log record")} of the unknown kind ${name}`);
-  const all = [...known, ...problems.filter((each) => !known.some((one) => one.startsWith(each.slice(0, 1).toUpperCase() + each.slice(1)))), ...unknown, ...notes];
+  const all = [...known.map((one) => (one.line ? `${one.text} Log line ${number(one.line)}.` : one.text)), ...unknown, ...notes];
   if (!all.length) return null;
   return h("section", { class: "card alert", role: "note" }, h("h2", {}, "Not known in this run"), h("ul", {}, all.slice(0, 50).map((each) => h("li", {}, prose(each)))),
     all.length > 50 ? h("p", {}, `And ${number(all.length - 50)} more, in the JSON report.`) : null);

@@ -1,5 +1,6 @@
 """The page in a real browser: it opens without errors, asks for nothing, and shows hostile text without running it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,3 +153,16 @@ def test_a_damaged_part_of_the_file_is_named(opened: Any):
     assert 'The part "breaks" of this file is damaged' in page.locator("main").inner_text()
     page = report.go("kernels")
     assert "This page cannot be shown" not in page.locator("main").inner_text()
+
+
+def test_what_is_damaged_in_a_run_is_on_the_page_once(opened: Any, tmp_path: Path):
+    log = (DATA / "fused.log").read_bytes()
+    damaged = tmp_path / "damaged.log"
+    middle = len(log) // 2
+    damaged.write_bytes(log[:middle] + b"\0" * 500 + log[middle + 500 :])
+    session = load_log(damaged)
+    assert session.problems
+    lines = opened(session).go("summary").locator(".card.alert li").all_inner_texts()
+    for problem in session.problems:
+        assert sum(problem.what[1:] in line and f"{problem.line:,}" in line for line in lines) == 1, lines
+    assert len(lines) == len(set(lines))
