@@ -8,7 +8,7 @@ import sys
 import typer
 
 from ctrace.cli.capturing import Request
-from ctrace.cli.graph_views import GraphView, screen
+from ctrace.cli.graph_views import GraphView, data, screen
 from ctrace.cli.show import show_view
 
 PARTS = ("compare", "time_kernels")
@@ -20,7 +20,7 @@ if __name__ == "__main__":
             Request(sys.argv[1], options={"build": True, "train": True, **parts}),
             None,
             json=False,
-            data=lambda _session: {},
+            data=lambda session: data(session, GraphView()),
             screen=lambda session, width: screen(session, GraphView(), width),
         )
     except typer.Exit as ended:

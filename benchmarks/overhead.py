@@ -39,6 +39,7 @@ def main() -> int:
         "CTRACE_DIR": str(cache / "runs"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
+    print(f"transformer stack with backward, CPU time over plain torch.compile, {rounds} rounds", flush=True)
     try:
         run(plain(MODEL, *OPTIONS), environment)  # builds the C++ objects
         run([sys.executable, str(WATCH), str(MODEL)], environment)  # writes ctrace's bytecode
@@ -53,12 +54,14 @@ def _round(environment: dict[str, str]) -> dict[tuple[str, ...], tuple[float, fl
     before = run(plain(MODEL, *OPTIONS), environment).cpu
     captures = {parts: run([sys.executable, str(WATCH), str(MODEL), *parts], environment).cpu for parts in NAMES}
     after = run(plain(MODEL, *OPTIONS), environment).cpu
-    return {parts: (cpu, (before + after) / 2) for parts, cpu in captures.items()}
+    plainly = (before + after) / 2
+    seconds = ", ".join(f"{NAMES[parts]} {cpu:.1f} s" for parts, cpu in captures.items())
+    print(f"  round: plain {before:.1f} and {after:.1f} s, {seconds}", flush=True)
+    return {parts: (cpu, plainly) for parts, cpu in captures.items()}
 
 
 def _report(measured: list[dict[tuple[str, ...], tuple[float, float]]]) -> bool:
     """Print the ratios, and what each part adds; return whether recording is within its limit."""
-    print(f"transformer stack with backward, CPU time over plain torch.compile, {len(measured)} rounds")
     medians: list[float] = []
     for parts, name in NAMES.items():
         ratios = [each[parts][0] / each[parts][1] for each in measured]

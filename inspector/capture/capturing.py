@@ -79,7 +79,9 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.record("mode", {"build": build, "fast": fast})
-            sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores)
+            sources = _sources(
+                build=build, time_kernels=time_kernels, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores
+            )
             for source in sources if caches is None else _few_sources(owned, caches):
                 active.enter_context(source(recorder, when))
             if files:

