@@ -80,11 +80,11 @@ def _is_bare_subclass(tensor: Any) -> bool:
     import torch
 
     kind = type(tensor)
+    own = kind.__mro__[: kind.__mro__.index(torch.Tensor)]
     return (
         kind is not torch.Tensor
         and kind.__deepcopy__ is torch.Tensor.__deepcopy__
-        and kind.__torch_function__.__func__ is torch.Tensor.__torch_function__.__func__
-        and "__torch_dispatch__" not in vars(kind)
+        and all({"__torch_function__", "__torch_dispatch__"}.isdisjoint(vars(each)) for each in own)
         and not vars(tensor)
     )
 
