@@ -1,7 +1,6 @@
 """Sizes as Python expressions of symbols, such as `8*s77`, in the notation of Inductor's wrapper code."""
 
 import ast
-import copy
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -21,10 +20,10 @@ def parsed(text: str) -> ast.expr:
     """Parse an expression.
 
     Raises:
-        UnknownExpressionError: it contains more than integers, symbols, `+ - * // % **`, `max`, `min` and `FloorDiv`.
+        UnknownExpressionError: it contains more than integers, symbols, `+ - * // % **`, `max` and `min`.
     """
     try:
-        tree = _FloorDivisions().visit(ast.parse(text.strip(), mode="eval"))
+        tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UnknownExpressionError(text) from None
     for node in ast.walk(tree):
@@ -36,17 +35,6 @@ def parsed(text: str) -> ast.expr:
     return tree.body
 
 
-class _FloorDivisions(ast.NodeTransformer):
-    """Writes sympy's `FloorDiv(a, b)`, as graphs have it, as `a // b` (2.11 to 2.15, utils/_sympy/functions.py)."""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(func=ast.Name(id="FloorDiv"), args=[one, other], keywords=[]):
-                return ast.BinOp(one, ast.FloorDiv(), other)
-        return node
-
-
 def symbols_of(text: str) -> tuple[str, ...]:
     """Return the symbols of an expression, each once, in order."""
     names = (node.id for node in ast.walk(parsed(text)) if isinstance(node, ast.Name) and node.id not in _FUNCTIONS)
@@ -55,9 +43,8 @@ def symbols_of(text: str) -> tuple[str, ...]:
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """Write an expression with other names for its symbols; an expression may replace a symbol."""
-    if not symbols_of(text) and "FloorDiv" not in text:
-        return text.strip()
-    return ast.unparse(_Renamer(names).visit(copy.deepcopy(parsed(text))))
+    found = symbols_of(text)
+    return ast.unparse(_Renamer(names).visit(ast.parse(text.strip(), mode="eval")).body) if found else text.strip()
 
 
 class _Renamer(ast.NodeTransformer):

@@ -26,17 +26,6 @@ def test_expressions_that_are_written_differently_are_equal() -> None:
     assert not are_equal("8", "s0")
 
 
-def test_a_floor_division_as_graphs_write_it() -> None:
-    text = "1 + FloorDiv(-1 + FloorDiv(s53, 2), 2)"
-    assert symbols_of(text) == ("s53",)
-    assert are_equal(text, "((s53//2) - 1)//2 + 1")
-    assert renamed(text, {"s53": "n + m"}) == "1 + (-1 + (n + m) // 2) // 2"
-    assert renamed("FloorDiv(8, 3)", {}) == "8 // 3"
-    for unknown in ("FloorDiv(s0)", "FloorDiv(s0, 1.5)", "FloorDiv(s0, eval(s1))"):
-        with pytest.raises(UnknownExpressionError):
-            symbols_of(unknown)
-
-
 def test_values_and_names() -> None:
     assert value("8*s77 - 1", {"s77": 40}) == 319
     assert value("s1", {"s77": 40}) is None
