@@ -1,7 +1,8 @@
 """Check proved repairs with torch alone, which knows nothing of ctrace: eager results and the number of graphs.
 
 Each text, before and after a repair, runs in a new process on the same fresh random inputs; results must be equal bit
-for bit, or within rounding for a repair that declares changed arithmetic, and graphs must not become more.
+for bit, or within rounding for a repair that declares changed arithmetic, and graphs must not become more. Of repairs
+that change no file, only those that call a method of the model first can be checked.
 usage: check_repairs.py REPORT.json
 """
 
@@ -59,14 +60,15 @@ if mode == "program":
 else:
     exec(compile(text, file, "exec"), module.__dict__)
     made = module.model if isinstance(module.model, torch.nn.Module) or not callable(module.model) else None
+    method, _, word = os.environ.get("CHECK_CALL", "").partition(" ")
     def fresh():
         torch.manual_seed(0)
-        if made is not None:
-            import copy
-            return copy.deepcopy(made)
-        built = module.model
-        import inspect
-        return built() if not inspect.signature(built).parameters else built
+        import copy, inspect
+        built = copy.deepcopy(made) if made is not None else module.model
+        built = built() if made is None and not inspect.signature(built).parameters else built
+        if method:
+            getattr(built, method)(word)
+        return built
     def call(model, args):
         if isinstance(args, dict):
             return model(**args)
@@ -98,6 +100,7 @@ else:
                 call(model, way())
 torch.save([results, printed.getvalue(), len(graphs)], out)
 """
+_CALL = re.compile(r"model\.(\w+)\('(\w+)'\) before the first call")
 _NAME = re.compile(r"^--- a/(.+)$", re.MULTILINE)
 
 
@@ -120,14 +123,16 @@ def main() -> int:
 
 def _verdict(row: dict[str, Any], repair: dict[str, Any], known: dict[str, Any]) -> str:
     """Compare both texts; `known` keeps what the unchanged text did."""
-    if not repair["patch"]:
+    called = _CALL.fullmatch(repair["how"] or "")
+    if not repair["patch"] and called is None:
         return "not checked: it changes no file"
-    changed = _changed(repair["patch"])
-    if not changed:
+    call = " ".join(called.groups()) if called is not None else ""
+    changed = _changed(repair["patch"]) if repair["patch"] else {}
+    if repair["patch"] and not changed:
         return "wrong: the patch does not apply"
     if not known:
         known |= {"eager": _observed(row, {}, eager=True), "compiled": _observed(row, {}, eager=False)}
-    eager, compiled = _observed(row, changed, eager=True), _observed(row, changed, eager=False)
+    eager, compiled = _observed(row, changed, call, eager=True), _observed(row, changed, call, eager=False)
     if known["eager"] is None or eager is None or known["compiled"] is None or compiled is None:
         return "not checked: it does not run alone"
     drops = bool(repair["question"])
@@ -155,12 +160,13 @@ def _changed(patch: str) -> dict[str, str]:
         return {os.path.realpath(place): (Path(folder) / name).read_text() for name, place in places.items()}
 
 
-def _observed(row: dict[str, Any], changed: dict[str, str], *, eager: bool) -> Any:
+def _observed(row: dict[str, Any], changed: dict[str, str], call: str = "", *, eager: bool) -> Any:
     text = Path(row["file"]).read_text()
     mode = "model" if re.search(r"^(?:def )?inputs\b", text, re.MULTILINE) else "program"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.pt"
         environment = {**os.environ, "CHECK_CHANGED": json.dumps(changed), "CTRACE_BENCH_MODEL": row["model"]}
+        environment["CHECK_CALL"] = call
         environment |= {"CHECK_EAGER": "1"} if eager else {}
         command = [sys.executable, "-c", CHILD, row["file"], str(out), mode]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)

@@ -1,5 +1,6 @@
 """Build a Session from the events of a log, without side effects and without torch."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from ctrace.inspector.autotuning.fold import tuned_kernels_of, tuned_of
@@ -208,11 +209,21 @@ def _compilations(raw: Raw) -> tuple[Compilation, ...]:
     return tuple(made)
 
 
+_LOADING = "AOTAutogradCache.inductor_load"
+
+
 def _torch_code(raw: Raw) -> Iterable[TorchCode]:
-    """Yield the modules of a log that only torch wrote; the open phases tell forward from backward."""
+    """Yield the modules of a log that only torch wrote; the open phases show which are of a backward.
+
+    AOTAutograd's cache loads a forward and then its backward in one phase (aot_autograd_result.py, torch 2.13).
+    """
+    loaded: Counter[str] = Counter()
     for number, (seen, phases) in enumerate(raw.torch_code, 1):
         is_backward = any("bw_compiler" in name or name.startswith("backward.") for name in phases)
         stages = {each.stage for each in raw.printed.get(seen.id, ())}
+        if _LOADING in phases and GraphStage.BACKWARD in stages:
+            loaded[seen.id] += 1
+            is_backward = loaded[seen.id] % 2 == 0
         stage = Stage.INFERENCE if GraphStage.INFERENCE in stages else Stage.FORWARD
         stacks = raw.kernel_stacks.get((seen.id, number), "")
         yield TorchCode(seen.id, Stage.BACKWARD if is_backward else stage, seen.text, stacks)

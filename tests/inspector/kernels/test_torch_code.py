@@ -75,6 +75,19 @@ def test_the_open_phase_tells_forward_from_backward(tmp_path: Path, backward: bo
     assert {each.stage for each in session.kernels} == {Stage.BACKWARD if backward else Stage.FORWARD}
 
 
+def test_a_backward_that_a_cache_loads_follows_its_forward(tmp_path: Path):
+    loading_span = {"name": "AOTAutogradCache.inductor_load", "ph": "B", "ts": 1.0}
+    log = Log().compiled("0/0")
+    for graph in ("aot_forward_graph", "aot_backward_graph"):
+        log.record(graph, {}, at="0/0", payload="")
+    for _ in range(2):
+        log.record("chromium_event", {}, at="0/0", payload=json.dumps(loading_span))
+        log.record("inductor_output_code", {"filename": "/tmp/c.py"}, at="0/0", payload=CODE)
+        log.record("chromium_event", {}, at="0/0", payload=json.dumps({**loading_span, "ph": "E", "ts": 2.0}))
+    (tmp_path / "a.log").write_text(log.text, encoding="utf-8")
+    assert [each.stage for each in load_log(tmp_path / "a.log").torch_code] == [Stage.FORWARD, Stage.BACKWARD]
+
+
 def test_without_stacks_the_lines_are_not_known(tmp_path: Path):
     session, _ = with_torchs_kernels(session_of(tmp_path / "a.log", CODE, stacks=False))
     assert {each.lines for each in session.kernels} == {()}

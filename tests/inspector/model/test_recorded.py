@@ -74,7 +74,7 @@ FACTS = {
         cache=[("forward", 3, 3)],
     ),
     "autotuned": Facts("compiled", ["0/0"]),
-    "autotuned_program.torch": Facts("compiled", ["0/0"], cache=[("inner", 1, 8)]),
+    "autotuned_program.torch": Facts("compiled", ["0/0"], cache=[("Linear", 1, 8)]),
     "comprehension": Facts(
         "partial",
         ["1/0"],
