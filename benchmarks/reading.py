@@ -198,7 +198,7 @@ def _recorded(folder: Path, program: str) -> bytes:
     if not path.exists():
         print(f"recording {program} ...", flush=True)
         traces = folder / f"{program}.traces"
-        traces.mkdir()
+        traces.mkdir(parents=True)
         path.write_bytes(recorded(program, traces))
         shutil.rmtree(traces)
     return path.read_bytes()
