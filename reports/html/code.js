@@ -204,7 +204,7 @@ class CodePage {
     if (this.diffBox.checked) { this.showChanges(); return; }
     this.rows = this.nodes.map((_, at) => ({ node: at }));
     const marks = new Map([...(this.linked.nodes.get(this.stage) || [])].map((at) => [at, this.isPicked("node", this.stage, this.nodes[at].name) ? "picked" : "linked"]));
-    fill(pane.note, this.nodes.length ? `${plural(this.nodes.length, "node")} at this stage` : "The graph of this stage could not be read.");
+    fill(pane.note, this.nodes.length ? `${plural(this.nodes.length, "node")} at this stage` : absence(`stage ${this.graph.id} ${this.stage}`, "The graph of this stage could not be read."));
     this.paint("graph", this.rows.length, marks);
   }
 

@@ -165,6 +165,11 @@ const lineLink = (file, line, text) => h("a", { href: hashOf("code", { sel: `lin
 // ---- small pieces ---------------------------------------------------------------------------------------------------
 
 const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), ...children);
+// Why a part of the run is not on the page.
+const absence = (name, otherwise) => {
+  const note = HEAD.notes.find((each) => each.name === name);
+  return note ? `Not on this page: ${note.why}; ${note.todo}.` : otherwise;
+};
 const empty = (text) => h("p", { class: "empty" }, text);
 const badge = (text, kind = "") => h("span", { class: `badge ${kind}` }, text);
 

@@ -90,15 +90,27 @@ def _sources(session: Session) -> str:
     return json.dumps({"files": {fmt.relative(file, cwd): text for file, text in session.listings.items()}})
 
 
+_MOST_NODES = 25_000
+"""A browser reads and draws so many in 0.2 s; with more, a click would freeze the page."""
+
+
 def _stages(session: Session, each: Compiled) -> Iterator[Document | Note]:
     """Yield each stage of a graph, and its changes to the stage before."""
     for staged in each.stages:
         name = f"stage {each.id} {staged.label}"
+        if _is_large(staged):
+            why = f"it has more than {_MOST_NODES:,} nodes, and would freeze the page"
+            yield Note(name, why, f"see it with ctrace graphs --stage {staged.label}")
+            continue
         yield _written(name, partial(graphs.render_stage_json, session, each, staged))
         before = _stage_before(each, staged)
-        if before is not None:
+        if before is not None and not _is_large(before):
             name = f"diff {each.id} {before.label}..{staged.label}"
             yield _written(name, partial(_diff, session, each, before, staged))
+
+
+def _is_large(staged: Staged) -> bool:
+    return staged.graph is not None and len(staged.graph.nodes) > _MOST_NODES
 
 
 def _stage_before(each: Compiled, staged: Staged) -> Staged | None:

@@ -31,7 +31,7 @@ PAGES.push({
       h("button", { type: "button", onclick: () => show({ open: opened.has("*") ? "" : "*" }) }, opened.has("*") ? "Fold all" : "Unfold all"),
       [...opened].filter((each) => each !== "*").slice(0, MOST_FOLDABLE).map((each) => h("button", { type: "button", "aria-label": `Fold ${each}`, onclick: () => fold(each) }, "▾ ", cut(shortFile(each), 28))),
       h("span", { class: "dim" }, by === "line" ? "A box is a line of your code; open it to see its nodes." : "A box is a module; open it to see the modules and nodes in it.")));
-    if (!nodes.length) { put(root, empty("This stage could not be read.")); return; }
+    if (!nodes.length) { put(root, empty(absence(`stage ${graph.id} ${stage}`, "This stage could not be read."))); return; }
     const boxes = by === "line" ? byLine : folded(nodes, by, opened);
     if (boxes.length > MOST_DRAWN) put(root, h("p", { class: "dim" }, `The first ${MOST_DRAWN} of ${number(boxes.length)} boxes; the page Code lists all nodes.`));
     put(root, h("div", { class: "scroll card drawing", tabindex: "0", role: "region", "aria-label": "Graph" }, drawing(boxes.slice(0, MOST_DRAWN), stage, graph, opened, show)));

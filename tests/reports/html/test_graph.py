@@ -28,17 +28,17 @@ def with_modules() -> Session:
     return replace(session, printed={each.id: replace(each.graphs, aten_modules=modules)})
 
 
-def long_graph() -> Session:
+def long_graph(many: int = MANY) -> Session:
     """Return a run with a graph of thousands of nodes, each on a line and in a layer of its own."""
     session = load_log(DATA / "fused.log")
     (each,) = compiled(session)
     lines = ["class GraphModule(torch.nn.Module):", '    def forward(self, x: "f32[8]"):']
-    for at in range(MANY):
+    for at in range(many):
         lines.append(f"         # File: model.py:{at + 10} in forward, code: x = x + {at}")
         lines.append(f'        add_{at}: "f32[8]" = torch.ops.aten.add.Tensor({f"add_{at - 1}" if at else "x"}, {at})')
-    lines.append(f"        return (add_{MANY - 1},)")
+    lines.append(f"        return (add_{many - 1},)")
     printed = Printed(GraphStage.INFERENCE, "\n".join(lines))
-    modules = {f"add_{at}": Module(f"layers.{at % 12}", "Block") for at in range(MANY)}
+    modules = {f"add_{at}": Module(f"layers.{at % 12}", "Block") for at in range(many)}
     return replace(session, printed={each.id: replace(each.graphs, printed=(printed,), aten_modules=modules)})
 
 
@@ -78,4 +78,14 @@ def test_a_graph_with_thousands_of_lines_begins_with_its_modules(opened: Any):
         page = report.go(hash_)
         assert 100 < len(titles(page)) <= 400
         assert "The first 400 of 5,00" in page.locator("main").inner_text()
+    assert report.errors == []
+
+
+def test_a_graph_that_would_freeze_the_page_is_not_drawn(opened: Any):
+    report = opened(long_graph(30_000))
+    page = report.go("graph?st=inference")
+    assert "it has more than 25,000 nodes, and would freeze the page" in page.locator("main").inner_text()
+    assert "see it with ctrace graphs --stage inference" in page.locator("main").inner_text()
+    for hash_ in ("code?st=inference", "summary", "kernels"):
+        report.go(hash_)
     assert report.errors == []
