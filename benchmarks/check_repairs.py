@@ -140,7 +140,7 @@ def _verdict(row: dict[str, Any], repair: dict[str, Any], known: dict[str, Any])
     if apart:
         return f"wrong: eager differs: {apart}"
     before, after = known["compiled"][2], compiled[2]
-    if after > before:
+    if after > before > 0:  # from none to one: nothing was compiled before
         return f"wrong: {before} graphs before, {after} after"
     return f"right: {before} -> {after} graphs"
 
