@@ -11,6 +11,10 @@ import pytest
 from ctrace.inspector.kernels.built_view import codes
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.runs.capture import capture
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.target import resolve
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
@@ -254,3 +258,12 @@ class TestOnAGpu:
         assert {each.why for each in session.timed} == {"it runs inside a CUDA graph"}
         assert session.gpu is not None
         assert session.gpu.copied is None
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_comparing_and_timing_can_be_left_out(tmp_path: Path, is_whole: bool):
+    options = Options(build=True, compare=is_whole, time_kernels=is_whole)
+    session = capture(resolve(str(ROOT / "sample_models" / "mlp.py")), options, store=Store(tmp_path), timeout=250)
+    assert session.failure is None
+    assert (bool(session.compared), bool(session.timed)) == (is_whole, is_whole)
+    assert session.built or session.kernels
