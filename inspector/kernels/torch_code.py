@@ -15,8 +15,10 @@ from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.model.session import Problem, Session, TorchCode
 from ctrace.inspector.source.stacks import user_lines
 
-_LIBRARY = re.compile(r"\b(?:extern_kernels\.\w+|(?:torch\.ops\.)?aten\.\w+(?:\.\w+)?)(?=\()")
-"""Calls of library functions (`extern_kernels.mm`, `aten.randint.low_out`) in a module (2.11 to 2.15)."""
+_LIBRARY = re.compile(
+    r"\b(?:extern_kernels\.\w+|(?:torch\.ops\.)?aten\.\w+(?:\.\w+)?|torch\.ops\.(?!inductor\b)\w+\.\w+\.\w+)(?=\()"
+)
+"""Calls of library functions and operators (`extern_kernels.mm`, `aten.randint.low_out`) in a module (2.11 to 2.15)."""
 _GENERATED = re.compile(r"^(\w+) = async_compile\.(\w+)\(", re.MULTILINE)
 _ORIGINAL = re.compile(r"# Topologically Sorted Source Nodes: \[[^\]\n]*\], Original ATen: \[([^\]\n]*)\]")
 _LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}

@@ -19,10 +19,11 @@ PROGRAMS = (
     "no_ops",
     "fused",
     "trained",
+    "counted",
     "suppressed_errors",
     "raises",
 )
-"""Breaks, functions without a graph, sizes, several entries, kernels, a backward, errors."""
+"""Breaks, functions without a graph, sizes, several entries, kernels, a backward, a custom operator, errors."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
