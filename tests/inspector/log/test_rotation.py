@@ -1,4 +1,4 @@
-"""Rotated logs: their parts are found, ordered, joined and told from other logs."""
+"""Rotated logs: their parts are found, ordered, joined and distinguished from other logs."""
 
 import gzip
 from pathlib import Path
