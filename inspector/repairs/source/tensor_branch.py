@@ -5,7 +5,8 @@ and `a if test else b`. Both sides are computed then, and the values of one are 
 
 Leaves alone what would show that both sides ran: calls it does not know, assignments to attributes, changes in place,
 random numbers, ops whose gradient may be infinite or NaN (0 times NaN is NaN) or that may raise, sides that are no
-tensors or differ in shape or dtype by reading, and a side that is an existing tensor where the result escapes as it is.
+tensors or differ in shape or dtype by reading, and a side that is an existing tensor where the result is stored,
+changed in place or compared by identity. If it is only returned, and something else may hold it, it asks first.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at, escaping, may_alias
+from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at, escaping, is_unshared, returned_as_is
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
@@ -36,7 +37,7 @@ def find(place: Place) -> Iterator[Rewrite]:
         return
     statement = code.statement(place.line)
     branch = branch_at(code, statement) if statement is not None else None
-    if branch is not None and not may_alias(code, branch):
+    if branch is not None:
         yield from _branch(code, branch)
     for node in code.head(place.line):
         if isinstance(node, cst.IfExp):
@@ -57,7 +58,8 @@ def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
     test = cast("cst.BaseExpression", branch.test)
     condition = as_tensor(code, test)
     pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
-    if condition is None or not all(selectable(code, *pair) for pair in pairs):
+    held = returned_as_is(code, branch)
+    if condition is None or held is None or not all(selectable(code, *pair) for pair in pairs):
         return
     edits = Edits(code)
     torch = torch_name(code, edits)
@@ -71,7 +73,11 @@ def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
     for one in branch.removed:
         edits.remove(cast("cst.BaseStatement", one))
     shown = code.text(test)
-    yield Rewrite(edits.apply(), f"Replace the branch on `{shown}` by torch.where.", needs_inputs=(shown,))
+    names = " and ".join(f"`{name}`" for name in sorted(held))
+    question = f"May the result be a new tensor where it was {names} itself?" if held else None
+    yield Rewrite(
+        edits.apply(), f"Replace the branch on `{shown}` by torch.where.", question=question, needs_inputs=(shown,)
+    )
 
 
 def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str) -> str | None:
@@ -103,7 +109,10 @@ def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
     condition = as_tensor(code, node.test)
     if condition is None or not selectable(code, node.body, node.orelse):
         return
-    bare = any(isinstance(one, cst.Name | cst.Attribute | cst.Subscript) for one in (node.body, node.orelse))
+    bare = any(
+        isinstance(one, cst.Name | cst.Attribute | cst.Subscript) and not is_unshared(code, one, node)
+        for one in (node.body, node.orelse)
+    )
     if bare and _escapes(code, node):
         return
     edits = Edits(code)

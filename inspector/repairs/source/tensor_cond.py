@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import Branch, branch_at, may_alias
+from ctrace.inspector.repairs.syntax.branches import Branch, branch_at, returned_as_is
 from ctrace.inspector.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
@@ -49,7 +49,7 @@ def find(place: Place) -> Iterator[Rewrite]:
     if code is None or statement is None:
         return
     branch = branch_at(code, statement)
-    if branch is not None and not may_alias(code, branch):
+    if branch is not None and returned_as_is(code, branch) == set():
         yield from _branch(code, branch)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ctrace.inspector.repairs.syntax.code import index_of, walk
-from ctrace.inspector.repairs.syntax.effects import is_literal
+from ctrace.inspector.repairs.syntax.effects import FACTS, SMOOTH, TESTS, is_literal, is_pure_call, op_of
 from ctrace.inspector.repairs.syntax.names import bound, parameters, read, targets
 from ctrace.inspector.repairs.syntax.words import words
 
@@ -180,26 +181,100 @@ def bound_before(code: Code, node: cst.CSTNode) -> set[str]:
     return found
 
 
-def may_alias(code: Code, branch: Branch) -> bool:
-    """Whether a caller, or a later line, could see that a side was an existing tensor and not a new one.
+def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
+    """Return the tensors that a branch leaves as they are and the function returns; None: more happens to them.
 
-    A selected value is new on both sides. That is visible where a bare name escapes or is written to: it is returned or
-    stored as it is, changed in place, or compared by identity.
+    A selected value is new on both sides: a caller that also holds the existing tensor can tell. None if a line of the
+    function stores such a tensor, changes it in place or compares it by identity.
     """
     import libcst as cst
 
     assert isinstance(branch.replaced, cst.CSTNode)
+    found = set()
     for side in branch.sides:
-        bare = [one for one in (side.yes, side.no) if isinstance(one, cst.CSTNode) and _is_view(code, one)]
+        bare = [
+            one
+            for one in (side.yes, side.no)
+            if isinstance(one, cst.CSTNode) and _is_view(code, one) and not is_unshared(code, one, branch.replaced)
+        ]
         if not bare:
             continue
+        names = {name for one in bare for name in read(one)}
+        if written(code, branch.replaced) & names or side.target in escaping(code, branch.replaced, returns=False):
+            return None
         if not side.target or side.target in escaping(code, branch.replaced):
+            if not all(isinstance(one, cst.Name) for one in bare):
+                return None
+            found |= names
+    return found
+
+
+def is_unshared(code: Code, node: cst.CSTNode, at: cst.CSTNode) -> bool:
+    """Whether an expression is a name of a new tensor that nothing else holds when a statement runs.
+
+    Nobody can tell such a tensor from a copy of it. Every line of the function that binds the name gives it the result
+    of an op that always returns a new tensor, and no line writes to it, compares it by identity, or takes a view. Until
+    the statement runs, only ops read it: another function might keep it, or return it.
+    """
+    import libcst as cst
+
+    function = code.function(at)
+    if not isinstance(node, cst.Name) or function is None or node.value in parameters(function):
+        return False
+    name = node.value
+    nodes = list(walk(function))
+    if any(isinstance(one, cst.Global | cst.Nonlocal) for one in nodes):
+        return False
+    inner = [one for one in nodes if isinstance(one, cst.FunctionDef | cst.Lambda) and one is not function]
+    if any(name in read(one) for one in inner):
+        return False
+    inside = {id(one) for one in walk(at)}
+    binding = [one for one in nodes if _binds(one, name) and id(one) not in inside]
+    if not binding or not all(isinstance(one, cst.Assign) and _is_new(code, one.value) for one in binding):
+        return False
+    if any(name in _shown(code, one) for one in nodes if not isinstance(one, cst.Return)):
+        return False
+    if any(name in _bare_names(one.iter) for one in nodes if isinstance(one, cst.For | cst.CompFor)):
+        return False
+    early = nodes if _in_loop(code, at) else itertools.takewhile(lambda one: one is not at, nodes)
+    return not any(
+        isinstance(one, cst.Call) and name in read(one) and op_of(code, one) not in _NEW | TESTS | FACTS
+        for one in early
+    )
+
+
+def _binds(node: cst.CSTNode, name: str) -> bool:
+    """Whether a node itself, and none below it, binds a name."""
+    import libcst as cst
+
+    if isinstance(node, cst.Assign):
+        return any(name in targets(one.target) for one in node.targets)
+    if isinstance(node, cst.AnnAssign | cst.AugAssign | cst.NamedExpr | cst.For | cst.CompFor | cst.Del):
+        return name in bound(node)
+    return isinstance(node, cst.AsName | cst.ImportAlias) and name in bound(node)
+
+
+def _is_new(code: Code, node: cst.CSTNode) -> bool:
+    """Whether an expression is arithmetic, or an op that returns a new tensor whatever it is given."""
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.MatrixMultiply)
+    return isinstance(node, cst.Call) and is_pure_call(code, node) and op_of(code, node) in _NEW
+
+
+def _in_loop(code: Code, node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    above = code.parent(node)
+    while above is not None and not isinstance(above, cst.FunctionDef):
+        if isinstance(above, cst.For | cst.While):
             return True
-        if written(code, branch.replaced) & {name for one in bare for name in read(one)}:
-            return True
+        above = code.parent(above)
     return False
 
 
+_NEW = SMOOTH - {"einsum"} | {"clone"}  # einsum may return a view: `einsum("ij->ji", x)`
 _KEEPS = words("append extend insert add data_ptr untyped_storage storage is_set_to share_memory_")
 _VIEWS = words(
     """
@@ -214,20 +289,22 @@ def _is_view(code: Code, node: cst.CSTNode) -> bool:
     """Whether an expression may be an existing tensor, or share memory with one."""
     import libcst as cst
 
-    from ctrace.inspector.repairs.syntax.effects import op_of
-
     if isinstance(node, cst.Name | cst.Attribute | cst.Subscript):
         return True
     return isinstance(node, cst.Call) and op_of(code, node) in _VIEWS
 
 
-def escaping(code: Code, after: cst.CSTNode) -> set[str]:
+def escaping(code: Code, after: cst.CSTNode, *, returns: bool = True) -> set[str]:
     """Return the names of a function whose tensors other code may identify.
 
-    They are returned or stored as they are, changed in place, or compared by identity.
+    They are returned or stored as they are, changed in place, or compared by identity. Without `returns`, those that
+    are only returned are left out.
     """
+    import libcst as cst
+
     function = code.function(after)
-    return {name for one in walk(function) for name in _shown(code, one)} if function is not None else set()
+    nodes = walk(function) if function is not None else ()
+    return {name for one in nodes if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
 
 
 def written(code: Code, near: cst.CSTNode) -> set[str]:

@@ -84,12 +84,13 @@ def is_pure(code: Code, node: cst.CSTNode, extra: frozenset[str] = frozenset()) 
             return False
         if isinstance(one, cst.FormattedString):
             return False
-        if isinstance(one, cst.Call) and not _is_pure_call(code, one, extra):
+        if isinstance(one, cst.Call) and not is_pure_call(code, one, extra):
             return False
     return True
 
 
-def _is_pure_call(code: Code, call: cst.Call, extra: frozenset[str]) -> bool:
+def is_pure_call(code: Code, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
+    """Whether a call runs a known op that only computes its value; its arguments may do more."""
     import libcst as cst
 
     if any(arg.keyword is not None and arg.keyword.value in {"out", "inplace"} for arg in call.args):
