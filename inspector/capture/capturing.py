@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.backend_of_graph import graphs
 from ctrace.inspector.capture.dynamo.bytecode import bytecode
+from ctrace.inspector.capture.dynamo.collector import collector
 from ctrace.inspector.capture.dynamo.frames import frames
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.dynamo.shapes import shapes
@@ -123,7 +124,7 @@ def _sources(
     cores: int | None,
 ) -> Iterator[Source]:
     stacks = GuardStacks()
-    yield from (environment(owned), structured, listings, no_caches, counters, frames, bytecode)
+    yield from (environment(owned), structured, listings, no_caches, counters, collector, frames, bytecode)
     yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
     yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
