@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.log.files import is_log
 
 
 class ModelTarget(Struct, frozen=True):
@@ -108,6 +109,8 @@ def holds(question: Callable[[], bool]) -> bool:
 
 def _no_such_file(path: Path) -> TargetError:
     if holds(path.is_dir):
+        if any(holds(lambda each=each: is_log(each)) for each in path.glob("*.log*")):
+            return _is_no_model(f"{path} is a folder with logs of torch")
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
     folder = path.parent if holds(path.parent.is_dir) else Path()
     near = difflib.get_close_matches(path.name, (entry.name for entry in folder.glob("*.py")), 1)
@@ -115,10 +118,19 @@ def _no_such_file(path: Path) -> TargetError:
     return TargetError(f"there is no file {path}", todo)
 
 
+def _is_no_model(what: str) -> TargetError:
+    return TargetError(
+        f"{what}: this command needs a model that it can run",
+        "read logs with ctrace explain, breaks, guards, graphs, kernels, time --compile, ranks or diff",
+    )
+
+
 def _parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
+        if is_log(path):
+            raise _is_no_model(f"{path} is a log of torch") from None
         line = getattr(error, "lineno", None)
         where = f"{path}, line {line}" if line else str(path)
         raise TargetError(

@@ -207,3 +207,12 @@ def test_a_program_has_to_be_python(file: Path):
     file.write_text("this is no python")
     with pytest.raises(TargetError, match=r"net\.py, line 1"):
         program(Path("net.py"), [])
+
+
+def test_a_log_is_no_model(tmp_path: Path):
+    log = tmp_path / "dedicated_log_torch_trace_rank_0_x.log"
+    log.write_text('V1123 05:36:12.375000 631 torch/_dynamo/convert_frame.py:1 {"dynamo_start": {}, "rank": 0}\n')
+    for named, what in ((log, "is a log of torch"), (tmp_path, "is a folder with logs of torch")):
+        with pytest.raises(TargetError) as raised:
+            resolve(str(named), ())
+        assert str(raised.value).startswith(f"{named} {what}: this command needs a model")
