@@ -13,7 +13,8 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,18 @@ from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks import suitable
+from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.timing.request import TimingRequest
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
 _LATE = (
-    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "LINES", "NO_COLOR", "PYTEST_", "TERM", "TORCHINDUCTOR_CACHE_DIR",
+    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM", "TORCHINDUCTOR_CACHE_DIR",
     "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
 """The starts of names of variables that nothing reads while torch is imported."""
+CAPTURE = "ctrace.inspector.capture.main"
 _START_SECONDS = 240
 
 
@@ -48,6 +52,7 @@ class WarmServer:
         command[at] = boot._BOOT.replace(call, f"import runpy; runpy.run_path({str(server)!r})['serve'](loaded)\n")
         self._process = subprocess.Popen(
             command,
+            env={**os.environ, "KINETO_LOG_LEVEL": "99"},  # as measurements set it; read while torch is imported
             stdin=subprocess.DEVNULL,
             stdout=writing,
             stderr=writing,
@@ -81,7 +86,9 @@ def use() -> None:
     variable = os.environ.pop(_SERVER, "")
     if not variable:
         return
+    from ctrace.inspector.repairs import running
     from ctrace.inspector.runs import capture
+    from ctrace.inspector.timing import measuring
 
     number, pid = map(int, variable.split())
     os.set_inheritable(number, False)
@@ -91,23 +98,67 @@ def use() -> None:
     def launch_warm(request: CaptureRequest, *words: Any, child: ChildProcess | None = None, **options: Any) -> Any:
         child = child or ChildProcess(has_terminal=True)
         if child.server is None and not _why_new_process(request) and not _is_terminal():
-            child.server, child.has_terminal = server, False
+            child.server = server.with_stdin() if child.has_terminal else server  # type: ignore[assignment]
+            child.has_terminal = False
         return launch(request, *words, child=child, **options)
 
+    def fork_server(environment: Mapping[str, str]) -> Any:
+        return server if server.suits(environment) else ForkServer(environment)
+
+    class Measuring(ChildProcess):
+        @contextmanager
+        def running(
+            self,
+            command: Sequence[str],
+            environment: Mapping[str, str],
+            stdout: Stream = None,
+            stderr: Stream = None,
+            inherited: Sequence[int] = (),
+        ) -> Iterator[bool]:
+            variables = {**environment, **self.environment}
+            request = TimingRequest.from_file(Path(command[-1])).capture
+            if _why_new_process(request) or not server.suits(variables):
+                with super().running(command, environment, stdout, stderr, inherited) as started:
+                    yield started
+                return
+            self._process = server.start(measuring._MODULE, command[-1:], variables, (stdout, stderr), inherited)
+            try:
+                yield True
+            finally:
+                self._process.kill()
+
     capture.launch = launch_warm
+    running.ForkServer = fork_server  # type: ignore[misc,assignment]
+    measuring.ChildProcess = Measuring  # type: ignore[misc]
 
 
 class _Client:
     """The command's side, in place of a ForkServer."""
 
-    def __init__(self, control: socket.socket, environment: dict[str, str]) -> None:
+    why_not = ""
+
+    def __init__(self, control: socket.socket, environment: dict[str, str], stdin: int | None = None) -> None:
         self._control = control
         self._environment = environment
         """The variables with which the server imported torch."""
+        self._stdin = stdin
+
+    def with_stdin(self) -> "_Client":
+        """Return a client whose forks read the standard input of this process."""
+        return _Client(self._control, self._environment, 0)
+
+    def close(self) -> None:
+        """Leave the server to the next command."""
+
+    def suits(self, environment: Mapping[str, str]) -> bool:
+        """Whether torch would be imported the same way with these variables."""
+        names = {*environment, *self._environment}
+        changed = (name for name in names if environment.get(name) != self._environment.get(name))
+        return all(name.startswith(_LATE) for name in changed)
 
     def fork(
         self,
-        _request: CaptureRequest,
+        request: CaptureRequest,
         arguments: Sequence[str],
         environment: Mapping[str, str],
         outputs: tuple[Stream, Stream],
@@ -115,16 +166,32 @@ class _Client:
         _is_wanted: Callable[[], bool] = lambda: True,
     ) -> Process | None:
         """Fork a process for a capture; see `ForkServer.fork`."""
+        if _why_new_process(request) or not self.suits(environment):
+            return None
+        return self.start(CAPTURE, arguments, environment, outputs, inherited)
+
+    def start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        outputs: tuple[Stream, Stream],
+        inherited: Sequence[int],
+    ) -> Forked:
+        """Fork a process that calls the function `main` of a module."""
         changed = {name: value for name, value in environment.items() if self._environment.get(name) != value}
         removed = [name for name in self._environment if name not in environment]
-        if any(not name.startswith(_LATE) for name in (*changed, *removed)):
-            return None
-        there = json.dumps({"folder": str(Path.cwd()), "changed": changed, "removed": removed})
-        text = json.dumps({"arguments": [there, *arguments], "inherited": list(inherited)})
+        there = {"module": module, "folder": str(Path.cwd()), "changed": changed, "removed": removed}
         ours, theirs = socket_pair()
-        with theirs, open(os.devnull, "wb") as nowhere:
+        with theirs, Path(os.devnull).open("r+b") as nowhere:
+            stdin = nowhere.fileno() if self._stdin is None else self._stdin
             numbers = [_number(each, at, nowhere.fileno()) for at, each in enumerate(outputs, 1)]
-            socket.send_fds(self._control, [text.encode()], [theirs.fileno(), *numbers, *inherited])
+            request = {
+                "arguments": [json.dumps(there), f"/dev/fd/{stdin}", *arguments],
+                "inherited": [stdin, *inherited],
+            }
+            descriptors = [theirs.fileno(), *numbers, stdin, *inherited]
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         return Forked(ours)
 
 
@@ -148,8 +215,6 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _why_new_process(request: CaptureRequest) -> str:
-    if request.kind != "model":
-        return "it is a program"
     try:
         suitable._Reading(request).check()
     except suitable._DoubtError as doubt:

@@ -4,8 +4,10 @@ It is ctrace's own server (`inspector/capture/fork_server.py`) with two changes:
 fork takes on the folder and the environment of the command that requested it.
 """
 
+import importlib
 import json
 import os
+import sys
 
 from ctrace.inspector.capture import fork_server
 
@@ -38,12 +40,17 @@ def serve(loaded: frozenset[str]) -> None:
     become_new = fork_server._become_new
 
     def become_new_there(arguments: list[str]) -> None:
-        there = json.loads(arguments.pop(0))
+        there, stdin = json.loads(arguments.pop(0)), int(arguments.pop(0).rpartition("/")[2])
+        os.dup2(stdin, 0)
+        os.close(stdin)
         os.chdir(there["folder"])
         for name in there["removed"]:
             os.environ.pop(name, None)
         os.environ.update(there["changed"])
         become_new(arguments)
+        if there["module"] != fork_server.capture.__name__:
+            importlib.import_module(there["module"]).main(loaded)
+            sys.exit()
 
     fork_server._MODULES += INDUCTOR  # type: ignore[assignment]
     fork_server._become_new = become_new_there
