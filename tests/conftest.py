@@ -26,17 +26,6 @@ def _state_of_tests(tmp_path_factory: pytest.TempPathFactory):
         yield
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _compiler_for_this_processor():
-    """Spare each new folder of built kernels the six builds by which Inductor asks whether g++ knows this CPU.
-
-    Set it to 0 for a compiler that does not (2.13, _inductor/cpu_vec_isa.py).
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TORCHINDUCTOR_VEC_ISA_OK", os.environ.get("TORCHINDUCTOR_VEC_ISA_OK", "1"))
-        yield
-
-
 def _chromium() -> str | None:
     return os.environ.get("CTRACE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 

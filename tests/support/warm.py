@@ -29,10 +29,10 @@ from ctrace.inspector.timing.request import TimingRequest
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
 _LATE = (
-    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM", "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR", "XDG_",
+    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM",
+    "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
-"""The starts of names of variables that nothing reads while torch is imported."""
+"""The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
 CAPTURE = "ctrace.inspector.capture.main"
 _START_SECONDS = 240
 
