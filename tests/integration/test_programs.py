@@ -22,6 +22,12 @@ f(torch.randn(3))
 """
 
 
+@pytest.fixture
+def ctrace(fresh_ctrace: Command) -> Command:
+    """Runs programs in new processes, as for a user: they are the subject here."""
+    return fresh_ctrace
+
+
 def test_a_program_sees_its_own_environment(ctrace: Command) -> None:
     ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
     ctrace.write(
