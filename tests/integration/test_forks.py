@@ -19,6 +19,7 @@ INSTALLED = {**os.environ, "PYTHONPATH": str(ROOT)}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux only")
 pytestmark = linux
 
+
 @pytest.fixture
 def ctrace(fresh_ctrace: Command) -> Command:
     """Runs new processes, with which forks are compared."""
