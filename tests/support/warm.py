@@ -94,13 +94,21 @@ def use() -> None:
     os.set_inheritable(number, False)
     server = _Client(socket.socket(fileno=number), _environment_of(pid))
     launch: Callable[..., Any] = capture.launch
+    forked = ChildProcess.forked
 
     def launch_warm(request: CaptureRequest, *words: Any, child: ChildProcess | None = None, **options: Any) -> Any:
         child = child or ChildProcess(has_terminal=True)
         if child.server is None and not _why_new_process(request) and not _is_terminal():
             child.server = server.with_stdin() if child.has_terminal else server  # type: ignore[assignment]
-            child.has_terminal = False
         return launch(request, *words, child=child, **options)
+
+    @contextmanager
+    def forked_without_terminal(child: ChildProcess, *words: Any) -> Iterator[bool]:
+        had_terminal = child.has_terminal
+        child.has_terminal = had_terminal and not isinstance(child.server, _Client)
+        with forked(child, *words) as has_started:
+            yield has_started
+        child.has_terminal = had_terminal
 
     def fork_server(environment: Mapping[str, str]) -> Any:
         return server if server.suits(environment) else ForkServer(environment)
@@ -128,6 +136,7 @@ def use() -> None:
                 self._process.kill()
 
     capture.launch = launch_warm
+    ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
     running.ForkServer = fork_server  # type: ignore[misc,assignment]
     measuring.ChildProcess = Measuring  # type: ignore[misc]
 
