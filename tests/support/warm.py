@@ -3,8 +3,8 @@
 To import both takes four of the five seconds of a small model's capture. So a session of tests imports them once, in a
 `WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. The
 capture is real; only its process did not start anew. A new process still runs whatever could observe the difference:
-programs, models that production would not fork either (`inspector/runs/forks/suitable.py`), and captures with other
-variables that torch reads while it is imported.
+files that ctrace would not fork either (`inspector/runs/forks/suitable.py`), captures for a target GPU, and captures
+with other variables that torch reads while it is imported.
 """
 
 import json
@@ -224,6 +224,8 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _why_new_process(request: CaptureRequest) -> str:
+    if request.options.target is not None:
+        return "it presents another GPU to torch from the start"
     try:
         suitable._Reading(request).check()
     except suitable._DoubtError as doubt:
