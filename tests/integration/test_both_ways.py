@@ -9,10 +9,10 @@ from tests.support.record import SCRIPTS
 
 pytestmark = pytest.mark.integration
 
-FEW = ("try_break", "loop_over_size", "several_causes", "no_ops", "fused", "suppressed_errors", "raises")
-"""Breaks, sizes, several entries, functions without a graph, kernels, errors."""
-MORE = ("print_break", "sizes", "nearest_is_older", "trained", "counted")
-"""More breaks and entries, a backward, a custom operator."""
+FEW = ("try_break", "several_causes", "no_ops", "fused", "suppressed_errors", "raises")
+"""Breaks, several entries, functions without a graph, kernels, errors."""
+MORE = ("print_break", "loop_over_size", "sizes", "nearest_is_older", "trained", "counted")
+"""More breaks and entries, sizes, a backward, a custom operator."""
 PROGRAMS = (*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE))
 
 
