@@ -15,8 +15,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
@@ -86,10 +87,8 @@ def use() -> None:
     variable = os.environ.pop(_SERVER, "")
     if not variable:
         return
-    from ctrace.inspector.repairs import running
-    from ctrace.inspector.runs import capture
-    from ctrace.inspector.timing import measuring
-
+    names = ("runs.capture", "repairs.running", "timing.measuring")
+    capture, running, measuring = (cast(Any, import_module(f"ctrace.inspector.{name}")) for name in names)
     number, pid = map(int, variable.split())
     os.set_inheritable(number, False)
     server = _Client(socket.socket(fileno=number), _environment_of(pid))
@@ -137,8 +136,8 @@ def use() -> None:
 
     capture.launch = launch_warm
     ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
-    running.ForkServer = fork_server  # type: ignore[misc,assignment]
-    measuring.ChildProcess = Measuring  # type: ignore[misc]
+    running.ForkServer = fork_server
+    measuring.ChildProcess = Measuring
 
 
 class _Client:

@@ -69,7 +69,7 @@ def serve(loaded: frozenset[str]) -> None:
             module, setting, kept = CACHES[name]
             setattr(importlib.import_module(module)._config[setting], kept, there["changed"][name] == "1")
         become_new(arguments)
-        if there["module"] != fork_server.capture.__name__:
+        if there["module"] != "ctrace.inspector.capture.main":
             importlib.import_module(there["module"]).main(loaded)
             sys.exit()
 
