@@ -87,7 +87,8 @@ def pieces(source: str, case: Case) -> int:
 
 def parameters(found: list[tuple[str, Case]], *, first: int | None = None) -> list[object]:
     """Return all cases; those after the `first` ones of each repair are slow."""
-    made, seen = [], Counter[str]()
+    made: list[object] = []
+    seen = Counter[str]()
     for name, case in found:
         seen[name] += 1
         marks = [pytest.mark.slow] if first is not None and seen[name] > first else []
