@@ -145,9 +145,9 @@ def test_exit_code_zero_is_no_failure(code: str, ctrace: Command) -> None:
     assert ctrace("explain", "--json").report["verdict"] == "compiled"  # read again, with no end mark in the log
 
 
-def test_timeout(fresh_ctrace: Command) -> None:
-    fresh_ctrace.write("program.py", f"{COMPILES}\nimport time; time.sleep(600)\n")
-    result = fresh_ctrace("explain", "program.py", "--json", "--timeout", "15")
+def test_timeout(ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\nimport time; time.sleep(600)\n")
+    result = ctrace("explain", "program.py", "--json", "--timeout", "15")
     assert result.code == 3
     assert result.report["error"]["phase"] == "timeout"
     assert len(result.report["graphs"]) == 1
