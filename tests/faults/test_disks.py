@@ -8,11 +8,16 @@ from tests.faults._here import bench_here
 from tests.faults.disks import KINDS, attempt, possible
 from tests.faults.study import Result
 
-FAST = ("the disk fills early in the log", "the program deletes .ctrace", "files of 4 KiB at most", "stdout is full")
+FEW = (
+    "the disk fills early in the log",
+    "the program deletes .ctrace",
+    pytest.param("files of 4 KiB at most", marks=pytest.mark.slow),
+    pytest.param("stdout is full", marks=pytest.mark.slow),
+)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", FEW)
 def test_a_run_is_shown_though_it_cannot_be_saved(name: str, tmp_path: Path) -> None:
     kind = next(each for each in KINDS if each.name == name)
     if not possible(kind):

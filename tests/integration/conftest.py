@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.places import ROOT
+from tests.support.warm import WarmServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,19 +39,23 @@ class Result:
 
 @dataclass(frozen=True)
 class Command:
-    """Runs `ctrace` with the working directory `folder`."""
+    """Runs `ctrace` with the working directory `folder`; with a server, captures are forks of it (`support/warm.py`)."""
 
     folder: Path
+    server: WarmServer | None = None
 
     def __call__(self, *words: str, stdin: str = "", timeout: float = 280, **environment: str) -> Result:
         # The checkout is on the path of this process only: the program under ctrace must not need it there.
         boot = (
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support import warm; warm.use(); "
+            "from ctrace.cli.main import app; app(prog_name='ctrace')"
         )
+        warm = {} if self.server is None else self.server.variables
         done = subprocess.run(
             [sys.executable, "-c", boot, *words],
             cwd=self.folder,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **environment},
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **warm, **environment},
+            pass_fds=() if self.server is None else self.server.inherited,
             input=stdin,
             capture_output=True,
             text=True,
@@ -67,8 +72,26 @@ class Command:
         return path
 
 
+@pytest.fixture(scope="session")
+def warm_server() -> Iterator[WarmServer | None]:
+    """The server of forks for this process's tests; None where production would not fork either."""
+    if sys.platform != "linux":
+        yield None
+        return
+    server = WarmServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def ctrace(tmp_path: Path) -> Command:
+def ctrace(tmp_path: Path, warm_server: WarmServer | None) -> Command:
+    """Runs commands whose captures are forks of a process that has imported torch."""
+    return Command(tmp_path, warm_server)
+
+
+@pytest.fixture
+def fresh_ctrace(tmp_path: Path) -> Command:
+    """Runs commands whose captures are new processes, as a user's are."""
     return Command(tmp_path)
 
 

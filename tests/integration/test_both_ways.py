@@ -9,21 +9,11 @@ from tests.support.record import SCRIPTS
 
 pytestmark = pytest.mark.integration
 
-PROGRAMS = (
-    "print_break",
-    "try_break",
-    "loop_over_size",
-    "several_causes",
-    "sizes",
-    "nearest_is_older",
-    "no_ops",
-    "fused",
-    "trained",
-    "counted",
-    "suppressed_errors",
-    "raises",
-)
-"""Breaks, functions without a graph, sizes, several entries, kernels, a backward, a custom operator, errors."""
+FEW = ("try_break", "several_causes", "no_ops", "fused", "suppressed_errors", "raises")
+"""Breaks, several entries, functions without a graph, kernels, errors."""
+MORE = ("print_break", "loop_over_size", "sizes", "nearest_is_older", "trained", "counted")
+"""More breaks and entries, sizes, a backward, a custom operator."""
+PROGRAMS = (*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

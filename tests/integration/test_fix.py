@@ -1,12 +1,10 @@
 """Repairs of real models: proved, applied and taken back."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.integration.conftest import Command
 
 pytestmark = pytest.mark.integration
 
@@ -52,21 +50,16 @@ f(torch.randn(8))
 """
 
 
-def ctrace(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "ctrace", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=290)
-
-
-def fixed(folder: Path, text: str, *words: str) -> dict[str, Any]:
-    (folder / "net.py").write_text(text)
-    ran = ctrace(folder, "fix", "net.py", "--json", "--no-build", *words)
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
+def fixed(ctrace: Command, text: str, *words: str) -> dict[str, Any]:
+    ctrace.write("net.py", text)
+    ran = ctrace("fix", "net.py", "--json", "--no-build", *words)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = ran.report
     return found
 
 
-def test_a_branch_is_repaired_applied_and_restored(tmp_path: Path):
-    found = fixed(tmp_path, BRANCH, "--apply")
+def test_a_branch_is_repaired_applied_and_restored(ctrace: Command):
+    found = fixed(ctrace, BRANCH, "--apply")
     (cause,) = [each for each in found["findings"] if each["kind"] == "tensor_branch"]
     best = found["repairs"][0]
     assert (best["proved"], best["finding"], best["kind"]) == (True, cause["id"], "source")
@@ -74,28 +67,28 @@ def test_a_branch_is_repaired_applied_and_restored(tmp_path: Path):
         each["name"] for each in best["checks"] if each["passed"]
     }
     assert found["combined"]["effect"]["breaks"] == [1, 0]
-    changed = (tmp_path / "net.py").read_text()
+    changed = (ctrace.folder / "net.py").read_text()
     assert "torch.where" in changed
     assert "# a comment that stays" in changed
-    assert ctrace(tmp_path, "fix", "--undo").returncode == 0
-    assert (tmp_path / "net.py").read_text() == BRANCH
+    assert ctrace("fix", "--undo").code == 0
+    assert (ctrace.folder / "net.py").read_text() == BRANCH
 
 
-def test_a_model_that_is_not_deterministic_proves_nothing(tmp_path: Path):
-    found = fixed(tmp_path, RANDOM)
+def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):
+    found = fixed(ctrace, RANDOM)
     assert "two eager runs with the same seeds differ" in found["unstable"]
     assert not any(each["proved"] for each in found["repairs"])
     assert found["combined"] is None
 
 
-def test_a_program_is_repaired(tmp_path: Path):
-    found = fixed(tmp_path, PROGRAM)
+def test_a_program_is_repaired(ctrace: Command):
+    found = fixed(ctrace, PROGRAM)
     assert any(each["proved"] and each["kind"] == "source" for each in found["repairs"])
-    assert (tmp_path / "net.py").read_text() == PROGRAM
+    assert (ctrace.folder / "net.py").read_text() == PROGRAM
 
 
-def test_a_budget_ends_the_search(tmp_path: Path):
-    found = fixed(tmp_path, BRANCH, "--budget", "1s")
+def test_a_budget_ends_the_search(ctrace: Command):
+    found = fixed(ctrace, BRANCH, "--budget", "1s")
     assert found["budget_spent"] or found["combined"] is not None or found["unstable"]
 
 
@@ -154,22 +147,22 @@ def inputs():
 """
 
 
-def test_a_repair_that_uncovers_the_next_break_is_proved_with_it(tmp_path: Path):
-    best = fixed(tmp_path, TWICE_IN_A_LOOP)["repairs"][0]
+def test_a_repair_that_uncovers_the_next_break_is_proved_with_it(ctrace: Command):
+    best = fixed(ctrace, TWICE_IN_A_LOOP)["repairs"][0]
     assert (best["proved"], best["name"]) == (True, "tensor_branch+tensor_scalar")
     assert best["effect"]["graphs"] == [0, 1]
 
 
-def test_two_places_of_one_finding_are_proved_together(tmp_path: Path):
-    best = fixed(tmp_path, COPIES)["repairs"][0]
+def test_two_places_of_one_finding_are_proved_together(ctrace: Command):
+    best = fixed(ctrace, COPIES)["repairs"][0]
     assert (best["proved"], best["name"]) == (True, "clone_copy")
     assert best["patch"].count("\n+") == 3  # a header and two lines
     assert best["effect"]["breaks"] == [2, 0]
 
 
 @pytest.mark.parametrize("words", [(), ("--inference",)])
-def test_calls_without_gradients_are_a_choice(tmp_path: Path, words: tuple[str, ...]):
-    best = fixed(tmp_path, BACKWARD, "--only", "no_grad", *words)["repairs"][0]
+def test_calls_without_gradients_are_a_choice(ctrace: Command, words: tuple[str, ...]):
+    best = fixed(ctrace, BACKWARD, "--only", "no_grad", *words)["repairs"][0]
     assert (best["proved"], best["name"], bool(best["question"])) == (True, "no_grad", not words)
 
 
@@ -198,16 +191,15 @@ def inputs():
 """
 
 
-def test_a_package_is_repaired_from_the_users_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    packages = tmp_path / "site-packages"
+def test_a_package_is_repaired_from_the_users_file(ctrace: Command, monkeypatch: pytest.MonkeyPatch):
+    packages = ctrace.folder / "site-packages"
     packages.mkdir()
     (packages / "scaling.py").write_text(LIBRARY)
     monkeypatch.setenv("PYTHONPATH", str(packages), prepend=":")
-    found = fixed(tmp_path, USER_OF_LIBRARY, "--accept", "monkeypatch", "--apply")
+    found = fixed(ctrace, USER_OF_LIBRARY, "--accept", "monkeypatch", "--apply")
     assert found["combined"]["effect"]["breaks"] == [1, 0]
     assert (packages / "scaling.py").read_text() == LIBRARY
-    repaired = (tmp_path / "net.py").read_text()
+    repaired = (ctrace.folder / "net.py").read_text()
     assert "torch.where" in repaired
     assert repaired.endswith(USER_OF_LIBRARY[USER_OF_LIBRARY.index("class Net") :])
-    explained = ctrace(tmp_path, "explain", "net.py", "--json")
-    assert json.loads(explained.stdout)["verdict"] == "compiled"
+    assert ctrace("explain", "net.py", "--json").report["verdict"] == "compiled"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import Command
 from tests.integration.test_fix import BRANCH, fixed
 
 pytestmark = [
@@ -49,8 +50,8 @@ def test_ctrl_c_leaves_files_and_nothing_behind(tmp_path: Path, observations: in
         os.killpg(running.pid, 0)
 
 
-def test_a_call_that_never_ends_is_named_and_costs_only_itself(tmp_path: Path):
-    found = fixed(tmp_path, ENDLESS, "--only", "tensor_branch")
+def test_a_call_that_never_ends_is_named_and_costs_only_itself(ctrace: Command):
+    found = fixed(ctrace, ENDLESS, "--only", "tensor_branch")
     tried = [each for each in found["repairs"] if "torch.where" in each["summary"]]
     assert tried
     assert not any(each["proved"] for each in tried)

@@ -19,6 +19,13 @@ INSTALLED = {**os.environ, "PYTHONPATH": str(ROOT)}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="forks are served on Linux only")
 pytestmark = linux
 
+
+@pytest.fixture
+def ctrace(fresh_ctrace: Command) -> Command:
+    """Runs new processes, with which forks are compared."""
+    return fresh_ctrace
+
+
 PLAIN = """
 import torch
 {code}
@@ -185,6 +192,7 @@ def test_an_ended_check_leaves_no_processes(number: int, ctrace: Command) -> Non
 def test_a_model_that_hangs_ends_alone(ctrace: Command) -> None:
     ctrace.write("hangs.py", PLAIN.format(code="import time; time.sleep(600)"))
     ctrace.write("plain.py", PLAIN.format(code=""))
-    result = ctrace("check", "hangs.py", "plain.py", "--json", "--timeout", "60", "-j", "2")
+    ctrace.write("ctrace.yaml", "models: [{path: hangs.py, timeout: 15}, plain.py]\n")
+    result = ctrace("check", "--json", "-j", "2")
     kinds = {job["model"]: [each["kind"] for each in job["findings"]] for job in result.report["jobs"]}
     assert kinds == {"hangs.py": ["timeout"], "plain.py": []}

@@ -1,4 +1,7 @@
-"""Programs run under ctrace as without it, and the log survives any kind of exit."""
+"""Programs run under ctrace as without it, and the log survives any kind of exit.
+
+Tests about the process itself run new processes (`fresh_ctrace`).
+"""
 
 import os
 import signal
@@ -22,9 +25,9 @@ f(torch.randn(3))
 """
 
 
-def test_a_program_sees_its_own_environment(ctrace: Command) -> None:
-    ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
-    ctrace.write(
+def test_a_program_sees_its_own_environment(fresh_ctrace: Command) -> None:
+    fresh_ctrace.write("sub/helper.py", "NAME = 'helper of the program'\n")
+    fresh_ctrace.write(
         "sub/program.py",
         COMPILES
         + "import helper, inspect\n"
@@ -32,7 +35,9 @@ def test_a_program_sees_its_own_environment(ctrace: Command) -> None:
         + "print(sys.stdin.read(), sys.modules['__main__'].f is f, [p for p in sys.path if 'ctrace' in p])\n"
         + "print('talk', file=sys.stderr)\n",
     )
-    result = ctrace("run", "sub/program.py", "--epochs", "1", "-o", "x", stdin="input", WANTED=str(ctrace.folder))
+    result = fresh_ctrace(
+        "run", "sub/program.py", "--epochs", "1", "-o", "x", stdin="input", WANTED=str(fresh_ctrace.folder)
+    )
     assert result.code == 0, result.err
     first, second = result.out.splitlines()
     assert first == "['sub/program.py', '--epochs', '1', '-o', 'x'] __main__ program.py True helper of the program"
@@ -49,22 +54,22 @@ def test_explain_keeps_stdout_for_the_report(ctrace: Command) -> None:
     assert "chatter" in result.err
 
 
-def test_a_module_runs_as_with_python_m(ctrace: Command) -> None:
-    ctrace.write("pkg/__init__.py", "")
-    ctrace.write("pkg/tool.py", COMPILES + "print(sys.argv[1:], __package__, __spec__.name)\n")
-    result = ctrace("run", "-m", "pkg.tool", "--verbose", "x")
+def test_a_module_runs_as_with_python_m(fresh_ctrace: Command) -> None:
+    fresh_ctrace.write("pkg/__init__.py", "")
+    fresh_ctrace.write("pkg/tool.py", COMPILES + "print(sys.argv[1:], __package__, __spec__.name)\n")
+    result = fresh_ctrace("run", "-m", "pkg.tool", "--verbose", "x")
     assert result.out == "['--verbose', 'x'] pkg pkg.tool\n"
     assert result.code == 0
 
 
-def test_a_process_that_the_program_spawns_finds_its_functions(ctrace: Command) -> None:
-    ctrace.write(
+def test_a_process_that_the_program_spawns_finds_its_functions(fresh_ctrace: Command) -> None:
+    fresh_ctrace.write(
         "program.py",
         "import multiprocessing\n\ndef double(x):\n    return 2 * x\n\n"
         "if __name__ == '__main__':\n    import torch\n    torch.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n"
         "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n        print(pool.map(double, [1, 2]))\n",
     )
-    result = ctrace("run", "program.py")
+    result = fresh_ctrace("run", "program.py")
     assert result.out == "[2, 4]\n"
     assert result.code == 0
 
@@ -120,9 +125,9 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("code", "phase", "kind"), ENDINGS, ids=str)
-def test_recorded_data_survives(code: str, phase: str, kind: str, ctrace: Command) -> None:
-    ctrace.write("program.py", f"{COMPILES}\n{code}\n")
-    result = ctrace("explain", "program.py", "--json")
+def test_recorded_data_survives(code: str, phase: str, kind: str, fresh_ctrace: Command) -> None:
+    fresh_ctrace.write("program.py", f"{COMPILES}\n{code}\n")
+    result = fresh_ctrace("explain", "program.py", "--json")
     assert result.code == 3
     report = result.report
     assert report["verdict"] == ("incomplete" if phase == "interrupt" else "failed")

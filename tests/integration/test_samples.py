@@ -37,6 +37,12 @@ SLOW = set(EXPECTED) - {"attention_training.py", "skipped_loop.py"}
 TRAINED = {"attention_training.py", "transformer_stack.py", "embedding_loss.py", "triton_op.py"}
 
 
+@pytest.fixture
+def ctrace(fresh_ctrace: Command) -> Command:
+    """Captures samples in new processes, as for a user."""
+    return fresh_ctrace
+
+
 def test_every_sample_is_covered() -> None:
     assert {path.name for path in SAMPLES.glob("*.py")} == set(EXPECTED)
 

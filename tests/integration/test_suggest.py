@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_fix import BRANCH, ctrace
+from tests.integration.conftest import Command
+from tests.integration.test_fix import BRANCH
 from tests.reports.gate.test_sarif import VALIDATOR
 from tests.reports.gate.test_suggestions import applied
 
@@ -15,12 +16,10 @@ PRINT = BRANCH.replace("        if h.sum() > 0:\n            y = h * 2\n        
 PRINT = PRINT.replace("        return y\n", "        print('mean')\n        return h\n")
 
 
-def test_a_new_break_gets_its_repair(tmp_path: Path):
+def test_a_new_break_gets_its_repair(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(BRANCH)
-    ran = ctrace(
-        tmp_path, "check", "net.py", "--suggest", "--json", "-o", "r.json", "--sarif", "s.sarif", "--summary", "s.md"
-    )
-    assert ran.returncode == 1, ran.stderr
+    ran = ctrace("check", "net.py", "--suggest", "--json", "-o", "r.json", "--sarif", "s.sarif", "--summary", "s.md")
+    assert ran.code == 1, ran.err
     (finding,) = json.loads((tmp_path / "r.json").read_text())["jobs"][0]["findings"]
     found = finding["suggestion"]
     assert (found["proved"], found["repair"], found["kind"]) == (True, "tensor_branch", "source")
@@ -34,23 +33,23 @@ def test_a_new_break_gets_its_repair(tmp_path: Path):
     assert "```suggestion\n        y = torch.where(" in (tmp_path / "s.md").read_text()
     assert (tmp_path / "net.py").read_text() == BRANCH
     (tmp_path / "net.py").write_text(after)
-    assert ctrace(tmp_path, "check", "net.py").returncode == 0
+    assert ctrace("check", "net.py").code == 0
 
 
-def test_a_repair_with_a_question_is_no_fix(tmp_path: Path):
+def test_a_repair_with_a_question_is_no_fix(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(PRINT)
-    ran = ctrace(tmp_path, "check", "net.py", "--suggest", "--sarif", "s.sarif")
-    assert ran.returncode == 1, ran.stderr
+    ran = ctrace("check", "net.py", "--suggest", "--sarif", "s.sarif")
+    assert ran.code == 1, ran.err
     (result,) = json.loads((tmp_path / "s.sarif").read_text())["runs"][0]["results"]
-    text = " ".join(ran.stdout.split())
+    text = " ".join(ran.out.split())
     assert ("fixes" in result) == ("→ Proved repair:" in text)
     assert "Proved" in text
 
 
-def test_a_budget_that_is_too_small_is_said(tmp_path: Path):
+def test_a_budget_that_is_too_small_is_said(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(BRANCH)
-    ran = ctrace(tmp_path, "check", "net.py", "--suggest", "--budget", "1s", "--json")
-    found = json.loads(ran.stdout)["jobs"][0]["findings"][0]["suggestion"]
-    assert ran.returncode == 1
+    ran = ctrace("check", "net.py", "--suggest", "--budget", "1s", "--json")
+    found = json.loads(ran.out)["jobs"][0]["findings"][0]["suggestion"]
+    assert ran.code == 1
     assert not found["proved"]
     assert found["why"]

@@ -135,14 +135,27 @@ def test_the_timeout_stops_a_process_and_says_so(ctrace: Command) -> None:
 
 
 def test_ctrl_c_reports_what_was_measured(tmp_path: Path) -> None:
-    slow = "import time, torch\ndef model(x): time.sleep(0.05); return x + 1\ndef inputs(): return (torch.ones(1),)\n"
-    (tmp_path / "model.py").write_text(slow)
+    (tmp_path / "model.py").write_text(
+        "import time, torch\n"
+        "from pathlib import Path\n"
+        "calls = 0\n"
+        "def model(x):\n"
+        "    global calls\n"
+        "    calls += 1\n"
+        "    if calls == 60: Path('measuring').touch()\n"
+        "    time.sleep(0.05)\n"
+        "    return x + 1\n"
+        "def inputs(): return (torch.ones(1),)\n"
+    )
     command = [sys.executable, "-m", "ctrace", "time", "model.py", *FAST, "--rounds", "2000", "--json"]
     environment = {**os.environ, "CTRACE_DIR": str(tmp_path / "runs")}
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     )
-    time.sleep(25)
+    deadline = time.monotonic() + 200
+    while not (tmp_path / "measuring").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 3

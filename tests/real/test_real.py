@@ -7,7 +7,7 @@ from tests.real.advice import Effect
 from tests.real.verify import COUNTS, MODELS, Expected, changed, differences, expected, repaired
 
 NEEDED = {"verdict", *COUNTS}
-QUICK = ("assert_constant", "lstm")
+QUICK = ("assert_constant",)
 LEAST_GOOD = 25
 
 

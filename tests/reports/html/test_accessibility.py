@@ -30,7 +30,7 @@ def diff() -> str:
 
 REPORTS = {
     "breaks": (lambda: render_html(load_log(DATA / "several_causes.log")), PAGES),
-    "sizes": (lambda: render_html(load_log(DATA / "dynamic_sizes.log")), PAGES),
+    "sizes": (lambda: render_html(load_log(DATA / "dynamic_sizes.log")), ("summary", "recompiles", "guards", "shapes")),
     "fused": (lambda: render_html(load_log(DATA / "diff" / "broken.log.gz")), ("fusion", "memory", "time", "kernels")),
     "kernels": (lambda: render_html(kernelsessions.KERNELS), ("kernels", "code")),
     "diff": (diff, ("changes", "sides")),

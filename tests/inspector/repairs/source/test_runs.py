@@ -3,6 +3,7 @@
 import contextlib
 import io
 import warnings
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -84,8 +85,15 @@ def pieces(source: str, case: Case) -> int:
     return frames["total"] + _EAGER * (frames["total"] - frames["ok"]) + sum(breaks.values())
 
 
-def parameters(found: list[tuple[str, Case]]) -> list[object]:
-    return [pytest.param(name, case, id=f"{name}: {case.name}") for name, case in found]
+def parameters(found: list[tuple[str, Case]], *, first: int | None = None) -> list[object]:
+    """Return all cases; those after the `first` ones of each repair are slow."""
+    made: list[object] = []
+    seen = Counter[str]()
+    for name, case in found:
+        seen[name] += 1
+        marks = [pytest.mark.slow] if first is not None and seen[name] > first else []
+        made.append(pytest.param(name, case, id=f"{name}: {case.name}", marks=marks))
+    return made
 
 
 @pytest.mark.parametrize(("name", "case"), parameters(RUN))
@@ -97,7 +105,9 @@ def test_eager_is_the_same(name: str, case: Case):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("name", "case"), parameters([one for one in RUN if one[1].about.get("graphs") != "same"]))
+@pytest.mark.parametrize(
+    ("name", "case"), parameters([one for one in RUN if one[1].about.get("graphs") != "same"], first=2)
+)
 def test_fewer_graphs_and_breaks(name: str, case: Case):
     rewrite = case.rewrite(REPAIRS[name])
     assert rewrite is not None

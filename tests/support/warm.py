@@ -1,0 +1,232 @@
+"""Run the captures of `ctrace` commands in forks of one process that has imported torch with Inductor.
+
+To import both takes four of the five seconds of a small model's capture. So a session of tests imports them once, in a
+`WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. The
+capture is real; only its process did not start anew. A new process still runs whatever could observe the difference:
+files that ctrace would not fork either (`inspector/runs/forks/suitable.py`), captures for a target GPU, and captures
+with other variables that torch reads while it is imported.
+"""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from ctrace.inspector.processes import boot
+from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
+from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.forks import suitable
+from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.timing.request import TimingRequest
+
+_SERVER = "CTRACE_TEST_WARM_SERVER"
+"""The variable with the number of the server's socket, and its process id."""
+_LATE = (
+    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM",
+    "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
+)  # fmt: skip
+"""The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
+CAPTURE = "ctrace.inspector.capture.main"
+_START_SECONDS = 240
+
+
+class WarmServer:
+    """Starts the server, and gives commands access to it. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket_pair(socket.SOCK_SEQPACKET)
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        command = boot.python("ctrace.inspector.capture.fork_server", str(theirs.fileno()), str(reading))
+        at = command.index(boot._BOOT)
+        call = "getattr(importlib.import_module(module), function)(loaded)\n"
+        assert boot._BOOT.endswith(call)
+        server = Path(__file__).with_name("warm_server.py")
+        command[at] = boot._BOOT.replace(call, f"import runpy; runpy.run_path({str(server)!r})['serve'](loaded)\n")
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, "KINETO_LOG_LEVEL": "99"},  # as measurements set it; read while torch is imported
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=writing,
+            pass_fds=(theirs.fileno(), reading),
+            process_group=0,
+        )
+        for each in (theirs.detach(), reading, writing):
+            os.close(each)
+        assert select.select([self._ours], [], [], _START_SECONDS)[0], "the server is not ready"
+        message = json.loads(self._ours.recv(1 << 20) or b'{"refused": "it ended"}')
+        assert "modules" in message, message
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that a command needs to find the server, together with the descriptors in `inherited`."""
+        return {_SERVER: f"{self._ours.fileno()} {self._process.pid}"}
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that a command needs."""
+        return (self._ours.fileno(),)
+
+    def close(self) -> None:
+        """End the server."""
+        self._ours.close()
+        self._process.wait(30)
+
+
+def use() -> None:
+    """Let this process, which runs a command, fork its captures from the server that it was given, if any."""
+    variable = os.environ.pop(_SERVER, "")
+    if not variable:
+        return
+    names = ("runs.capture", "repairs.running", "timing.measuring")
+    capture, running, measuring = (cast(Any, import_module(f"ctrace.inspector.{name}")) for name in names)
+    number, pid = map(int, variable.split())
+    os.set_inheritable(number, False)
+    server = _Client(socket.socket(fileno=number), _environment_of(pid))
+    launch: Callable[..., Any] = capture.launch
+    forked = ChildProcess.forked
+
+    def launch_warm(request: CaptureRequest, *words: Any, child: ChildProcess | None = None, **options: Any) -> Any:
+        child = child or ChildProcess(has_terminal=True)
+        if child.server is None and not _why_new_process(request) and not _is_terminal():
+            child.server = server.with_stdin() if child.has_terminal else server  # type: ignore[assignment]
+        return launch(request, *words, child=child, **options)
+
+    @contextmanager
+    def forked_without_terminal(child: ChildProcess, *words: Any) -> Iterator[bool]:
+        had_terminal = child.has_terminal
+        child.has_terminal = had_terminal and not isinstance(child.server, _Client)
+        with forked(child, *words) as has_started:
+            yield has_started
+        child.has_terminal = had_terminal
+
+    def fork_server(environment: Mapping[str, str]) -> Any:
+        return server if server.suits(environment) else ForkServer(environment)
+
+    class Measuring(ChildProcess):
+        @contextmanager
+        def running(
+            self,
+            command: Sequence[str],
+            environment: Mapping[str, str],
+            stdout: Stream = None,
+            stderr: Stream = None,
+            inherited: Sequence[int] = (),
+        ) -> Iterator[bool]:
+            variables = {**environment, **self.environment}
+            request = TimingRequest.from_file(Path(command[-1])).capture
+            if _why_new_process(request) or not server.suits(variables):
+                with super().running(command, environment, stdout, stderr, inherited) as started:
+                    yield started
+                return
+            self._process = server.start(measuring._MODULE, command[-1:], variables, (stdout, stderr), inherited)
+            try:
+                yield True
+            finally:
+                self._process.kill()
+
+    capture.launch = launch_warm
+    ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
+    running.ForkServer = fork_server
+    measuring.ChildProcess = Measuring
+
+
+class _Client:
+    """The command's side, in place of a ForkServer."""
+
+    why_not = ""
+
+    def __init__(self, control: socket.socket, environment: dict[str, str], stdin: int | None = None) -> None:
+        self._control = control
+        self._environment = environment
+        """The variables with which the server imported torch."""
+        self._stdin = stdin
+
+    def with_stdin(self) -> "_Client":
+        """Return a client whose forks read the standard input of this process."""
+        return _Client(self._control, self._environment, 0)
+
+    def close(self) -> None:
+        """Leave the server to the next command."""
+
+    def suits(self, environment: Mapping[str, str]) -> bool:
+        """Whether torch would be imported the same way with these variables."""
+        names = {*environment, *self._environment}
+        changed = (name for name in names if environment.get(name) != self._environment.get(name))
+        return all(name.startswith(_LATE) for name in changed)
+
+    def fork(
+        self,
+        request: CaptureRequest,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        outputs: tuple[Stream, Stream],
+        inherited: Sequence[int],
+        _is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Process | None:
+        """Fork a process for a capture; see `ForkServer.fork`."""
+        if _why_new_process(request) or not self.suits(environment):
+            return None
+        return self.start(CAPTURE, arguments, environment, outputs, inherited)
+
+    def start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        outputs: tuple[Stream, Stream],
+        inherited: Sequence[int],
+    ) -> Forked:
+        """Fork a process that calls the function `main` of a module."""
+        changed = {name: value for name, value in environment.items() if self._environment.get(name) != value}
+        removed = [name for name in self._environment if name not in environment]
+        there = {"module": module, "folder": str(Path.cwd()), "changed": changed, "removed": removed}
+        ours, theirs = socket_pair()
+        with theirs, Path(os.devnull).open("r+b") as nowhere:
+            stdin = nowhere.fileno() if self._stdin is None else self._stdin
+            numbers = [_number(each, at, nowhere.fileno()) for at, each in enumerate(outputs, 1)]
+            request = {
+                "arguments": [json.dumps(there), f"/dev/fd/{stdin}", *arguments],
+                "inherited": [stdin, *inherited],
+            }
+            descriptors = [theirs.fileno(), *numbers, stdin, *inherited]
+            socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
+        return Forked(ours)
+
+
+def _number(stream: Stream, inherited: int, nowhere: int) -> int:
+    """Return the descriptor of a program's stream; None is the command's own."""
+    if stream is None:
+        return inherited
+    if stream == subprocess.DEVNULL:
+        return nowhere
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+def _is_terminal() -> bool:
+    return any(each is None or each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    """Return the variables with which a process started."""
+    text = os.fsdecode(Path(f"/proc/{pid}/environ").read_bytes())
+    return dict(each.split("=", 1) for each in text.split("\0") if "=" in each)
+
+
+def _why_new_process(request: CaptureRequest) -> str:
+    if request.options.target is not None:
+        return "it presents another GPU to torch from the start"
+    try:
+        suitable._Reading(request).check()
+    except suitable._DoubtError as doubt:
+        return str(doubt)
+    return ""
