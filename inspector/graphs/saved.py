@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.graphs.inputs import GraphInput
 from ctrace.inspector.graphs.text.bytes import Memory, memory_of
-from ctrace.inspector.graphs.text.fx import FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.text.fx import FxNode, Kind
 from ctrace.inspector.graphs.text.ops import is_view, memory_root, operations
 from ctrace.inspector.graphs.view import Compiled
 from ctrace.inspector.model.graphs import GraphStage
@@ -67,14 +67,14 @@ def kept(each: Compiled, names: dict[str, GraphInput]) -> Kept | None:
     for output in forward.outputs:
         is_saved = _SAVED.match(output.described) if described else output.text in read
         if not is_saved:
-            returned.add(memory_root(forward, output.text))
+            returned.add(memory_root(nodes, output.text))
         elif (node := nodes.get(output.text)) is not None:
-            saved.append(_saved(node, forward, names, each.values))
+            saved.append(_saved(node, nodes, names, each.values))
     return _summed([replace(one, is_returned=one.root.name in returned) for one in saved])
 
 
-def _saved(node: FxNode, forward: FxGraph, names: dict[str, GraphInput], values: dict[str, str]) -> Saved:
-    root = forward.node(memory_root(forward, node.name)) or node
+def _saved(node: FxNode, nodes: dict[str, FxNode], names: dict[str, GraphInput], values: dict[str, str]) -> Saved:
+    root = nodes.get(memory_root(nodes, node.name), node)
     type_ = root.type or node.type
     return Saved(node, root, memory_of(type_, values) if node.type and type_ else None, names.get(root.name))
 

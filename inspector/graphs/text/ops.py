@@ -1,7 +1,7 @@
 """Name and classify the ops that nodes call."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from ctrace.inspector.graphs.text.fx import CALLS, FxGraph, FxNode, Kind
@@ -74,10 +74,12 @@ def counted(nodes: Iterable[FxNode]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(map(op_name, nodes)).most_common())
 
 
-def memory_root(graph: FxGraph, name: str) -> str:
-    """Follow views back to the node that owns the memory."""
-    nodes = {node.name: node for node in graph.nodes}
-    while (node := nodes.pop(name, None)) is not None and node.uses:
+def memory_root(nodes: Mapping[str, FxNode], name: str) -> str:
+    """Follow views back to the node that owns the memory; `nodes` has a graph's nodes by name."""
+    for _ in nodes:  # at most so many steps: the text of a damaged log may have a cycle
+        node = nodes.get(name)
+        if node is None or not node.uses:
+            break
         first = nodes.get(node.uses[0])
         is_part = node.target == _GETITEM and first is not None and is_view(first)
         if not is_part and not is_view(node):

@@ -51,7 +51,8 @@ class Call(Struct, frozen=True):
 
 def statement(text: str) -> Statement | None:
     """Split a line into its parts; return None if it is not the statement of a node."""
-    text = _FREED.sub("", text)
+    if text.endswith("None"):
+        text = _FREED.sub("", text)
     if match := _STATEMENT.fullmatch(text):
         return Statement(match["name"], match["annotation"] or "", match["value"])
     if match := _IN_PLACE.fullmatch(text):
