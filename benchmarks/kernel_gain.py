@@ -116,7 +116,7 @@ def ejected(folder: Path, text: str) -> list[Path]:
     (folder / "model.py").write_text(text)
     run(folder, "kernels", "eject", "--all", "-o", "ops", "--of", "model.py", "--build")
     packages = sorted(each.parent for each in (folder / "ops").glob("*/ctrace.json"))
-    return [each for each in packages if "r0_numel" in (each / "kernel.py").read_text()]
+    return [each for each in packages if "r0_index" in (each / "kernel.py").read_text()]
 
 
 def tried(name: str, folder: Path, packages: list[Path], *, quick: bool) -> tuple[str, ...]:
