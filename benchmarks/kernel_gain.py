@@ -159,7 +159,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor() as pool:
         folders = [Path(place) / f"model{number}" for number in range(len(MODELS))]
         packages = list(pool.map(ejected, folders, MODELS.values()))  # only compiles, so it disturbs no time
-        rows = [tried(name, *each, quick=quick) for name, *each in zip(MODELS, folders, packages, strict=True)]
+        models = zip(MODELS, folders, packages, strict=True)
+        rows = [tried(name, folder, found, quick=quick) for name, folder, found in models]
     print("\nmodel | unchanged package | tuned package | tuned model | equal")
     for row in rows:
         print(" | ".join(row))

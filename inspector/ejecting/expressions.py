@@ -30,7 +30,7 @@ def parsed(text: str) -> ast.expr:
         UnknownExpressionError: it contains more than numbers, symbols, `+ - * / // % **`, `max`, `min` and `_WRITTEN`.
     """
     try:
-        tree = _FromSympy().visit(ast.parse(text.strip(), mode="eval"))
+        tree: ast.Expression = _FromSympy().visit(ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UnknownExpressionError(text) from None
     for node in ast.walk(tree):
@@ -57,7 +57,8 @@ class _FromSympy(ast.NodeTransformer):
         names = dict(zip("abc", node.args, strict=False))
         tree = ast.parse(form, mode="eval").body
         used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
-        return _Replacer(names).visit(tree) if used == names.keys() and len(node.args) == len(used) else node  # type: ignore[no-any-return]
+        is_known = used == names.keys() and len(node.args) == len(used)
+        return _Replacer(names).visit(tree) if is_known else node
 
 
 class _Replacer(ast.NodeTransformer):
@@ -139,6 +140,7 @@ def _combined(op: ast.operator, one: float, other: float) -> float:
             return one // other
         case ast.Mod():
             return one % other
-        case ast.Pow() if 0 <= other <= 8:
-            return float(one**other) if isinstance(one, float) else int(one**other)
+        case ast.Pow() if other in range(9):
+            power: float = one ** int(other)
+            return power
     raise UnknownExpressionError(ast.dump(op))
