@@ -87,8 +87,7 @@ class Timing:
         names = {*before, *after}
         gone = sum(_more(before, after, name) for name in names)
         new = sum(_more(after, before, name) for name in names)
-        busy = Times(*(sum(seconds for _, seconds in side.values()) for side in (before, after)))
-        return Times(gone, new) if gone and new else None, busy
+        return Times(gone, new) if gone and new else None, Times(_all(before), _all(after))
 
     def _of_side(self, side: Any) -> dict[str, tuple[int, float]] | None:
         """Return how often each kernel runs in a call, and for how long in all."""
@@ -122,6 +121,10 @@ def waiting(model: Times | None, busy: Times | None) -> str:
         f"The host limits the model: in a call of {model.before * 1e6:.3g} us, the GPU computes for "
         f"{busy.before * 1e6:.3g} us before and {busy.after * 1e6:.3g} us after. Compare the kernel's times."
     )
+
+
+def _all(kernels: dict[str, tuple[int, float]]) -> float:
+    return sum(seconds for _, seconds in kernels.values())
 
 
 def _more(one: dict[str, tuple[int, float]], other: dict[str, tuple[int, float]], name: str) -> float:
