@@ -1,14 +1,21 @@
-"""Sizes as Python expressions of symbols, such as `8*s77`, in the notation of Inductor's wrapper code."""
+"""Sizes as Python expressions of symbols, such as `8*s77`, from the notation of Inductor's wrapper code or of sympy."""
 
 import ast
+import copy
 from collections.abc import Mapping
 from functools import lru_cache
 
 _ALLOWED = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv,
-    ast.Mod, ast.Pow, ast.USub, ast.Call,
+    ast.Div, ast.Mod, ast.Pow, ast.USub, ast.Call,
 )  # fmt: skip
-_FUNCTIONS = frozenset(("max", "min", "Max", "Min"))
+_FUNCTIONS = frozenset(("max", "min"))
+_WRITTEN = {
+    "Max": "max(*)", "Min": "min(*)", "FloorDiv": "a // b", "CleanDiv": "a // b", "CeilDiv": "-(-a // b)",
+    "ModularIndexing": "a // b % c", "Mod": "a % b", "PythonMod": "a % b", "IntTrueDiv": "a / b",
+    "FloatTrueDiv": "a / b", "PowByNatural": "a ** b", "ToFloat": "1.0 * a", "Identity": "a",
+}  # fmt: skip
+"""sympy's functions of sizes, as torch prints them in graphs, in Python (2.11 to 2.15, utils/_sympy/functions.py)."""
 
 
 class UnknownExpressionError(ValueError):
@@ -20,19 +27,48 @@ def parsed(text: str) -> ast.expr:
     """Parse an expression.
 
     Raises:
-        UnknownExpressionError: it contains more than integers, symbols, `+ - * // % **`, `max` and `min`.
+        UnknownExpressionError: it contains more than numbers, symbols, `+ - * / // % **`, `max`, `min` and `_WRITTEN`.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree: ast.Expression = _FromSympy().visit(ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UnknownExpressionError(text) from None
     for node in ast.walk(tree):
-        is_known = isinstance(node, _ALLOWED) and not (isinstance(node, ast.Constant) and type(node.value) is not int)
+        is_known = isinstance(node, _ALLOWED)
+        if isinstance(node, ast.Constant):
+            is_known = type(node.value) in (int, float)
         if isinstance(node, ast.Call):
             is_known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
         if not is_known:
             raise UnknownExpressionError(text)
     return tree.body
+
+
+class _FromSympy(ast.NodeTransformer):
+    """Writes sympy's functions in Python; a call with another number of arguments stays, and is unknown."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        form = _WRITTEN.get(node.func.id) if isinstance(node.func, ast.Name) and not node.keywords else None
+        if form is None:
+            return node
+        if form.endswith("(*)"):
+            return ast.Call(ast.Name(form[:-3], ast.Load()), node.args, [])
+        names = dict(zip("abc", node.args, strict=False))
+        tree = ast.parse(form, mode="eval").body
+        used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+        is_known = used == names.keys() and len(node.args) == len(used)
+        return _Replacer(names).visit(tree) if is_known else node
+
+
+class _Replacer(ast.NodeTransformer):
+    """Replaces names by expressions."""
+
+    def __init__(self, names: Mapping[str, ast.expr]) -> None:
+        self._names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._names.get(node.id, node)
 
 
 def symbols_of(text: str) -> tuple[str, ...]:
@@ -42,26 +78,19 @@ def symbols_of(text: str) -> tuple[str, ...]:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Write an expression with other names for its symbols; an expression may replace a symbol."""
-    found = symbols_of(text)
-    return ast.unparse(_Renamer(names).visit(ast.parse(text.strip(), mode="eval")).body) if found else text.strip()
+    """Write an expression in Python with other names for its symbols; an expression may replace a symbol."""
+    known = {name: ast.parse(names.get(name, name), mode="eval").body for name in symbols_of(text)}
+    return ast.unparse(_Replacer(known).visit(copy.deepcopy(parsed(text))))
 
 
-class _Renamer(ast.NodeTransformer):
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in ("Max", "Min"):
-            return ast.Name(node.id.lower())
-        return ast.parse(self._names.get(node.id, node.id), mode="eval").body
-
-
-def value(text: str, symbols: Mapping[str, int]) -> int | None:
-    """Compute an expression; None if a symbol's value is not known."""
+def value(text: str, symbols: Mapping[str, int]) -> float | None:
+    """Compute an expression; None if a symbol's value is not known, or if it divides by zero or overflows."""
     if any(each not in symbols for each in symbols_of(text)):
         return None
-    return _computed(parsed(text), symbols)
+    try:
+        return _computed(parsed(text), symbols)
+    except (ZeroDivisionError, OverflowError):
+        return None
 
 
 def are_equal(one: str, other: str) -> bool:
@@ -81,9 +110,9 @@ _TRIALS = ((2, 1), (7, 3), (16, 8), (64, 32), (97, 10), (128, 128), (1000, 37))
 """Values for symbols: the first one's, and the difference to the next one's."""
 
 
-def _computed(node: ast.expr, symbols: Mapping[str, int]) -> int:
+def _computed(node: ast.expr, symbols: Mapping[str, int]) -> float:
     match node:
-        case ast.Constant(value=int() as number):
+        case ast.Constant(value=int() | float() as number):
             return number
         case ast.Name(id=name):
             return symbols[name]
@@ -91,13 +120,13 @@ def _computed(node: ast.expr, symbols: Mapping[str, int]) -> int:
             return -_computed(operand, symbols)
         case ast.Call(func=ast.Name(id=name), args=args):
             numbers = [_computed(each, symbols) for each in args]
-            return max(numbers) if name.lower() == "max" else min(numbers)
+            return max(numbers) if name == "max" else min(numbers)
         case ast.BinOp(left=left, op=op, right=right):
             return _combined(op, _computed(left, symbols), _computed(right, symbols))
     raise UnknownExpressionError(ast.dump(node))
 
 
-def _combined(op: ast.operator, one: int, other: int) -> int:
+def _combined(op: ast.operator, one: float, other: float) -> float:
     match op:
         case ast.Add():
             return one + other
@@ -105,10 +134,13 @@ def _combined(op: ast.operator, one: int, other: int) -> int:
             return one - other
         case ast.Mult():
             return one * other
+        case ast.Div():
+            return one / other
         case ast.FloorDiv():
             return one // other
         case ast.Mod():
             return one % other
-        case ast.Pow() if 0 <= other <= 8:
-            return int(one**other)
+        case ast.Pow() if other in range(9):
+            power: float = one ** int(other)
+            return power
     raise UnknownExpressionError(ast.dump(op))

@@ -130,7 +130,10 @@ def _package(session: Session, kernel: Kernel, call: KernelCall) -> Package:
         raise RefusalError("it takes scratch memory that Inductor's wrapper zeroes", SEE_DUMP)
     region = region_of(session, parts)
     if not region.inputs:
-        raise RefusalError("it reads no tensor: it only makes constants", SEE_DUMP)
+        raise RefusalError(
+            "it reads no tensor: it only makes constants",
+            "make them once, as a buffer of the module, so that no kernel makes them in each call",
+        )
     if kernel.language == "cpp":
         return _cpp_package(session, kernel, region, parts)
     if len(parts) == 1:

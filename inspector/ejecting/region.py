@@ -22,6 +22,7 @@ _DTYPES = {
     "i16": "int16", "i8": "int8", "u8": "uint8", "b8": "bool", "u16": "uint16", "u32": "uint32", "u64": "uint64",
     "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+_IN_PLACE = re.compile(r"(?<=[^\W_])_(\.\w+)$")
 _COPY = "torch.ops.aten.copy_.default"
 _SPLIT = ("torch.ops.aten.convolution.default", "torch.ops.aten.addmm.default")
 
@@ -225,7 +226,12 @@ class _Finder:
             raise RefusalError(f"it reads {sorted(inside)[0]}, which depends on a value that it stores", SEE_DUMP)
         return [name for name in self._nodes if name in found]
 
-    def _refuse(self, steps: Iterable[str]) -> None:
+    def _is_fresh(self, node: FxNode, steps: set[str]) -> bool:
+        """Whether an op in place changes a value that the region makes and that nothing else uses."""
+        users = [each for each in self._nodes.values() if set(node.uses[:1]) & set(each.uses)]
+        return bool(node.uses) and node.uses[0] in steps and len(users) == 1
+
+    def _refuse(self, steps: Sequence[str]) -> None:
         for name in steps:
             node = self._nodes[name]
             if _RANDOM.search(node.target):
@@ -235,7 +241,7 @@ class _Finder:
                 )
             if "higher_order" in node.target or not node.target.startswith(("torch.ops.", "operator.")):
                 raise RefusalError(f"it contains {node.target}, which is not an ATen operator", SEE_DUMP)
-            if re.search(r"\w_\.\w+$", node.target):
+            if _IN_PLACE.search(node.target) and not self._is_fresh(node, set(steps)):
                 raise RefusalError(f"it contains {node.target}, which changes its input", SEE_DUMP)
 
     def _scratch(self, buffer: KernelBuffer, number: int) -> Tensor:
@@ -245,7 +251,8 @@ class _Finder:
         if why := self._why_not(node, buffer):
             raise RefusalError(why, SEE_DUMP)
         label = self._labels.get(node, "")
-        return Tensor(self._names.new(node, label), node, buffer.dtype, buffer.shape, buffer.stride, label)
+        stride = _as_in_graph(self._nodes[node], buffer)
+        return Tensor(self._names.new(node, label), node, buffer.dtype, buffer.shape, stride, label)
 
     def _why_not(self, name: str, buffer: KernelBuffer) -> str | None:
         """Return why a buffer cannot hold a node's whole value, or None."""
@@ -265,12 +272,28 @@ class _Finder:
         type_ = node.type
         return Step(
             name=self._names.of(node.name),
-            target=node.target.removeprefix("torch.ops."),
+            # Inductor makes ops in place of others after the passes that packages are put back in (post_grad.py, 2.11)
+            target=_IN_PLACE.sub(r"\1", node.target.removeprefix("torch.ops.")),
             args=node.args,
             dtype=_DTYPES.get(type_.dtype, "") if type_ else "",
             shape=type_.sizes if type_ else (),
             at=node.at,
         )
+
+
+def _as_in_graph(node: FxNode, buffer: KernelBuffer) -> tuple[str, ...]:
+    """Return a buffer's strides, written as in the graph where both are equal.
+
+    Inductor multiplies products of sums out. A graph with strides in that form does not always compile again: torch
+    divides them by each other, and cannot bound the result (ValueRangeError, 2.13).
+    """
+    strides = node.type.strides if node.type is not None else None
+    if strides is None or len(strides) != len(buffer.stride):
+        return buffer.stride
+    try:
+        return tuple(one if are_equal(one, other) else other for one, other in zip(strides, buffer.stride, strict=True))
+    except UnknownExpressionError:
+        return buffer.stride
 
 
 class Access(Struct, frozen=True):

@@ -72,6 +72,12 @@ def prod(a, dim):
     """The product of the values along a dimension."""
     return tl.reduce(a, dim, multiply)
 ''',
+    "select_one": '''\
+@triton.jit
+def select_one(x, mask, dim, keep_dims: tl.constexpr = False):
+    """The one value along a dimension whose mask is set."""
+    return tl.sum(tl.where(mask, x, 0), dim, keep_dims=keep_dims).to(x.dtype)
+''',
     "promote_to_tensor": '''\
 @triton.jit
 def promote_to_tensor(x):

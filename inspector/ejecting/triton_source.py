@@ -118,6 +118,8 @@ class _Rewriter:
             raise RefusalError(f"its grid, {grid}, needs Inductor's launcher", SEE_DUMP)
         parameters = [each.arg for each in self._function.args.args]
         body = self._without_sizes(self._function.body, set(parameters))
+        sizes = {each for each in parameters if each not in self._pointers and not each.isupper()}
+        body = [_Casts(sizes).visit(each) for each in body]
         helpers, imports = replaced([*body, *self._beside])
         body = _Masks(body).fixed()
         body = self._split(body)
@@ -208,6 +210,24 @@ class _Rewriter:
         named = [f"{read}_ptr" for read, _ in pairs if read] + [f"{written}_ptr" for _, written in pairs if written]
         sizes = [each for each in parameters if each not in self._pointers and not each.isupper()]
         return tuple(dict.fromkeys(each for each in (*named, *sizes) if each in used))
+
+
+class _Casts(ast.NodeTransformer):
+    """Writes `tl.cast(ks0, dtype)` for `ks0.to(dtype)`: Triton makes a constant of a size of 1, which has no `to`."""
+
+    def __init__(self, sizes: set[str]) -> None:
+        self._known = {*sizes, "tl", "triton_helpers"}
+        self._sizes = sizes
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Attribute) or node.func.attr != "to" or len(node.args) != 1 or node.keywords:
+            return node
+        names = {each.id for each in ast.walk(node.func.value) if isinstance(each, ast.Name)}
+        if not names & self._sizes or not names <= self._known:
+            return node
+        cast = ast.Attribute(ast.Name("tl", ast.Load()), "cast", ast.Load())
+        return ast.copy_location(ast.Call(cast, [node.func.value, *node.args], []), node)
 
 
 class _Scalars(ast.NodeTransformer):

@@ -100,7 +100,8 @@ def _covers(package: Package) -> Iterable[str]:
     for each in package.region.inputs:
         tests.append(f"{each.name}.dtype == torch.{each.dtype}")
         tests.append(f"{each.name}.shape == {shape(package, each.shape)}")
-    tests += [f"{each.name} > 0" for each in package.sizes]
+    # What was 0 in the run is often an argument such as `logits_to_keep`: the graph holds for no other value.
+    tests += [f"{each.name} {'> 0' if each.hint else '== 0'}" for each in package.sizes]
     yield "    return ("
     yield from (f"        {'and ' if at else ''}{test}" for at, test in enumerate(tests))
     yield "    )"

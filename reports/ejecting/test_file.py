@@ -56,6 +56,8 @@ def _sizes(package: Package) -> list[str]:
             row[each.name] = (
                 (hint, hint * 2, hint * 3)[change] if is_divided else (hint, 3 + at, hint + 13 + 4 * at)[change]
             )
+            if not each.hint:  # the op covers no other value
+                row[each.name] = 0
         rows.append(f"    {row!r},")
     return rows
 

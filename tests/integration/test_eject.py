@@ -71,7 +71,9 @@ def test_packages_pass_their_tests_and_are_put_back(ctrace: Command, tmp_path: P
     packages = ejected(ctrace, tmp_path, *words)
     assert any("gelu" in each.name for each in packages)
     assert_tests_pass(packages)
-    script = [sys.executable, "-c", PLACED, *(each.name for each in packages)]
+    # With dynamic sizes, torch compiles the backward at once, and the program runs the forward alone.
+    names = [each.name for each in packages if not each.name.endswith("_backward")]
+    script = [sys.executable, "-c", PLACED, *names]
     done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env={**os.environ}, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -17,7 +17,7 @@ from ctrace.inspector.capture.kernel_packages.elements import finite, first_diff
 from ctrace.inspector.capture.kernel_packages.importing import Imported, imported, installed, operators_of
 from ctrace.inspector.capture.kernel_packages.misfits import misfits
 from ctrace.inspector.capture.kernel_packages.passes import new_passes, observed, settings
-from ctrace.inspector.capture.kernel_packages.seconds import Timing, device_of
+from ctrace.inspector.capture.kernel_packages.seconds import Timing, device_of, waiting
 from ctrace.inspector.capture.kernel_packages.sides import Part, Side
 from ctrace.inspector.capture.state.copies import Copier, copied
 from ctrace.inspector.capture.tasks.answering import answer
@@ -123,7 +123,10 @@ class _Application:
         if not is_native:
             return replace(found, not_measured="there is no GPU here, so the model ran the operator's CPU code")
         timing = Timing(self._loaded, (first, second), self._options, self._device, self._request.rounds)
-        return replace(found, model=timing.model(), kernel=timing.kernels() if found.is_gpu else None)
+        model = timing.model()
+        kernel, busy = timing.kernels() if found.is_gpu else (None, None)
+        why = waiting(model, busy)
+        return replace(found, model=model, kernel=kernel, notes=(*found.notes, *([why] if why else [])))
 
 
 def _notes(

@@ -16,6 +16,8 @@ from ctrace.inspector.timing.ratios import compared
 
 _CALLS = 20
 """Calls under the profiler."""
+_BUSY = 0.75
+"""A GPU that is busy for less than this share of a call waits for the host."""
 _NUMBER = re.compile(r"_\d+$")
 """The number at the end of a generated kernel's name, which shifts when a kernel before it is replaced."""
 
@@ -77,15 +79,15 @@ class Timing:
         verdict = compared(before, after).verdict
         return Times(_median(before), _median(after), str(verdict))
 
-    def kernels(self) -> Times | None:
-        """Return the seconds per call of the kernels that only one side runs, or that it runs more often."""
+    def kernels(self) -> tuple[Times | None, Times | None]:
+        """Return the seconds per call of the kernels that only one side runs or runs more often, and of all kernels."""
         before, after = (self._of_side(side) for side in self._sides)
         if before is None or after is None:
-            return None
+            return None, None
         names = {*before, *after}
         gone = sum(_more(before, after, name) for name in names)
         new = sum(_more(after, before, name) for name in names)
-        return Times(gone, new) if gone and new else None
+        return Times(gone, new) if gone and new else None, Times(_all(before), _all(after))
 
     def _of_side(self, side: Any) -> dict[str, tuple[int, float]] | None:
         """Return how often each kernel runs in a call, and for how long in all."""
@@ -109,6 +111,20 @@ class Timing:
         if not times:
             return None
         return {name: (round(number / _CALLS), seconds[name] / _CALLS) for name, number in times.items()}
+
+
+def waiting(model: Times | None, busy: Times | None) -> str:
+    """Say that the host limits the model's time, so that a faster kernel may not show in it; empty if it does not."""
+    if model is None or busy is None or busy.before >= _BUSY * model.before:
+        return ""
+    return (
+        f"The host limits the model: in a call of {model.before * 1e6:.3g} us, the GPU computes for "
+        f"{busy.before * 1e6:.3g} us before and {busy.after * 1e6:.3g} us after. Compare the kernel's times."
+    )
+
+
+def _all(kernels: dict[str, tuple[int, float]]) -> float:
+    return sum(seconds for _, seconds in kernels.values())
 
 
 def _more(one: dict[str, tuple[int, float]], other: dict[str, tuple[int, float]], name: str) -> float:

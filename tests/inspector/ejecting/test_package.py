@@ -83,7 +83,8 @@ def test_the_definition_and_the_pattern_have_the_same_steps() -> None:
             {"graph": GRAPH.replace("aten.exp.default(mul)", "prims.inductor_random.default([32, 512], mul, 'rand')")},
             "random",
         ),
-        ({"graph": GRAPH.replace("aten.exp.default(mul)", "aten.exp_.default(mul)")}, "changes its input"),
+        ({"graph": GRAPH.replace("aten.exp.default(mul)", "aten.exp_.default(mm)")}, "changes its input"),
+        ({"graph": GRAPH.replace("(exp, mm)", "(exp, mul)").replace("exp.d", "exp_.d")}, "changes its input"),
         ({"graph": GRAPH.replace("(exp, mm)", "(exp, a)")}, "depend on a"),
         ({"graph": ""}, "last graph"),
         ({"node": ""}, "part of a reduction"),
@@ -93,6 +94,20 @@ def test_what_cannot_be_ejected_has_a_reason(changes: Mapping[str, Any], why: st
     with pytest.raises(RefusalError, match=why) as refused:
         package_for(**changes)
     assert refused.value.instead
+
+
+def test_an_op_in_place_of_a_value_of_the_region_is_the_op_that_inductor_made_it_of() -> None:
+    package = package_for(graph=GRAPH.replace("aten.exp.default(mul)", "aten.exp_.default(mul)"))
+    assert [each.target for each in package.region.steps] == ["aten.mul.Tensor", "aten.exp.default", "aten.mul.Tensor"]
+    assert "exp = aten.exp.default(mul)" in [line.text for line in package.definition.lines]
+
+
+def test_strides_are_written_as_in_the_graph() -> None:
+    """Inductor multiplies out what the graph has as a product; torch cannot divide the sums."""
+    package = package_for(graph=GRAPH.replace("[512, 1]cuda", "[2*(255 + 1), 1]cuda"))
+    assert package.region.inputs[0].stride == ("2*(255 + 1)", "1")
+    other = package_for(graph=GRAPH.replace("[512, 1]cuda", "[2*255, 1]cuda"))
+    assert other.region.inputs[0].stride == ("512", "1")
 
 
 def test_text_of_the_log_cannot_become_code_elsewhere() -> None:

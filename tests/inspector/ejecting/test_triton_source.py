@@ -121,3 +121,12 @@ def test_a_helper_comes_with_all_that_it_calls(name: str) -> None:
     used = {node.id for each in helpers for node in ast.walk(ast.parse(HELPERS[each])) if isinstance(node, ast.Name)}
     assert used & known <= defined
     assert ast.unparse(body[0]).removeprefix("x = ").removesuffix("(a)") in defined
+
+
+def test_a_size_is_cast_in_a_way_that_a_constant_has_too() -> None:
+    """Triton makes a constant of an argument that is 1, and a constant has no method `to`."""
+    body = POINTWISE.format(source="in_ptr0", target="out_ptr0")
+    body = body.replace("tmp0 * tmp1", "tmp0 * (ks0*(triton_helpers.div_floor_integer(ks1, 2))).to(tl.float32)")
+    found = text(kernel(body.replace("erf(tmp0)", "erf(tmp0.to(tl.float32))"), "in_ptr0, out_ptr0, ks0, ks1"))
+    assert "tl.cast(ks0 * div_floor_integer(ks1, 2), tl.float32)" in found
+    assert "x.to(tl.float32)" in found

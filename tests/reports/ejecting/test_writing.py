@@ -2,12 +2,16 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from ctrace.inspector.ejecting.package import Package, package_of
+from ctrace.inspector.ejecting.package import Package, Size, package_of
 from ctrace.inspector.errors import DumpError
+from ctrace.reports.ejecting.op_file import op_file
+from ctrace.reports.ejecting.test_file import test_file as make_test_file
 from ctrace.reports.ejecting.writing import Written, make_folder, packages_in, write_package
 from tests.support.ejecting import session
 
@@ -62,6 +66,14 @@ def test_where_it_came_from(tmp_path: Path) -> None:
     assert origin["lines"] == ["/home/me/model.py:8"]
     assert origin["sizes"] == {"n": {"from": "mm.shape[0]", "captured": 32}}
     assert set(origin["files"]) == {each for each in origin["files"] if len(origin["files"][each]) == 64}
+
+
+def test_a_size_of_zero_stays_zero() -> None:
+    """Of transformers, `logits_to_keep=0`: with 2, the definition could not add its inputs."""
+    sizes = (Size("n", "mm.shape[0]", 32), Size("m", "", 0))
+    changed = structs.replace(package(), sizes=sizes)
+    assert "and n > 0\n        and m == 0" in op_file(changed)
+    assert re.findall(r"'m': (\d+)", make_test_file(changed)) == ["0", "0", "0"]
 
 
 def test_an_unchanged_package_is_written_again(tmp_path: Path) -> None:
