@@ -7,7 +7,7 @@ a typed decoder refuses is decoded as any JSON, so that a damaged line is descri
 import json
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,27 +22,36 @@ _Number = Annotated[int, Meta(ge=0, lt=_MOST)]
 _decode = msgspec.json.Decoder().decode
 
 
-class Header(Struct):
+class Context(Struct):
+    """Where an event belongs, as its record says."""
+
+    frame_id: int | str | None = None
+    frame_compile_id: int | None = None
+    attempt: int | None = None
+    has_payload: Any = None
+    """The checksum of the payload, as hexadecimal digits."""
+
+
+class _Record(Context, forbid_unknown_fields=True):
+    """The first line of a record; subclasses add the event, which torch writes first (trace_structured, 2.11)."""
+
+    frame_id: _Number | None = None
+    frame_compile_id: _Number | None = None
+    attempt: _Number | None = None
+    rank: Any = None
+    compiled_autograd_id: Any = None
+    stack: msgspec.Raw | None = None
+    subgraph_name: Any = None
+
+
+class Header(NamedTuple):
     """What the first line of a record says."""
 
     kind: str
     data: Any
-    context: dict[str, Any]
+    context: Context
     has_odd_bytes: bool = False
     """Whether it has bytes that are not text; torch writes ASCII there."""
-
-
-class _Record(Struct, forbid_unknown_fields=True):
-    """The first line of a record; subclasses add the event, which torch writes first (trace_structured, 2.11)."""
-
-    rank: Any = None
-    frame_id: _Number | None = None
-    frame_compile_id: _Number | None = None
-    attempt: _Number | None = None
-    compiled_autograd_id: Any = None
-    has_payload: Any = None
-    stack: msgspec.Raw | None = None
-    subgraph_name: Any = None
 
 
 class Headers:
@@ -68,9 +77,7 @@ class Headers:
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 pass
             else:
-                context = {"frame_id": found.frame_id, "frame_compile_id": found.frame_compile_id}
-                context |= {"attempt": found.attempt, "has_payload": found.has_payload}
-                return Header(typed[0], found.event, context)
+                return Header(typed[0], found.event, found)
         return _any(text)
 
     def _decoder(self, kind: bytes) -> tuple[str, Callable[[bytes], Any]] | None:
@@ -99,7 +106,7 @@ def _any(text: bytes) -> Header:
         raise ValueError("a record without an event")
     if not all(_is_number(record.get(name)) for name in ("frame_id", "frame_compile_id", "attempt")):
         raise ValueError(f"impossible numbers of a compilation ({names[0]!r})")
-    context = {name: value for name, value in record.items() if name in _CONTEXT}
+    context = Context(*(record.get(name) for name in Context.__struct_fields__))
     return Header(names[0], record[names[0]], context, has_odd_bytes)
 
 

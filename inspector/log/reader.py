@@ -18,7 +18,7 @@ from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.checksums import Hasher, hasher
 from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
 from ctrace.inspector.log.framing import digest_of, payload_of, pieces, records
-from ctrace.inspector.log.headers import Headers
+from ctrace.inspector.log.headers import Context, Headers
 
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
@@ -36,8 +36,8 @@ class Entry(Struct, frozen=True):
     """The event's name; for an artifact, `artifact:` and the artifact's name."""
     data: Any
     """The data of the event: a dict, or for the event `str` a pair of file name and number."""
-    context: dict[str, Any]
-    """Compile id, attempt and rank, if the record has them."""
+    context: Context
+    """Compile id and attempt, if the record has them."""
     payload: str = ""
     thread: str = ""
     """The native id of the thread that wrote the record; forked processes have other ids."""
@@ -58,13 +58,13 @@ class Entry(Struct, frozen=True):
     @property
     def compile_id(self) -> str | None:
         """Frame and compile number, such as `0/1`; None outside a compilation."""
-        frame, compile_ = self.context.get("frame_id"), self.context.get("frame_compile_id")
+        frame, compile_ = self.context.frame_id, self.context.frame_compile_id
         return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
 
     @property
     def attempt(self) -> int:
         """How many times Dynamo had restarted this compilation."""
-        return int(self.context.get("attempt") or 0)
+        return self.context.attempt or 0
 
 
 class Left(Enum):
@@ -282,7 +282,8 @@ class Reader:
             found = self._headers.read(header[at + 2 :])
         except ValueError as error:
             return Broken(number, str(error), is_last)
-        kind, data, known = found.kind, found.data, found.context.get("has_payload")
+        kind, data, context, has_odd_bytes = found
+        known = context.has_payload
         if known is not None:
             self._counts.all += 1
             if known != hexlify(digest or digest_of(raw)).decode():
@@ -300,7 +301,7 @@ class Reader:
         if self._source is not None and left is not Left.NOT:
             stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header[:at])
-        return Entry(number, kind, data, found.context, text, thread, is_last, found.has_odd_bytes, stored, lines)
+        return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 
     def _thread(self, prefix: bytes) -> str:
         """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""

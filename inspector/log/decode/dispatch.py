@@ -134,7 +134,10 @@ class _Metrics(Struct, frozen=True):
 
 
 def _measured(entry: Entry) -> ev.Measured:
-    data = entry.data if isinstance(entry.data, _Metrics) else convert(entry.data, _Metrics)
+    try:
+        data = entry.data if isinstance(entry.data, _Metrics) else convert(entry.data, _Metrics)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
     backward = data.backward_cumulative_compile_time_us
     return ev.Measured(
         id=_id(entry),
