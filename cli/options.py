@@ -20,6 +20,10 @@ Fast = Annotated[
         "backward, check no advice.",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ENGINE", help="Where to work: processes (default) or ray, with 'ctrace[ray]'."),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(

@@ -69,6 +69,11 @@ _WANTED = re.compile(
     b"|compilation_metrics|_cache_(?:miss|hit|bypass)"
 )
 """Parts of the headers of records that a summary needs; all others are skipped without parsing."""
+_STEP = b'] {"chromium_event"'
+_BACKWARD = b'"entire_backward_compile"'
+"""The step around the compilation of a backward (_functorch/_aot_autograd/runtime_wrappers.py, 2.11 to 2.15)."""
+_NAME = 80
+"""A step's name is in the first bytes of its payload."""
 _TIME = re.compile(rb"[A-Z](\d{4} \d\d:\d\d:\d\d)")
 _MISMATCH = "artifact:inductor_spmd_graph_mismatch"
 _LONGEST = 4_000
@@ -113,7 +118,8 @@ class Lines:
             start = line = end = 0
             for start, line, end in records(piece):
                 header = piece[start:line]
-                if is_wanted(header):
+                is_step = _STEP in header and piece.find(_BACKWARD, line, line + _NAME) >= 0
+                if is_step or is_wanted(header):
                     yield reader.entry(0, header, piece[line:end], 0, is_last=False)
             self.record, self.payload = piece[start:line], piece[line:end]
             if not self.began and (match := _TIME.match(piece)):
@@ -175,6 +181,8 @@ class _Fold:
         self._starts: dict[str, tuple[str, str, int]] = {}
         self._parts: dict[str, dict[str, Any]] = {}
         self._finished: set[str] = set()
+        self._backwards: list[str] = []
+        """Compilations whose backward compiles."""
         self._broken = 0
 
     def add(self, entry: Entry | Broken) -> None:
@@ -189,6 +197,9 @@ class _Fold:
         compile_id = self._places.id_of(entry)
         if compile_id is None:
             return
+        if entry.kind == "chromium_event":
+            self._step(compile_id, entry)
+            return
         if entry.kind == "dynamo_start":
             self._starts.setdefault(compile_id, self._places.function_of(entry))
             # Records of an abandoned attempt do not count; the reason of a recompilation comes before its start.
@@ -202,6 +213,13 @@ class _Fold:
             digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
+
+    def _step(self, compile_id: str, entry: Entry) -> None:
+        """Keep which backwards compile."""
+        if '"ph": "B"' in entry.payload:
+            self._backwards.append(compile_id)
+        elif compile_id in self._backwards:
+            self._backwards.remove(compile_id)
 
     def _measure(self, entry: Entry) -> None:
         data = entry.data if isinstance(entry.data, dict) else {}
@@ -224,9 +242,9 @@ class _Fold:
         end = lines.end
         if end.startswith(DAMAGED):
             return end
-        if open_:
-            function, file, line = self._starts[open_[-1]]
-            return f"the log ends while {open_[-1]} of {function} ({Path(file).name}:{line}) compiles"
+        for compile_id, what in [(each, "") for each in open_[-1:]] + [(each, "the backward of ") for each in self._backwards]:
+            function, file, line = self._starts.get(compile_id, ("?", "?", 0))
+            return f"the log ends while {what}{compile_id} of {function} ({Path(file).name}:{line}) compiles"
         if end:
             return end
         if self._broken:
