@@ -77,6 +77,9 @@ _NAME = 80
 _TIME = re.compile(rb"[A-Z](\d{4} \d\d:\d\d:\d\d)")
 _MISMATCH = "artifact:inductor_spmd_graph_mismatch"
 _LONGEST = 4_000
+_WRAPPER = ("inner", "_dynamo/external_utils.py")
+"""The wrapper that Dynamo puts around one of torch's own modules, such as DDP (2.13, _dynamo/external_utils.py:67)."""
+_INSTALLED = "-packages/"
 
 
 def summary_of(path: Path, rank: int) -> Summary:
@@ -162,12 +165,20 @@ class Places:
             self.files[entry.data[1]] = str(entry.data[0])
 
     def function_of(self, entry: Entry) -> tuple[str, str, int]:
-        """Return function, file and line of a `dynamo_start`."""
+        """Return function, file and line of a `dynamo_start`; for torch's own wrapper, the user's line that calls it."""
         stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
-        frame = stack[-1] if isinstance(stack, list) and stack and isinstance(stack[-1], dict) else {}
+        frames = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
+        found = [(str(each.get("name", "?")), *self._place(each)) for each in frames] or [("?", "?", 0)]
+        function, file, line = found[-1]
+        if function == _WRAPPER[0] and file.endswith(_WRAPPER[1]):
+            users = (each for each in reversed(found) if _INSTALLED not in each[1])
+            _, file, line = next(users, found[-1])
+        return function, file, line
+
+    def _place(self, frame: dict[str, Any]) -> tuple[str, int]:
         line, file = frame.get("line"), frame.get("filename")
         name = self.files.get(file, "?") if isinstance(file, int) else "?"
-        return str(frame.get("name", "?")), name, line if type(line) is int else 0
+        return name, line if type(line) is int else 0
 
 
 class _Fold:
@@ -242,9 +253,11 @@ class _Fold:
         end = lines.end
         if end.startswith(DAMAGED):
             return end
-        for compile_id, what in [(each, "") for each in open_[-1:]] + [(each, "the backward of ") for each in self._backwards]:
+        if open_ or self._backwards:
+            compile_id = (open_ or self._backwards)[-1]
+            what = compile_id if open_ else f"the backward of {compile_id}"
             function, file, line = self._starts.get(compile_id, ("?", "?", 0))
-            return f"the log ends while {what}{compile_id} of {function} ({Path(file).name}:{line}) compiles"
+            return f"the log ends while {what} of {function} ({Path(file).name}:{line}) compiles"
         if end:
             return end
         if self._broken:

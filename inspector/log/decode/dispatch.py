@@ -52,7 +52,7 @@ def decode(entry: Entry) -> ev.Event:
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
         return decoder(entry)
-    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith("_BYTECODE"):
+    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith(_IGNORED_ENDINGS):
         return ev.Ignored()
     return ev.Unknown(entry.kind)
 
@@ -452,6 +452,7 @@ _IGNORED_PREFIXES = (
     "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
     "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper", "artifact:mutation_epilogue",
     "artifact:functionalized_rng_wrapper", "artifact:effect_tokens_wrapper", "artifact:dedup_wrapper",
+    "artifact:subclass_wrapper", "artifact:fx_collectives_", "artifact:optimus_", "artifact:cff_",
     "artifact:synthetic_base_wrapper", "artifact:debug_assert_wrapper", "artifact:native_dsl_compile",
     "artifact:fx_bucketing_passes_", "artifact:fx_compute_nodes_", "artifact:fx_interpreter_error",
     "artifact:fx_net_acc_splitter_", "artifact:invoke_subgraph_", "artifact:make_fx_fail_partial",
@@ -459,3 +460,5 @@ _IGNORED_PREFIXES = (
     "artifact:pre_bucketing_", "artifact:pre_decomp_comms", "artifact:reorder_communication_",
     "artifact:scheduler_nodes_", "artifact:sink_waits_",
 )  # fmt: skip
+_IGNORED_ENDINGS = ("_BYTECODE", "_pre_grad", "_post_grad", "_ITERATIVE_RECOMPUTE_ERROR", "_fused")
+"""Kinds that begin with the name of a function, a pass or a graph (_inductor/fx_passes/, memory.py, 2.13)."""

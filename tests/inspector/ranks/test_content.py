@@ -72,6 +72,14 @@ def test_guards_are_compared_without_comments_ids_and_times():
     assert len(one) == 1
 
 
+def test_tensors_that_guards_describe_are_inputs():
+    check = "TENSOR_MATCH: check_tensor(L['args'][0], Tensor, DispatchKeySet(CPU), torch.float32, device={}, size=[4, 8])"
+    one, other = (found("dynamo_cpp_guards_str", f"| +- {check.format(device)}  # f(x)") for device in (0, 1))
+    assert [(item.key, item.text) for item in one["input"]] == [("args[0], as guarded", "torch.float32, device=0, size=[4, 8]")]
+    assert same(one["input"]) == same(other["input"])
+    assert "input" not in found("dynamo_cpp_guards_str", "| +- GLOBAL_STATE: ___check_global_state()")
+
+
 def test_numbers_in_guards_count():
     one, other = (
         found("dynamo_cpp_guards_str", f"+- X: L['x'] == {value}")["guard"] for value in ("0.12345678", "0.123")

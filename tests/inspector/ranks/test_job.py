@@ -108,6 +108,22 @@ def test_truncated_rank_is_named_and_leaves_it_open_whether_they_agree(tmp_path:
     assert list(found.cut) == [1]
 
 
+def test_rank_that_ends_while_a_backward_compiles_is_incomplete(tmp_path: Path):
+    folder = copied("ddp", tmp_path)
+    for rank in (0, 1):
+        text = log_of(folder, rank).read_text(encoding="utf-8")
+        begin = text.index('"entire_backward_compile"')
+        log_of(folder, rank).write_text(text[: text.index("\nV", begin) + 1], encoding="utf-8")
+    found = read_job(folder)
+    assert (found.agree, found.divergence) == (None, None)
+    assert [text.startswith("the log ends while the backward of 4/0 of ") for text in found.cut.values()] == [True, True]
+
+
+def test_wrapper_of_torch_is_named_by_the_line_that_calls_it():
+    found = {each.id: (each.function, Path(each.file).name) for each in job("ddp").compilations}
+    assert found["0/0"] == ("inner", "train.py")
+
+
 def test_log_cut_in_its_last_line_is_incomplete(tmp_path: Path):
     folder = copied("equal", tmp_path)
     log_of(folder, 1).write_bytes(log_of(folder, 1).read_bytes()[:-5])

@@ -328,3 +328,15 @@ def test_what_belongs_to_a_compilation_says_to_which(name: str):
     event_of(Log().ctrace(name, data, at="0/0"))
     with pytest.raises(ValueError, match="without a compile id"):
         event_of(Log().ctrace(name, data))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "subclass_wrapper", "backward_subclass_unwrap", "optimus_BatchLinearFusion", "normalization_pass_pre_grad",
+        "b2b_gemm_pass_post_grad", "model__0_forward_1_fused", "fx_collectives_analytical_estimation",
+        "sink_waits_iterative_ITERATIVE_RECOMPUTE_ERROR", "forward_ORIGINAL_BYTECODE",
+    ],
+)  # fmt: skip
+def test_artifacts_of_torch_that_no_view_shows_are_known(name: str):
+    assert event_of(Log().artifact(name, "text", at="0/0")) == ev.Ignored()
