@@ -7,6 +7,7 @@ a typed decoder refuses is decoded as any JSON, so that a damaged line is descri
 import json
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -85,10 +86,16 @@ class Headers:
         name = kind.decode("utf-8", "replace")
         if len(self._decoders) >= _MOST_KINDS or name in _CONTEXT or not _KIND.fullmatch(kind):
             return None
-        event = ("event", Any if self._type_of is None else self._type_of(name))
-        record = msgspec.defstruct("_Typed", [event], bases=(_Record,), rename={"event": name}, kw_only=True)
-        found = self._decoders[kind] = (name, msgspec.json.Decoder(record).decode)
+        type_ = Any if self._type_of is None else self._type_of(name)
+        found = self._decoders[kind] = (name, _typed(name, type_))
         return found
+
+
+@lru_cache(maxsize=_MOST_KINDS)
+def _typed(name: str, type_: Any) -> Callable[[bytes], Any]:
+    """Return the decoder of the first lines of a kind."""
+    record = msgspec.defstruct("_Typed", [("event", type_)], bases=(_Record,), rename={"event": name}, kw_only=True)
+    return msgspec.json.Decoder(record).decode
 
 
 def _any(text: bytes) -> Header:

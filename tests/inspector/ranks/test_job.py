@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.log.folders import choose
 from ctrace.inspector.ranks.job import Job, read_job
 from ctrace.inspector.ranks.summary import Kind, summary_of
 from tests.support.places import DATA
@@ -140,6 +141,28 @@ def test_truncated_rank_without_a_compilation_of_the_others_is_missing_it(tmp_pa
     assert found.divergence is not None
     assert (found.divergence.kind, found.divergence.compilation) == (Kind.MISSING, "4/0")
     assert "3/0" in found.divergence.values[1]
+
+
+def test_pieces_of_one_log_are_no_second_attempt(tmp_path: Path):
+    """Somebody split a log, and named the pieces as torch names logs."""
+    folder = copied("equal", tmp_path)
+    text = log_of(folder, 0).read_text(encoding="utf-8")
+    half = text.index("\nV", len(text) // 2) + 1
+    log_of(folder, 0).write_text(text[:half], encoding="utf-8")
+    (folder / "a_rank_0_rest.log").write_text(text[half:], encoding="utf-8")
+    with pytest.raises(RunError, match="in 2 pieces: only one has a beginning") as caught:
+        read_job(folder)
+    assert caught.value.todo == f"join them in this order: {log_of(folder, 0).name}, a_rank_0_rest.log"
+    assert "has one log in 2 pieces" in choose(folder, 0).note
+
+
+def test_second_attempt_is_told_by_its_time(tmp_path: Path):
+    folder = copied("equal", tmp_path)
+    text = log_of(folder, 0).read_text(encoding="utf-8")
+    (folder / "rank_0_again.log").write_text(re.sub(r"^V\d{4} \d\d", "V1231 23", text, flags=re.M), encoding="utf-8")
+    with pytest.raises(RunError, match=r"two attempts, or two jobs \(.* from \d{4} .*again.log from 1231 23:") as caught:
+        read_job(folder)
+    assert "one attempt" in caught.value.todo
 
 
 def test_gap_in_the_ranks_is_a_missing_rank(tmp_path: Path):
