@@ -91,9 +91,10 @@ def _keep(index: Index, session: Session, say: Callable[[str], None] | None) -> 
     """Write the index; without one, the next view only takes longer."""
     try:
         index.write(session)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if say is not None:
-            say(f"no index of the log was written ({error.strerror or error}): the next view reads all of it again")
+            why = getattr(error, "strerror", None) or error
+            say(f"no index of the log was written ({why}): the next view reads all of it again")
 
 
 def _read(log: Path, size: int, progress: Callable[[int, int], None] | None) -> Session:
