@@ -166,7 +166,7 @@ def many(total: int) -> Iterator[Many]:
 
 @contextmanager
 def reading(noun: str, done: str = "read") -> "Iterator[Callable[[int, int], None] | None]":
-    """Show how many of some files were read, or what else is done with them, while in the block; yield what to call after each, None off a terminal."""
+    """Show how many of some things are done while in the block; yield what to call after each, None off a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -71,7 +71,9 @@ class CheckRequest(Struct, frozen=True):
         if self.suggest is not None and init:
             raise TargetError("--suggest looks for repairs of new findings, and --init has none", "leave out --suggest")
         if self.engine is Engine.RAY and self.jobs is not None:
-            raise TargetError("--jobs limits the models on this machine; Ray decides itself", "leave out --jobs or --on")
+            raise TargetError(
+                "--jobs limits the models on this machine; Ray decides itself", "leave out --jobs or --on"
+            )
         if self.from_trace is None:
             return
         of_runs = (

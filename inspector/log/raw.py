@@ -29,8 +29,8 @@ from ctrace.inspector.log.events.shapes import (
     UnbackedMade,
 )
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
-from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.headers import Context
+from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.model.autotuning import (

@@ -61,10 +61,7 @@ def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
                 yield "collective", calls
             yield "graph", nodes
         case "dynamo_cpp_guards_str":
-            guards = list(_guards(entry.payload))
-            if tensors := list(_tensors(guards)):
-                yield "input", tensors
-            yield "guard", guards
+            yield from _checks(list(_guards(entry.payload)))
         case "artifact:recompile_reasons":
             yield "recompile", [Item("reason", _neutral(line), line) for line in entry.payload.split("\n")]
         case "artifact:inductor_collective_schedule":
@@ -143,8 +140,14 @@ def _guards(payload: str) -> Iterator[Item]:
             yield Item("guard", _neutral(text), text[:_LONGEST])
 
 
+def _checks(guards: list[Item]) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the guards, and the inputs that they describe, as the graph of torch's wrapper around a module has none."""
+    if tensors := list(_tensors(guards)):
+        yield "input", tensors
+    yield "guard", guards
+
+
 def _tensors(guards: list[Item]) -> Iterator[Item]:
-    """Yield the inputs that guards describe, also of compilations without a graph, such as that of torch's wrapper."""
     for each in guards:
         if match := _TENSOR.fullmatch(each.text):
             text = match["text"]

@@ -12,8 +12,8 @@ from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.log.files import began
 from ctrace.inspector.log.folders import LogFile, joining, logs_in, pieces_of_one
 from ctrace.inspector.log.rotation import join, rotation_note
-from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.processes.engines import Engine, results_of
+from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
 _PARALLEL_BYTES = 32 << 20

@@ -165,7 +165,7 @@ class Places:
             self.files[entry.data[1]] = str(entry.data[0])
 
     def function_of(self, entry: Entry) -> tuple[str, str, int]:
-        """Return function, file and line of a `dynamo_start`; for torch's own wrapper, the user's line that calls it."""
+        """Return function, file and line of a `dynamo_start`; for torch's wrapper, the user's line that calls it."""
         stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
         frames = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
         found = [(str(each.get("name", "?")), *self._place(each)) for each in frames] or [("?", "?", 0)]
@@ -212,18 +212,19 @@ class _Fold:
             self._step(compile_id, entry)
             return
         if entry.kind == "dynamo_start":
-            self._starts.setdefault(compile_id, self._places.function_of(entry))
-            # Records of an abandoned attempt do not count; the reason of a recompilation comes before its start.
-            kept = self._parts.get(compile_id, {})
-            self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
-        if entry.kind == "compilation_metrics":
-            self._finished.add(compile_id)
+            self._start(compile_id, entry)
         if entry.kind.endswith("compilation_metrics"):
-            self._measure(entry)
+            self._measure(compile_id, entry)
         for kind, items in items_of(entry):
             digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
+
+    def _start(self, compile_id: str, entry: Entry) -> None:
+        """Begin an attempt; records of an abandoned one do not count, but for the reason of a recompilation."""
+        self._starts.setdefault(compile_id, self._places.function_of(entry))
+        kept = self._parts.get(compile_id, {})  # the reason comes before the start
+        self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
 
     def _step(self, compile_id: str, entry: Entry) -> None:
         """Keep which backwards compile."""
@@ -232,7 +233,9 @@ class _Fold:
         elif compile_id in self._backwards:
             self._backwards.remove(compile_id)
 
-    def _measure(self, entry: Entry) -> None:
+    def _measure(self, compile_id: str, entry: Entry) -> None:
+        if entry.kind == "compilation_metrics":
+            self._finished.add(compile_id)
         data = entry.data if isinstance(entry.data, dict) else {}
         name = "backward_cumulative_compile_time_us" if entry.kind.startswith("bwd") else "entire_frame_compile_time_s"
         value = data.get(name)

@@ -117,7 +117,10 @@ def test_rank_that_ends_while_a_backward_compiles_is_incomplete(tmp_path: Path):
         log_of(folder, rank).write_text(text[: text.index("\nV", begin) + 1], encoding="utf-8")
     found = read_job(folder)
     assert (found.agree, found.divergence) == (None, None)
-    assert [text.startswith("the log ends while the backward of 4/0 of ") for text in found.cut.values()] == [True, True]
+    assert [text.startswith("the log ends while the backward of 4/0 of ") for text in found.cut.values()] == [
+        True,
+        True,
+    ]
 
 
 def test_wrapper_of_torch_is_named_by_the_line_that_calls_it():
@@ -160,7 +163,9 @@ def test_second_attempt_is_told_by_its_time(tmp_path: Path):
     folder = copied("equal", tmp_path)
     text = log_of(folder, 0).read_text(encoding="utf-8")
     (folder / "rank_0_again.log").write_text(re.sub(r"^V\d{4} \d\d", "V1231 23", text, flags=re.M), encoding="utf-8")
-    with pytest.raises(RunError, match=r"two attempts, or two jobs \(.* from \d{4} .*again.log from 1231 23:") as caught:
+    with pytest.raises(
+        RunError, match=r"two attempts, or two jobs \(.* from \d{4} .*again.log from 1231 23:"
+    ) as caught:
         read_job(folder)
     assert "one attempt" in caught.value.todo
 

@@ -49,7 +49,9 @@ def test_compressed_and_nested_logs_count_too(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, rank_0="dynamic_sizes.torch")
     (log,) = folder.iterdir()
     (folder / "attempt_0").mkdir()
-    (folder / "attempt_0" / "x_rank_1_a.log.gz").write_bytes(gzip.compress(log.read_bytes().replace(b'"rank": 0', b'"rank": 1')))
+    (folder / "attempt_0" / "x_rank_1_a.log.gz").write_bytes(
+        gzip.compress(log.read_bytes().replace(b'"rank": 0', b'"rank": 1'))
+    )
     assert len(outcome_of(folder).checked) == 2
 
 
