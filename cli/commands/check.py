@@ -121,7 +121,6 @@ def check(
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
 
-    from ctrace.cli.engines import engine_of
     from ctrace.cli.fixing import seconds_of
     from ctrace.cli.gate.check_request import CheckRequest
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
@@ -143,7 +142,7 @@ def check(
         tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
     )
     seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
-    request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=engine_of(on), suggest=seconds)
+    request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)
     request.refuse(init=init)
     try:
         outcome = started(request) if init else checked(request, update=update, only_improve=only_improve)

@@ -43,7 +43,6 @@ def ranks(
     """Compare the ranks of a job: which ones compiled the same, and where the first one differs."""
     from ctrace.cli.compile_time import naming_perfetto
     from ctrace.cli.console import check_output
-    from ctrace.cli.engines import engine_of
     from ctrace.cli.progress import reading
     from ctrace.cli.show import show_either
     from ctrace.inspector.errors import Exit, TargetError
@@ -61,7 +60,7 @@ def ranks(
         what = "is a file" if holds(folder.is_file) else "does not exist"
         todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
         raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
-    engine = engine_of(on)
+    engine = opt.engine_of(on)
     with reading("logs") as progress:
         job = read_job(folder, world_size, progress, engine)
     if perfetto is not None:
