@@ -1,9 +1,12 @@
 """Options that several commands share, each declared once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ctrace.inspector.processes.engines import Engine
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; `ctrace schema COMMAND` prints its schema.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
@@ -19,6 +22,10 @@ Fast = Annotated[
         help="Run only Dynamo: show graph breaks, recompilations, guards and sizes. Lower no graph, compile no "
         "backward, check no advice.",
     ),
+]
+On = Annotated[
+    str | None,
+    typer.Option("--on", metavar="ENGINE", help="Where to work: processes (default) or ray, with 'ctrace[ray]'."),
 ]
 Timeout = Annotated[
     float | None,
@@ -78,3 +85,18 @@ Rank = Annotated[
     int | None,
     typer.Option("--rank", metavar="N", min=0, help="Of a folder with the logs of several ranks, read rank N."),
 ]
+
+
+def engine_of(name: str | None) -> "Engine":
+    """Return the engine that `--on` names, by default processes on this machine.
+
+    Raises:
+        TargetError: there is no such engine.
+    """
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.processes.engines import Engine
+
+    try:
+        return Engine(name or Engine.PROCESSES)
+    except ValueError:
+        raise TargetError(f"--on {name}: there is no such engine", f"there are: {', '.join(Engine)}") from None

@@ -165,13 +165,13 @@ def many(total: int) -> Iterator[Many]:
 
 
 @contextmanager
-def reading(noun: str) -> "Iterator[Callable[[int, int], None] | None]":
-    """Show how many of some files were read while in the block; yield what to call after each, None off a terminal."""
+def reading(noun: str, done: str = "read") -> "Iterator[Callable[[int, int], None] | None]":
+    """Show how many of some things are done while in the block; yield what to call after each, None off a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
-    with console(stderr=True).status(f"reading {noun}") as status:
-        yield lambda done, total: status.update(f"read {done} of {total} {noun}")
+    with console(stderr=True).status(noun) as status:
+        yield lambda number, total: status.update(f"{done} {number} of {total} {noun}")
 
 
 @contextmanager

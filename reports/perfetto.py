@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ctrace import __version__
+from ctrace.inspector.compile_time.fold import lanes_of
 from ctrace.inspector.compile_time.view import OTHER, phase_of
 from ctrace.inspector.model.compile_time import Lane, Span
 from ctrace.inspector.model.session import Session
@@ -23,7 +24,7 @@ _LONGEST = 400
 def render_perfetto(session: Session) -> Document:
     """Write the steps of all threads; without steps in the log, the trace has none either."""
     name = session.target.path or session.target.name or "torch.compile"
-    lanes = list(enumerate(session.compile_time.lanes, 1))
+    lanes = list(enumerate(lanes_of(session.compile_time), 1))
     names = [_named("process_name", 0, f"torch.compile: {name}"), *(_thread(number, lane) for number, lane in lanes)]
     steps = [event for number, lane in lanes for span in lane.spans for event in _events(span, number, OTHER)]
     steps += _findings(session)
@@ -38,7 +39,8 @@ def render_perfetto(session: Session) -> Document:
 
 def _findings(session: Session) -> Iterator[dict[str, Any]]:
     """Yield graph breaks and recompilations, at the begin of the compilations that have them."""
-    starts = {span.graph: span.begin for lane in reversed(session.compile_time.lanes) for span in reversed(lane.spans)}
+    lanes = lanes_of(session.compile_time)
+    starts = {span.graph: span.begin for lane in reversed(lanes) for span in reversed(lane.spans)}
     for found in session.breaks:
         for graph in found.compilations[:1]:
             if graph in starts:

@@ -17,6 +17,7 @@ Examples:
   ctrace check --junit ctrace.xml --sarif ctrace.sarif --annotations
   ctrace check --suggest                 name proved repairs of new findings
   ctrace check --from-trace traces/      TORCH_TRACE logs, one per rank
+  ctrace check --on ray                  all models on a Ray cluster
 """
 
 Models = Annotated[
@@ -111,6 +112,7 @@ def check(
     gpu: opt.TargetGpu = None,
     timeout: opt.Timeout = None,
     no_inductor_guards: NoInductorGuards = False,
+    on: opt.On = None,
     no_cache: NoCache = False,
     fresh_processes: FreshProcesses = False,
     suggest: Suggest = False,
@@ -140,7 +142,7 @@ def check(
         tuple(models or ()), policy, lock, options, gpu, timeout, jobs, from_trace, not no_inductor_guards
     )
     seconds = seconds_of(budget or DEFAULT_BUDGET) if suggest else None
-    request = replace(request, cache=not no_cache, forks=not fresh_processes, suggest=seconds)
+    request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)
     request.refuse(init=init)
     try:
         outcome = started(request) if init else checked(request, update=update, only_improve=only_improve)

@@ -8,7 +8,6 @@ import typer
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.ranks.engines import Engine
     from ctrace.inspector.ranks.job import Job
 
 EXAMPLES = """\b
@@ -28,10 +27,6 @@ Fail = Annotated[bool, typer.Option("--fail", help="Exit with 1 unless all ranks
 Perfetto = Annotated[
     Path | None, typer.Option("--perfetto", metavar="FILE", help="Write a trace that Perfetto opens, ranks as tracks.")
 ]
-On = Annotated[
-    str | None,
-    typer.Option("--on", metavar="ENGINE", help="Where to read: processes (default) or ray, with 'ctrace[ray]'."),
-]
 All = Annotated[bool, typer.Option("--all", help="Show every compilation and every group of ranks.")]
 
 
@@ -41,7 +36,7 @@ def ranks(
     fail: Fail = False,
     all_of_it: All = False,
     perfetto: Perfetto = None,
-    on: On = None,
+    on: opt.On = None,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -65,7 +60,7 @@ def ranks(
         what = "is a file" if holds(folder.is_file) else "does not exist"
         todo = f"one log is one rank; read it: ctrace explain {folder}" if what == "is a file" else "check its name"
         raise TargetError(f"{folder} {what}; ranks needs a folder of logs", todo)
-    engine = _engine(on)
+    engine = opt.engine_of(on)
     with reading("logs") as progress:
         job = read_job(folder, world_size, progress, engine)
     if perfetto is not None:
@@ -78,16 +73,6 @@ def ranks(
     )
     if fail and job.agree is not True:
         raise typer.Exit(Exit.WORSE)
-
-
-def _engine(name: str | None) -> "Engine":
-    from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.ranks.engines import Engine
-
-    try:
-        return Engine(name or Engine.PROCESSES)
-    except ValueError:
-        raise TargetError(f"--on {name}: there is no such engine", f"there are: {', '.join(Engine)}") from None
 
 
 def _write_trace(job: "Job", perfetto: Path) -> None:

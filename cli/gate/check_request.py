@@ -10,6 +10,7 @@ from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gate.policy.file import NAMES, find_policy, load_policy, target_name
 from ctrace.inspector.gate.policy.model import Policy
+from ctrace.inspector.processes.engines import Engine
 from ctrace.inspector.runs.request import Options
 
 _NO_GUARDS = "--no-inductor-guards"
@@ -32,6 +33,8 @@ class CheckRequest(Struct, frozen=True):
     """Whether unchanged models reuse the last check's results."""
     forks: bool = True
     """Whether models may run in forks of one process that has imported torch."""
+    engine: Engine = Engine.PROCESSES
+    """Where models run, or logs are read."""
     suggest: float | None = None
     """Seconds to look for proved repairs of findings; None: do not look."""
 
@@ -67,6 +70,10 @@ class CheckRequest(Struct, frozen=True):
         """
         if self.suggest is not None and init:
             raise TargetError("--suggest looks for repairs of new findings, and --init has none", "leave out --suggest")
+        if self.engine is Engine.RAY and self.jobs is not None:
+            raise TargetError(
+                "--jobs limits the models on this machine; Ray decides itself", "leave out --jobs or --on"
+            )
         if self.from_trace is None:
             return
         of_runs = (

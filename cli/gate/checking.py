@@ -19,7 +19,7 @@ from ctrace.inspector.gate.jobs.reuse import Reuse, reuse_note
 from ctrace.inspector.gate.lock.file import NAME as LOCK
 from ctrace.inspector.gate.lock.file import load_lock, write_lock, writing_lock
 from ctrace.inspector.gate.lock.ratchet import updated
-from ctrace.inspector.gate.model import Lock, Ran
+from ctrace.inspector.gate.model import Job, Lock, Ran
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy.file import NAMES as POLICIES
 from ctrace.inspector.gate.policy.file import load_policy
@@ -29,6 +29,7 @@ from ctrace.inspector.gate.policy.starter import starter
 from ctrace.inspector.gate.policy.yaml_nodes import named
 from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Outcome, Seen
+from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 
@@ -150,7 +151,8 @@ class _Check:
     def run(self) -> None:
         began = time.monotonic()
         if self._request.from_trace is not None:
-            self._seen = [seen(ran, self._root) for ran in traced(self._request.from_trace, self._name(), self._policy)]
+            path, engine = self._request.from_trace, self._request.engine
+            self._seen = list(traced(path, self._name(), self._policy, self._root, engine))
         else:
             self._jobs = jobs_of(self._policy, self._root, self._request.models)
             self._seen = list(self._each())
@@ -193,6 +195,9 @@ class _Check:
         reused = {job.key: found for job in self._jobs.jobs if self._request.cache and (found := reuse.find(job))}
         yield from reused.values()
         jobs = [each for each in self._jobs.jobs if each.key not in reused]
+        if self._request.engine is Engine.RAY:
+            yield from self._on_ray(jobs)
+            return
         left: list[Ran] = []
         with many(len(jobs)) as shown:
             for ran in run_jobs(
@@ -209,6 +214,23 @@ class _Check:
                 yield one
         for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
+
+    def _on_ray(self, jobs: Sequence[Job]) -> Iterator[Seen]:
+        """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""
+        from ctrace.cli.progress import reading
+        from ctrace.inspector.gate.jobs.remote import run_here, surroundings
+
+        at = surroundings(self._root, self._store, self._policy.owned)
+        left = []
+        with reading("models", done="checked") as progress:
+            found = results_of(run_here, [(job, at) for job in jobs], Engine.RAY, is_large=True)
+            for number, each in enumerate(found, 1):
+                left.append(each)
+                if progress is not None:
+                    progress(number, len(jobs))
+                yield each.seen
+        for each in left:
+            say_left(each.left, str(each.seen.job.key))
 
     def _name(self) -> str:
         """Return a trace's model name for the lock and the policy."""

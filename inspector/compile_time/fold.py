@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.log.events.compile_time import CacheStored
 from ctrace.inspector.log.events.core import SpanMarked
+from ctrace.inspector.log.marks import marks_of
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, CompileTime, Lane, Outcome, Span
+from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, CompileTime, Lane, MarkColumns, Outcome, Span
 from ctrace.inspector.model.kernels import Stage
 
 _WORKERS = frozenset(("compile_file",))
@@ -89,7 +91,7 @@ class _Thread(Struct):
 def compile_time_of(raw: Raw) -> CompileTime:
     """Return the steps and look-ups of a log."""
     return CompileTime(
-        lanes=timeline(raw.marks).lanes,
+        marks=raw.marks.columns(),
         lookups=tuple(_lookups(raw)),
         earlier=tuple(raw.earlier),
         use=raw.caches or _use(raw),
@@ -116,15 +118,21 @@ class Timeline(Struct, frozen=True):
     lanes: tuple[Lane, ...] = ()
 
 
-def timeline(marks: Iterable[SpanMarked]) -> Timeline:
-    """Return the steps that pairs of marks make."""
-    start = min((mark.at for mark in marks if mark.at is not None), default=None)
+def lanes_of(found: CompileTime) -> tuple[Lane, ...]:
+    """Return the steps of a run by thread."""
+    return timeline(found.marks).lanes
+
+
+@lru_cache(maxsize=1)
+def timeline(marks: MarkColumns) -> Timeline:
+    """Return the steps that pairs of marks make; one screen asks several times."""
+    start = min((mark.at for mark in marks_of(marks) if mark.at is not None), default=None)
     return Timeline() if start is None else Timeline(start, tuple(_lanes(marks, start)))
 
 
-def _lanes(marks: Iterable[SpanMarked], start: float) -> Iterator[Lane]:
+def _lanes(marks: MarkColumns, start: float) -> Iterator[Lane]:
     threads: dict[str, _Thread] = {}
-    for mark in marks:
+    for mark in marks_of(marks):
         if mark.at is not None:
             threads.setdefault(mark.thread, _Thread()).add(mark, (mark.at - start) / 1e6)
     found = [(name, [_span(each, thread.last, None) for each in thread.roots]) for name, thread in threads.items()]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from ctrace.inspector.compile_time.fold import lanes_of
 from ctrace.inspector.model.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, Outcome, Span
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.words.counting import count
@@ -99,7 +100,7 @@ class Piece(Struct, frozen=True):
 
 def pieces(found: CompileTime) -> Iterator[Piece]:
     """Split the compile time so that each second belongs to one step."""
-    for lane in found.lanes:
+    for lane in lanes_of(found):
         if not lane.is_parallel:
             for span in lane.spans:
                 yield from _pieces(span, OTHER)
@@ -114,7 +115,7 @@ def _pieces(span: Span, around: str) -> Iterator[Piece]:
 
 def seconds(found: CompileTime) -> float | None:
     """Return how long the program waited for compiling; None: the log has no steps."""
-    roots = [span for lane in found.lanes if not lane.is_parallel for span in lane.spans]
+    roots = [span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans]
     return sum(span.seconds for span in roots) if roots else None
 
 
@@ -171,7 +172,7 @@ class Step(Struct, frozen=True):
 
 def tree(found: CompileTime, graph: str | None = None) -> tuple[Step, ...]:
     """Return the steps that the program waited for, the longest first; spans of one name are one step."""
-    spans = (span for lane in found.lanes if not lane.is_parallel for span in lane.spans)
+    spans = (span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans)
     return _steps((span for span in spans if graph in (None, span.graph)), OTHER)
 
 
@@ -210,7 +211,7 @@ def _listed(steps: Iterable[Step], depth: int) -> Iterator[ListedStep]:
 
 def parallel(found: CompileTime) -> tuple[Step, ...]:
     """Return the steps of worker threads and processes; their time does not add to the compile time."""
-    return _steps((span for lane in found.lanes if lane.is_parallel for span in lane.spans), OTHER)
+    return _steps((span for lane in lanes_of(found) if lane.is_parallel for span in lane.spans), OTHER)
 
 
 CACHES = {

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.graphs import Pairs, Seen
@@ -30,7 +33,16 @@ def are_recorded(pairs: Pairs) -> bool:
 
 def _guards(seen: Seen) -> list[Guard] | None:
     printed = seen.session.guards.get(seen.graph.id)
-    return None if printed is None else list(parse(printed, seen.session.environment.prefixes).all_guards())
+    if printed is None:
+        return None
+    found = parse(printed, seen.session.environment.prefixes).all_guards()
+    return [replace(each, code=without_module(each.code, seen.graph.file)) for each in found]
+
+
+def without_module(code: str, file: str) -> str:
+    """Name classes of a file without its module: another name of the file is no other class."""
+    stem = re.escape(PurePath(file).stem)
+    return re.sub(rf"(?<=<class ')(?:\w+\.)*{stem}\.", "", code)
 
 
 def _between(old: Seen, new: Seen) -> Iterator[Change]:

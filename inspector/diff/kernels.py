@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -47,9 +48,32 @@ _ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
 
 def kernel_changes(pairs: Pairs) -> Iterator[Change]:
     """Yield the kernels that only one of two matched graphs has, and those that differ."""
+    moved = Moved(_elsewhere(pairs.gone), _elsewhere(pairs.new))
     for old, new in pairs.both:
         for stage in Stage:
-            yield from _between(list(_kernels(old, stage)), list(_kernels(new, stage)), f"{new.where} {stage}")
+            yield from _between(list(_kernels(old, stage)), list(_kernels(new, stage)), f"{new.where} {stage}", moved)
+
+
+class Moved(Struct, frozen=True):
+    """The generated kernels of graphs that only one run has: a new break moves kernels, and does not remove them."""
+
+    gone: Counter[Hashable]
+    new: Counter[Hashable]
+
+
+def _elsewhere(graphs: Iterable[Seen]) -> Counter[Hashable]:
+    return Counter(_content(each) for seen in graphs for stage in Stage for each in _kernels(seen, stage))
+
+
+def _content(each: KernelSeen) -> Hashable:
+    return each.kernel.language, each.source
+
+
+def _take(found: Counter[Hashable], each: KernelSeen) -> bool:
+    """Whether a kernel is among those of other graphs, each of which counts once."""
+    is_there = bool(each.source) and found[_content(each)] > 0
+    found[_content(each)] -= is_there
+    return is_there
 
 
 def _kernels(seen: Seen, stage: Stage) -> Iterator[KernelSeen]:
@@ -88,11 +112,13 @@ def without_names(source: str) -> tuple[str, ...]:
     return tuple(_PATH.sub(r"\1", _HASH.sub("#", _NAME.sub("kernel", line))) for line in lines if line)
 
 
-def _between(olds: list[KernelSeen], news: list[KernelSeen], where: str) -> Iterator[Change]:
+def _between(olds: list[KernelSeen], news: list[KernelSeen], where: str, moved: Moved) -> Iterator[Change]:
     both: list[tuple[KernelSeen, KernelSeen]] = []
     for same in _ALIKE:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
+    olds = [each for each in olds if not _take(moved.new, each)]
+    news = [each for each in news if not _take(moved.gone, each)]
     near, olds, news = _nearest(olds, news)
     for old, new in (*both, *near):
         yield from _compared(old, new, where)

@@ -21,6 +21,7 @@ _NAMES = (".log", ".log.gz", ".log.zst")
 _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re.MULTILINE)
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
 _RANK = re.compile(rb'^[VDIWEC]\d{4} [^\n]*?\] \{[^\n]*"rank": (\d{1,9})[,}]', re.MULTILINE)
+_BEGINNING = re.compile(rb'\] \{"(?:artifact": \{"name": "(?:torch_version|ctrace_start)"|str": \[[^\n]*, 0\])')
 _NAMED_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)", re.IGNORECASE)
 
 
@@ -131,6 +132,18 @@ def is_log(path: Path) -> bool:
         SetupError: it is compressed in a way that this Python cannot read.
     """
     return path.name.endswith(_NAMES) or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
+
+
+def begins_inside(path: Path) -> bool:
+    """Whether a log is a later piece of one: torch writes its version, or the first file name, at the beginning."""
+    head = head_of(path)
+    return _RECORD.search(head) is not None and _BEGINNING.search(head) is None
+
+
+def began(path: Path) -> str:
+    """Return month, day and time of the first record, as the log has them; empty for a log without records."""
+    found = _RECORD.search(head_of(path))
+    return found[0][1:14].decode() if found else ""
 
 
 def rank_of(path: Path) -> int | None:

@@ -1,13 +1,13 @@
 """Find the trace logs in a folder, and choose the one that a view reads."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from ctrace.inspector.errors import RunError, SelectionError
-from ctrace.inspector.log.files import is_log, rank_of
+from ctrace.inspector.log.files import began, begins_inside, is_log, rank_of
 from ctrace.inspector.log.rotation import grouped, name_and_age
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
@@ -103,6 +103,18 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def pieces_of_one(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
+    """Return the pieces of a log under several names, in their order; empty if the logs are of several processes."""
+    ordered = sorted(logs, key=lambda log: (begins_inside(log.path), began(log.path)))
+    later = [begins_inside(log.path) for log in ordered]
+    return tuple(ordered) if len(ordered) > 1 and not later[0] and all(later[1:]) else ()
+
+
+def joining(folder: Path, pieces: Iterable[LogFile]) -> str:
+    """Return the advice to join pieces."""
+    return f"join them in this order: {', '.join(str(each.path.relative_to(folder)) for each in pieces)}"
+
+
 def choose(folder: Path, rank: int | None) -> Chosen:
     """Choose the log of a folder for a view of one run: the given rank's, else the lowest rank's.
 
@@ -130,6 +142,8 @@ def _note(
     """Say which log is read, and how to read the others."""
     name = chosen.path.relative_to(folder)
     if len(several) > 1:
+        if pieces := pieces_of_one(several):
+            return f"{folder} has one log in {len(pieces)} pieces; this is only {name}: {joining(folder, pieces)}"
         whose = "without a rank" if chosen.rank is None else f"of rank {chosen.rank}"
         return f"{folder} has {len(several)} logs {whose}; this is the largest, {name}: name another one to read it"
     if len(logs) > 1 and not asked:

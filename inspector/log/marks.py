@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 from ctrace.inspector.log.events.core import SpanMarked
+from ctrace.inspector.model.compile_time import MarkColumns
 
 _NEVER = float("nan")
 
@@ -33,11 +34,17 @@ class Marks:
         self._rows.extend((numbers[mark.thread], numbers[mark.name], numbers[mark.compilation], mark.begins))
         self._times.append(_NEVER if mark.at is None else mark.at)
 
-    def __iter__(self) -> Iterator[SpanMarked]:
-        rows, texts = iter(self._rows), list(self._numbers)
-        for at, thread, name, compilation, begins in zip(self._times, rows, rows, rows, rows, strict=True):
-            time = at if at == at else None
-            yield SpanMarked(texts[thread] or "", texts[name] or "", bool(begins), texts[compilation], None, time)
+    def columns(self) -> MarkColumns:
+        """Return all marks, as a session keeps them."""
+        return MarkColumns(tuple(self._numbers), self._rows.tobytes(), self._times.tobytes())
 
     def __len__(self) -> int:
         return len(self._times)
+
+
+def marks_of(columns: MarkColumns) -> Iterator[SpanMarked]:
+    """Yield the marks of a log, in its order."""
+    rows, texts = iter(array("I", columns.rows)), columns.texts
+    for at, thread, name, compilation, begins in zip(array("d", columns.times), rows, rows, rows, rows, strict=True):
+        time = at if at == at else None
+        yield SpanMarked(texts[thread] or "", texts[name] or "", bool(begins), texts[compilation], None, time)

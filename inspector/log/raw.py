@@ -29,6 +29,7 @@ from ctrace.inspector.log.events.shapes import (
     UnbackedMade,
 )
 from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
+from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.log.schema import LOG_SCHEMA
@@ -202,8 +203,9 @@ class Raw(Struct):
             self._started.add(compile_id)
         if self._generation == 1:
             return entry
-        frame_id = f"{self._generation}.{entry.context['frame_id']}"
-        return replace(entry, context={**entry.context, "frame_id": frame_id})
+        context = entry.context
+        frame_id = f"{self._generation}.{context.frame_id}"
+        return replace(entry, context=Context(frame_id, context.frame_compile_id, context.attempt))
 
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         if isinstance(event, ev.Ignored):  # most entries are one of these two

@@ -4,7 +4,6 @@ A record is one line, a glog prefix and a JSON object (torch/_logging/_internal.
 payload follows in lines that start with a tab. A broken record becomes a `Broken`, never an exception.
 """
 
-import json
 import time
 from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator
@@ -13,24 +12,19 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
-import msgspec
 from msgspec import Struct
 
 from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.checksums import Hasher, hasher
 from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
 from ctrace.inspector.log.framing import digest_of, payload_of, pieces, records
+from ctrace.inspector.log.headers import Context, Headers
 
-_CONTEXT = frozenset(
-    ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
-)
-_MOST = 2**31
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 _MOST_KINDS = 10_000
 _PAYLOAD = "the payload of"
 NO_RECORD = "not a trace record"
-_decode = msgspec.json.Decoder().decode
 
 
 class Entry(Struct, frozen=True):
@@ -42,8 +36,8 @@ class Entry(Struct, frozen=True):
     """The event's name; for an artifact, `artifact:` and the artifact's name."""
     data: Any
     """The data of the event: a dict, or for the event `str` a pair of file name and number."""
-    context: dict[str, Any]
-    """Compile id, attempt and rank, if the record has them."""
+    context: Context
+    """Compile id and attempt, if the record has them."""
     payload: str = ""
     thread: str = ""
     """The native id of the thread that wrote the record; forked processes have other ids."""
@@ -53,6 +47,8 @@ class Entry(Struct, frozen=True):
     """Whether its first line has bytes that are not text; torch writes ASCII there."""
     stored: Stored | None = None
     """Where the payload is, if it may stay in the log."""
+    lines: bytes = b""
+    """The lines of the payload, if its decoder takes them as they are."""
 
     @property
     def text(self) -> Text:
@@ -62,13 +58,13 @@ class Entry(Struct, frozen=True):
     @property
     def compile_id(self) -> str | None:
         """Frame and compile number, such as `0/1`; None outside a compilation."""
-        frame, compile_ = self.context.get("frame_id"), self.context.get("frame_compile_id")
+        frame, compile_ = self.context.frame_id, self.context.frame_compile_id
         return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
 
     @property
     def attempt(self) -> int:
         """How many times Dynamo had restarted this compilation."""
-        return int(self.context.get("attempt") or 0)
+        return self.context.attempt or 0
 
 
 class Left(Enum):
@@ -82,6 +78,8 @@ class Left(Enum):
     """The entry has its place only."""
     HEADER = auto()
     """The entry has the place of its first line, whose data need not be kept."""
+    RAW = auto()
+    """The entry has its lines, with the tabs that indent them."""
 
 
 class Broken(Struct, frozen=True):
@@ -93,9 +91,12 @@ class Broken(Struct, frozen=True):
     """Whether the log ends in the middle of this line."""
 
 
-def is_other_payload(broken: Broken) -> bool:
-    """Whether a record is broken only because its payload does not match its checksum."""
-    return broken.why.startswith(_PAYLOAD) and not broken.is_last
+class Payloads(Struct):
+    """Counts the payloads of a log."""
+
+    all: int = 0
+    other: int = 0
+    """Those that do not match their checksums."""
 
 
 def read(
@@ -103,7 +104,9 @@ def read(
     *,
     trust: bool = False,
     later: Callable[[str], Left] | None = None,
+    types: Callable[[str], Any] | None = None,
     progress: Callable[[int], None] | None = None,
+    counts: Payloads | None = None,
 ) -> Iterator[Entry | Broken]:
     """Read a finished log, also a compressed one.
 
@@ -111,7 +114,9 @@ def read(
         path: The log.
         trust: Whether to use payloads that do not match their checksums, as those of an edited log.
         later: What of the payload of a kind of entry stays in the log until it is needed, if that is not compressed.
+        types: As what to decode the data of a kind of entry, if what is not kept stays in the log.
         progress: Is called with the number of bytes read so far.
+        counts: Counts the payloads.
 
     Raises:
         OSError: the file cannot be read.
@@ -119,11 +124,14 @@ def read(
     """
     with opened(path) as file:
         if is_compressed(path):
-            yield from Reader(trust=trust, digest=digest_of).entries(pieces(whole(file)))
+            yield from Reader(trust=trust, digest=digest_of, counts=counts).entries(pieces(whole(file)))
             return
         with hasher(path) as digest:
             source = Source(path, later) if later is not None else None
-            reader = Reader(trust=trust, digest=digest, source=source, progress=progress)
+            headers = Headers(types if later is not None else None)
+            reader = Reader(
+                trust=trust, digest=digest, source=source, headers=headers, progress=progress, counts=counts
+            )
             yield from reader.entries(pieces(file.read))
 
 
@@ -217,7 +225,7 @@ class Source(dict[str, Left]):
         """Return where a payload is, or the first line before it."""
         if left is Left.HEADER:
             return Stored(self.path, offset - len(header), len(header))
-        return Stored(self.path, offset, len(raw)) if raw else None
+        return Stored(self.path, offset, len(raw)) if raw and left is not Left.RAW else None
 
 
 class Reader:
@@ -229,12 +237,17 @@ class Reader:
         digest: Hasher,
         trust: bool = False,
         source: "Source | None" = None,
+        headers: Headers | None = None,
         progress: Callable[[int], None] | None = None,
+        counts: Payloads | None = None,
     ) -> None:
         self._digest = digest
         self._trust = trust
         self._source = source
+        self._headers = headers or Headers()
         self._progress = progress
+        self._counts = counts or Payloads()
+        self._threads: dict[bytes, str] = {}
 
     def entries(self, found: Iterator[bytes]) -> Iterator[Entry | Broken]:
         """Yield the entries of all pieces."""
@@ -266,55 +279,38 @@ class Reader:
         if at < 0:
             return Broken(number, NO_RECORD, is_last)
         try:
-            record, has_odd_bytes = _object(header[at + 2 :])
-        except (ValueError, RecursionError) as error:
-            return Broken(number, f"unreadable JSON ({error})", is_last)
-        names = [name for name in record if name not in _CONTEXT]
-        if not names:
-            return Broken(number, "a record without an event", is_last)
-        if not _has_numbers(record):
-            return Broken(number, f"impossible numbers of a compilation ({names[0]!r})", is_last)
-        known = record.get("has_payload")
-        if known is not None and not self._trust and known != hexlify(digest or digest_of(raw)).decode():
-            return Broken(number, f"{_PAYLOAD} {names[0]!r} is cut short or damaged", is_last)
-        kind, data = names[0], record[names[0]]
-        for name in names:
-            del record[name]
+            found = self._headers.read(header[at + 2 :])
+        except ValueError as error:
+            return Broken(number, str(error), is_last)
+        kind, data, context, has_odd_bytes = found
+        known = context.has_payload
+        if known is not None:
+            self._counts.all += 1
+            if known != hexlify(digest or digest_of(raw)).decode():
+                self._counts.other += not is_last
+                if not self._trust:
+                    return Broken(number, f"{_PAYLOAD} {kind!r} is cut short or damaged", is_last)
         if kind == "artifact" and isinstance(data, dict):
-            kind = f"artifact:{data.get('name')}"
-        thread = _thread(header[:at])
+            kind = intern(f"artifact:{data.get('name')}")
         left = Left.NOT if self._source is None else self._source[kind]
-        stored = None
-        if left is not Left.NOT and self._source is not None:
+        stored, text, lines = None, "", b""
+        if left is Left.RAW:
+            lines = raw
+        elif raw and left is not Left.ALL:
+            text = payload_of(raw).decode("utf-8", "replace")
+        if self._source is not None and left is not Left.NOT:
             stored = self._source.place(offset, header, raw, left)
-        text = "" if left is Left.ALL and raw else payload_of(raw).decode("utf-8", "replace")
-        return Entry(number, kind, data, record, text, thread, is_last, has_odd_bytes, stored)
+        thread = self._thread(header[:at])
+        return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 
-
-def _object(text: bytes) -> tuple[dict[str, Any], bool]:
-    """Decode the JSON of a header, which starts with a brace; return whether it has bytes that are not text, too.
-
-    Raises:
-        ValueError, RecursionError: it cannot be read.
-    """
-    try:
-        return _decode(text), False
-    except (ValueError, RecursionError):
-        decoded = text.decode("utf-8", "replace")
-        return json.loads(decoded), "\ufffd" in decoded  # also takes NaN
-
-
-def _has_numbers(record: dict[str, Any]) -> bool:
-    """Whether the numbers of a frame, a compilation and an attempt are possible, or None, as outside of one."""
-    frame, compilation, attempt = record.get("frame_id"), record.get("frame_compile_id"), record.get("attempt")
-    return _is_number(frame) and _is_number(compilation) and _is_number(attempt)
-
-
-def _is_number(value: Any) -> bool:
-    return value is None or (type(value) is int and 0 <= value < _MOST)
-
-
-def _thread(prefix: bytes) -> str:
-    """Return the thread id from a line's prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
-    words = prefix.split(maxsplit=3)
-    return words[2].decode("utf-8", "replace") if len(words) > 3 else ""
+    def _thread(self, prefix: bytes) -> str:
+        """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
+        words = prefix.split(maxsplit=3)
+        if len(words) < 4:
+            return ""
+        found = self._threads.get(words[2])
+        if found is None:
+            found = words[2].decode("utf-8", "replace")
+            if len(self._threads) < _MOST_KINDS:
+                self._threads[words[2]] = found
+        return found

@@ -37,6 +37,15 @@ class Lane(Struct, frozen=True):
     """Whether it works beside the thread that compiles, so that its seconds do not add to the compile time."""
 
 
+class MarkColumns(Struct, frozen=True):
+    """The begin and end marks of compile steps in columns; `log/marks.py` writes and reads them."""
+
+    texts: tuple[str | None, ...] = ()
+    """Threads, names and compilations, which the rows number."""
+    rows: bytes = b""
+    times: bytes = b""
+
+
 class Outcome(StrEnum):
     """The outcome of a cache look-up."""
 
@@ -123,7 +132,8 @@ class CacheUse(Struct, frozen=True):
 class CompileTime(Struct, frozen=True):
     """Everything a run recorded about the time and the caches of compiling."""
 
-    lanes: tuple[Lane, ...] = ()
+    marks: MarkColumns = MarkColumns()
+    """The steps; `compile_time/fold.py:lanes_of` returns them as spans."""
     lookups: tuple[CacheLookup, ...] = ()
     earlier: tuple[EarlierKey, ...] = ()
     use: CacheUse = CacheUse()

@@ -39,6 +39,10 @@ _COLLECTIVE = re.compile(
 )
 _RENAMED = re.compile(r"\w+ = [Ll]_\w+")
 _GROUP = re.compile(r"""(?P<quote>['"])(?P<name>\d+|[^'"\s]*group[^'"\s]*|[0-9a-f]{32,})(?P=quote)""")
+_TENSOR = re.compile(
+    r"TENSOR_MATCH: check_tensor\((?P<source>.+?), [\w.]+, DispatchKeySet\([^)]*\), (?P<text>.*)\)", re.DOTALL
+)
+_LOCAL = re.compile(r"^L\['(\w+)'\]")
 _LATENCY = "Guard latency = "
 _HASHED = re.compile(r"^\[(?P<hash>\w+)\] (?P<name>[^:\n]*): ?(?P<value>.*)$", re.DOTALL)
 _PICKED = re.compile(r"picked_rank_idx=\d+")
@@ -57,7 +61,7 @@ def items_of(entry: Entry) -> Iterator[tuple[str, list[Item]]]:
                 yield "collective", calls
             yield "graph", nodes
         case "dynamo_cpp_guards_str":
-            yield "guard", list(_guards(entry.payload))
+            yield from _checks(list(_guards(entry.payload)))
         case "artifact:recompile_reasons":
             yield "recompile", [Item("reason", _neutral(line), line) for line in entry.payload.split("\n")]
         case "artifact:inductor_collective_schedule":
@@ -134,6 +138,21 @@ def _guards(payload: str) -> Iterator[Item]:
         text = line.partition("  # ")[0].strip(" |+-")
         if text and not text.startswith(_LATENCY):
             yield Item("guard", _neutral(text), text[:_LONGEST])
+
+
+def _checks(guards: list[Item]) -> Iterator[tuple[str, list[Item]]]:
+    """Yield the guards, and the inputs that they describe, as the graph of torch's wrapper around a module has none."""
+    if tensors := list(_tensors(guards)):
+        yield "input", tensors
+    yield "guard", guards
+
+
+def _tensors(guards: list[Item]) -> Iterator[Item]:
+    for each in guards:
+        if match := _TENSOR.fullmatch(each.text):
+            text = match["text"]
+            name = _LOCAL.sub(r"\1", match["source"])
+            yield Item(f"{name}, as guarded", _neutral(text), text)
 
 
 def _components(payload: str) -> Iterator[Item]:

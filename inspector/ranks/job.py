@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.scratch import scratch_folder
-from ctrace.inspector.log.folders import LogFile, logs_in
+from ctrace.inspector.log.files import began
+from ctrace.inspector.log.folders import LogFile, joining, logs_in, pieces_of_one
 from ctrace.inspector.log.rotation import join, rotation_note
+from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.ranks.detail import first_difference, items_in
-from ctrace.inspector.ranks.engines import Engine, results_of
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
 
 _PARALLEL_BYTES = 32 << 20
@@ -127,7 +128,11 @@ def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
     several = sorted(rank for rank, count in counts.items() if count > 1 and rank is not None)
     if not several:
         return ranked
-    paths = [str(log.path.relative_to(folder)) for log in ranked if log.rank == several[0]]
+    same = [log for log in ranked if log.rank == several[0]]
+    if pieces := pieces_of_one(same):
+        what = f"the log of rank {several[0]} in {folder} is in {len(pieces)} pieces: only one has a beginning"
+        raise RunError(what, joining(folder, pieces))
+    paths = [f"{log.path.relative_to(folder)} from {began(log.path) or 'an unknown time'}" for log in same]
     names = ", ".join(paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
     if len(several) == len(counts) and len(counts) > 1:
         what = f"every rank in {folder} has several logs: two jobs, or two attempts of one"

@@ -46,7 +46,7 @@ def steps_of(path: Path, rank: int) -> Steps:
                 if isinstance(mark, SpanMarked):
                     marks.append(mark)
                     _learn(mark, starts)
-    found = timeline(marks)
+    found = timeline(marks.columns())
     first = found.start or 0.0
     return Steps(rank, found, {graph: (at - first) / 1e6 for graph, at in starts.items()})
 

@@ -69,9 +69,17 @@ _WANTED = re.compile(
     b"|compilation_metrics|_cache_(?:miss|hit|bypass)"
 )
 """Parts of the headers of records that a summary needs; all others are skipped without parsing."""
+_STEP = b'] {"chromium_event"'
+_BACKWARD = b'"entire_backward_compile"'
+"""The step around the compilation of a backward (_functorch/_aot_autograd/runtime_wrappers.py, 2.11 to 2.15)."""
+_NAME = 80
+"""A step's name is in the first bytes of its payload."""
 _TIME = re.compile(rb"[A-Z](\d{4} \d\d:\d\d:\d\d)")
 _MISMATCH = "artifact:inductor_spmd_graph_mismatch"
 _LONGEST = 4_000
+_WRAPPER = ("inner", "_dynamo/external_utils.py")
+"""The wrapper that Dynamo puts around one of torch's own modules, such as DDP (2.13, _dynamo/external_utils.py:67)."""
+_INSTALLED = "-packages/"
 
 
 def summary_of(path: Path, rank: int) -> Summary:
@@ -113,7 +121,8 @@ class Lines:
             start = line = end = 0
             for start, line, end in records(piece):
                 header = piece[start:line]
-                if is_wanted(header):
+                is_step = _STEP in header and piece.find(_BACKWARD, line, line + _NAME) >= 0
+                if is_step or is_wanted(header):
                     yield reader.entry(0, header, piece[line:end], 0, is_last=False)
             self.record, self.payload = piece[start:line], piece[line:end]
             if not self.began and (match := _TIME.match(piece)):
@@ -156,12 +165,20 @@ class Places:
             self.files[entry.data[1]] = str(entry.data[0])
 
     def function_of(self, entry: Entry) -> tuple[str, str, int]:
-        """Return function, file and line of a `dynamo_start`."""
+        """Return function, file and line of a `dynamo_start`; for torch's wrapper, the user's line that calls it."""
         stack = entry.data.get("stack") if isinstance(entry.data, dict) else None
-        frame = stack[-1] if isinstance(stack, list) and stack and isinstance(stack[-1], dict) else {}
+        frames = [each for each in stack if isinstance(each, dict)] if isinstance(stack, list) else []
+        found = [(str(each.get("name", "?")), *self._place(each)) for each in frames] or [("?", "?", 0)]
+        function, file, line = found[-1]
+        if function == _WRAPPER[0] and file.endswith(_WRAPPER[1]):
+            users = (each for each in reversed(found) if _INSTALLED not in each[1])
+            _, file, line = next(users, found[-1])
+        return function, file, line
+
+    def _place(self, frame: dict[str, Any]) -> tuple[str, int]:
         line, file = frame.get("line"), frame.get("filename")
         name = self.files.get(file, "?") if isinstance(file, int) else "?"
-        return str(frame.get("name", "?")), name, line if type(line) is int else 0
+        return name, line if type(line) is int else 0
 
 
 class _Fold:
@@ -175,6 +192,8 @@ class _Fold:
         self._starts: dict[str, tuple[str, str, int]] = {}
         self._parts: dict[str, dict[str, Any]] = {}
         self._finished: set[str] = set()
+        self._backwards: list[str] = []
+        """Compilations whose backward compiles."""
         self._broken = 0
 
     def add(self, entry: Entry | Broken) -> None:
@@ -189,21 +208,34 @@ class _Fold:
         compile_id = self._places.id_of(entry)
         if compile_id is None:
             return
+        if entry.kind == "chromium_event":
+            self._step(compile_id, entry)
+            return
         if entry.kind == "dynamo_start":
-            self._starts.setdefault(compile_id, self._places.function_of(entry))
-            # Records of an abandoned attempt do not count; the reason of a recompilation comes before its start.
-            kept = self._parts.get(compile_id, {})
-            self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
-        if entry.kind == "compilation_metrics":
-            self._finished.add(compile_id)
+            self._start(compile_id, entry)
         if entry.kind.endswith("compilation_metrics"):
-            self._measure(entry)
+            self._measure(compile_id, entry)
         for kind, items in items_of(entry):
             digest = self._parts.setdefault(compile_id, {}).setdefault(kind, hashlib.sha1(usedforsecurity=False))
             for item in items:
                 digest.update(f"{item.key}\0{item.same}\n".encode("utf-8", "replace"))
 
-    def _measure(self, entry: Entry) -> None:
+    def _start(self, compile_id: str, entry: Entry) -> None:
+        """Begin an attempt; records of an abandoned one do not count, but for the reason of a recompilation."""
+        self._starts.setdefault(compile_id, self._places.function_of(entry))
+        kept = self._parts.get(compile_id, {})  # the reason comes before the start
+        self._parts[compile_id] = {kind: kept[kind] for kind in (Kind.RECOMPILE,) if kind in kept}
+
+    def _step(self, compile_id: str, entry: Entry) -> None:
+        """Keep which backwards compile."""
+        if '"ph": "B"' in entry.payload:
+            self._backwards.append(compile_id)
+        elif compile_id in self._backwards:
+            self._backwards.remove(compile_id)
+
+    def _measure(self, compile_id: str, entry: Entry) -> None:
+        if entry.kind == "compilation_metrics":
+            self._finished.add(compile_id)
         data = entry.data if isinstance(entry.data, dict) else {}
         name = "backward_cumulative_compile_time_us" if entry.kind.startswith("bwd") else "entire_frame_compile_time_s"
         value = data.get(name)
@@ -224,9 +256,11 @@ class _Fold:
         end = lines.end
         if end.startswith(DAMAGED):
             return end
-        if open_:
-            function, file, line = self._starts[open_[-1]]
-            return f"the log ends while {open_[-1]} of {function} ({Path(file).name}:{line}) compiles"
+        if open_ or self._backwards:
+            compile_id = (open_ or self._backwards)[-1]
+            what = compile_id if open_ else f"the backward of {compile_id}"
+            function, file, line = self._starts.get(compile_id, ("?", "?", 0))
+            return f"the log ends while {what} of {function} ({Path(file).name}:{line}) compiles"
         if end:
             return end
         if self._broken:

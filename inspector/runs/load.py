@@ -1,17 +1,16 @@
 """Build a Session from a saved run or from a log of another machine."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.collecting import no_collection
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
-from ctrace.inspector.log.decode.dispatch import left_in_log
-from ctrace.inspector.log.reader import Broken, Entry, is_other_payload, read
+from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
+from ctrace.inspector.log.reader import Payloads, read
 from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
@@ -49,25 +48,9 @@ _EDITED_SHARE = 0.1
 """A log with this many payloads, and this share of them, that do not match their checksums counts as edited."""
 
 
-class _Payloads(Struct):
-    """Counts the payloads of a log."""
-
-    all: int = 0
-    other: int = 0
-    """Those that do not match their checksums."""
-
-    def counted(self, entries: Iterable[Entry | Broken]) -> Iterator[Entry | Broken]:
-        """Count while a log is read."""
-        for entry in entries:
-            is_other = isinstance(entry, Broken) and is_other_payload(entry)
-            self.other += is_other
-            self.all += is_other or (isinstance(entry, Entry) and "has_payload" in entry.context)
-            yield entry
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether somebody changed the log after torch wrote it; damage breaks single records."""
-        return self.other >= max(_EDITED, _EDITED_SHARE * self.all)
+def _is_edited(payloads: Payloads) -> bool:
+    """Whether somebody changed a log after torch wrote it; damage breaks single records."""
+    return payloads.other >= max(_EDITED, _EDITED_SHARE * payloads.all)
 
 
 def load_log(
@@ -108,19 +91,21 @@ def _keep(index: Index, session: Session, say: Callable[[str], None] | None) -> 
     """Write the index; without one, the next view only takes longer."""
     try:
         index.write(session)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         if say is not None:
-            say(f"no index of the log was written ({error.strerror or error}): the next view reads all of it again")
+            why = getattr(error, "strerror", None) or error
+            say(f"no index of the log was written ({why}): the next view reads all of it again")
 
 
 def _read(log: Path, size: int, progress: Callable[[int, int], None] | None) -> Session:
-    payloads = _Payloads()
-    later = left_in_log if size >= _LARGE else None
+    payloads = Payloads()
+    later, types = (left_in_log, type_of_data) if size >= _LARGE else (None, None)
     done = None if progress is None else lambda count: progress(count, size)
-    session = build(payloads.counted(read(log, later=later, progress=done)), Target(path=str(log)))
-    if not payloads.is_edited:
+    target = Target(path=str(log))
+    session = build(read(log, later=later, types=types, progress=done, counts=payloads), target)
+    if not _is_edited(payloads):
         return session
-    session = build(read(log, trust=True, later=later, progress=done), Target(path=str(log)))
+    session = build(read(log, trust=True, later=later, types=types, progress=done), target)
     what = (
         f"the log was edited, such as redacted: {payloads.other} of {payloads.all} payloads do not match their "
         "checksums, and are used as they are"

@@ -72,10 +72,14 @@ class Index:
 
         Raises:
             OSError: it cannot be written; the former one is still there.
+            ValueError: a damaged log has values that an index cannot contain.
         """
         if self._key["log"] != _identity(self._log):
             return  # it grew or changed while it was read
-        body = msgspec.msgpack.encode(session)
+        try:
+            body = msgspec.msgpack.encode(session)
+        except (UnicodeEncodeError, OverflowError) as error:  # half of a pair of surrogates; a number above 2**64
+            raise ValueError(f"the log has a value that it cannot contain: {error}") from None
         sources = list(_stamps(dict.fromkeys(_sources(session))))
         if len(body) > _MOST or len(sources) > _MOST_SOURCES:
             return

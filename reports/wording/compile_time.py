@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.compile_time import view
+from ctrace.inspector.compile_time.fold import lanes_of
 from ctrace.inspector.model.compile_time import CacheUse, CompileTime, Outcome
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
@@ -42,7 +43,7 @@ def circumstances(session: Session) -> Iterator[str]:
         built = "Kernels were built" if environment.built else "Kernels were generated, not built"
         yield f"{built}; caches were off, and ctrace's hooks, which take time, were on."
         yield "To measure without them: ctrace time --compile model.py"
-    if any(span.is_cut for lane in session.compile_time.lanes for span in lane.spans):
+    if any(span.is_cut for lane in lanes_of(session.compile_time) for span in lane.spans):
         yield "The log ends before compiling does: the last steps are cut off."
 
 

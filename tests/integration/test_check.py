@@ -1,5 +1,6 @@
 """`ctrace check` on real models: a first gate, the report after an edit, and models that cannot be judged."""
 
+import json
 import os
 import re
 import signal
@@ -119,3 +120,26 @@ def is_running(file: Path) -> bool:
     except FileNotFoundError:
         return False
     return "State:\tZ" not in status
+
+
+def test_models_on_a_cluster_are_judged_as_here(ctrace: Command) -> None:
+    pytest.importorskip("ray")
+    ctrace.write("net.py", HEALTHY)
+    ctrace.write("cut.py", CUT)
+    here = json.loads(ctrace("check", "net.py", "cut.py", "--json").out)
+    there = ctrace("check", "net.py", "cut.py", "--json", "--on", "ray", "--no-cache")
+    assert there.code == 1, there.err
+    for found in (here, found_there := json.loads(there.out)):
+        for job in found["jobs"]:
+            for name in ("seconds", "run"):
+                job.pop(name)
+    assert found_there["jobs"] == here["jobs"]
+
+
+def test_engines_that_are_not_there_are_named(ctrace: Command) -> None:
+    ctrace.write("net.py", HEALTHY)
+    other = ctrace("check", "net.py", "--on", "spark")
+    assert (other.code, other.err) == (2, "ctrace: --on spark: there is no such engine\n  there are: processes, ray\n")
+    both = ctrace("check", "net.py", "--on", "ray", "--jobs", "2")
+    assert both.code == 2
+    assert "leave out --jobs or --on" in both.err

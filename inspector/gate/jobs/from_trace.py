@@ -1,49 +1,78 @@
 """Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check, one job per rank or process."""
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.gate.model import TRACE, Job, JobKey, Ran
 from ctrace.inspector.gate.policy.model import Policy
+from ctrace.inspector.gate.trust import seen
+from ctrace.inspector.gate.verdict import Seen
+from ctrace.inspector.log.files import rank_of
+from ctrace.inspector.log.folders import LogFile, logs_in
+from ctrace.inspector.log.rotation import join
+from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.request import Options
 
-_RANK = re.compile(r"_rank_(\d+)_")
-"""The rank in a log's name (torch/_logging/_internal.py, `LazyTraceHandler`, 2.11 to 2.13)."""
+_PARALLEL_BYTES = 32 << 20
+"""Below this total size, one process reads the logs faster than a second process starts."""
 
 
-def traced(path: Path, name: str, policy: Policy) -> Iterator[Ran]:
+def traced(path: Path, name: str, policy: Policy, root: Path, engine: Engine = Engine.PROCESSES) -> Iterator[Seen]:
     """Read each log as one job. In the lock, all of them share the key `name`, because ranks run the same program.
 
     Raises:
-        RunError: there is no log.
+        RunError: there is no log, or Ray cannot start.
+        SetupError: Ray is not installed.
     """
-    logs = sorted(path.glob("*.log")) if path.is_dir() else [path]
-    if not path.exists() or not logs:
+    logs = _logs(path)
+    if not logs:
         raise RunError(f"{path} has no trace log", "name the TORCH_TRACE folder, or one of its logs")
     known = JobKey(name, target=TRACE)
-    for log, label in zip(logs, labels(logs), strict=True):
+    calls = []
+    for log, label in zip(logs, labels(each.rank for each in logs), strict=True):
         key = JobKey(name, label, TRACE) if label else known
-        yield _read(Job(key, str(log), Options(), policy.limits, known_as=known), log)
+        job = Job(key, str(log.path), Options(), policy.limits, known_as=known)
+        calls.append((job, _whole(log).absolute(), root.absolute()))
+    yield from results_of(_read, calls, engine, is_large=sum(log.bytes for log in logs) > _PARALLEL_BYTES)
 
 
-def labels(logs: Iterable[Path]) -> list[str]:
-    """Name each log by its rank, and by a number if its rank is not unique or not known; a single log needs no name."""
-    ranks = [f"rank {match[1]}" if (match := _RANK.search(log.name)) else "process" for log in logs]
-    if ranks == ["process"]:
+def _logs(path: Path) -> list[LogFile]:
+    """List the logs of a folder, and what has the name of one and is no file, which is reported."""
+    if path.is_dir():
+        others = (each for each in sorted(path.glob("*.log")) if not each.is_file())
+        return [*logs_in(path), *(LogFile(each, None, 0) for each in others)]
+    return [LogFile(path, rank_of(path), path.stat().st_size)] if path.exists() else []
+
+
+def _whole(log: LogFile) -> Path:
+    """Return the file to read; the files of a rotated log are joined."""
+    if not log.parts:
+        return log.path
+    whole = scratch_folder() / f"{log.rank}-{log.path.name}"
+    join(log.parts, whole)
+    return whole
+
+
+def labels(ranks: Iterable[int | None]) -> list[str]:
+    """Name each log by its rank, and by a number if its rank is not unique or not known; a single log without a rank
+    needs no name.
+    """
+    names = ["process" if rank is None else f"rank {rank}" for rank in ranks]
+    if names == ["process"]:
         return [""]
     numbers: dict[str, int] = {}
     found = []
-    for rank in ranks:
-        numbers[rank] = numbers.get(rank, 0) + 1
-        found.append(rank if ranks.count(rank) == 1 else f"{rank} #{numbers[rank]}")
+    for name in names:
+        numbers[name] = numbers.get(name, 0) + 1
+        found.append(name if names.count(name) == 1 else f"{name} #{numbers[name]}")
     return found
 
 
-def _read(job: Job, log: Path) -> Ran:
+def _read(job: Job, log: Path, root: Path) -> Seen:
     try:
-        return Ran(job, load_log(log))
+        return seen(Ran(job, load_log(log)), root)
     except RunError as error:
-        return Ran(job, error=error)
+        return seen(Ran(job, error=error), root)

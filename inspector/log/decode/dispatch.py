@@ -6,11 +6,12 @@ An entry that ctrace knows but does not use becomes `Ignored`; an entry that it 
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Annotated, Any
 
-from msgspec import DecodeError, Raw, Struct, ValidationError
+from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
-from ctrace.inspector.files.typed_json import typed
+from ctrace.inspector.files.typed_json import MOST, typed
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import bytecode as decode_bytecode
@@ -29,6 +30,7 @@ from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events.kernels import KernelStacksSeen
 from ctrace.inspector.log.fields import Fields, frames
+from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.kernels import Stage
@@ -50,19 +52,28 @@ def decode(entry: Entry) -> ev.Event:
     decoder = _DECODERS.get(entry.kind)
     if decoder is not None:
         return decoder(entry)
-    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith("_BYTECODE"):
+    if entry.kind in _IGNORED or entry.kind.startswith(_IGNORED_PREFIXES) or entry.kind.endswith(_IGNORED_ENDINGS):
         return ev.Ignored()
     return ev.Unknown(entry.kind)
 
 
 def left_in_log(kind: str) -> Left:
     """Return what of the payload of a kind of entry may stay in the log until a view needs it, if one does."""
+    if kind == "chromium_event":
+        return Left.RAW
     if kind in decode_compile_time.LOOKUPS:
         return Left.PARTLY
     if _DECODERS.get(kind) is _measured:
         return Left.HEADER
-    is_needed = kind == "chromium_event" or (kind in _DECODERS and kind not in _TEXTS)
+    is_needed = kind in _DECODERS and kind not in _TEXTS
     return Left.NOT if is_needed else Left.ALL
+
+
+def type_of_data(kind: str) -> Any:
+    """Return as what to decode the data of a kind of entry, if the log is there to read the rest later."""
+    if _DECODERS.get(kind) is _measured:
+        return _Metrics
+    return Raw if kind == "chromium_event" or kind in _IGNORED else Any
 
 
 def _id(entry: Entry) -> str:
@@ -96,30 +107,55 @@ def _frame(file: int, line: int, name: str) -> ev.StackFrame:
     return ev.StackFrame(file, line, name)
 
 
-_VERSIONED = {"torch": "pytorch_version", "triton": "triton_version", "python": "python_version"}
-"""Fields of `CompilationMetrics` (2.11 to 2.13, torch/_dynamo/utils.py); only these have the versions in a 2.11 log."""
+_VERSIONED = ("torch", "triton", "python")
+"""What the versions are of; only metrics have them in a 2.11 log."""
+_Number = Annotated[float, Meta(ge=float(-MOST), le=float(MOST))] | None
+_Count = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
+
+
+class _Metrics(Struct, frozen=True):
+    """The metrics of a compilation that a session keeps as numbers (`CompilationMetrics`, 2.11 to 2.13)."""
+
+    co_name: str | None = None
+    co_filename: str | None = None
+    co_firstlineno: _Count = None
+    guard_count: _Count = None
+    graph_op_count: _Count = None
+    entire_frame_compile_time_s: _Number = None
+    backend_compile_time_s: _Number = None
+    inductor_compile_time_s: _Number = None
+    backward_cumulative_compile_time_us: _Number = None
+    fail_type: str | None = None
+    fail_reason: str | None = None
+    config_suppress_errors: bool | None = None
+    pytorch_version: str | None = None
+    triton_version: str | None = None
+    python_version: str | None = None
 
 
 def _measured(entry: Entry) -> ev.Measured:
-    data = Fields(entry.data, entry.kind)
-    backward = data.maybe_number("backward_cumulative_compile_time_us")
+    try:
+        data = entry.data if isinstance(entry.data, _Metrics) else convert(entry.data, _Metrics)
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
+    backward = data.backward_cumulative_compile_time_us
     return ev.Measured(
         id=_id(entry),
         backward=entry.kind.startswith("bwd_"),
-        function=data.maybe_text("co_name"),
-        file=data.maybe_text("co_filename"),
-        line=data.maybe_integer("co_firstlineno"),
-        guards=data.maybe_integer("guard_count"),
-        ops=data.maybe_integer("graph_op_count"),
-        frame_seconds=data.maybe_number("entire_frame_compile_time_s"),
-        backend_seconds=data.maybe_number("backend_compile_time_s"),
-        inductor_seconds=data.maybe_number("inductor_compile_time_s"),
+        function=data.co_name,
+        file=data.co_filename,
+        line=data.co_firstlineno,
+        guards=data.guard_count,
+        ops=data.graph_op_count,
+        frame_seconds=data.entire_frame_compile_time_s,
+        backend_seconds=data.backend_compile_time_s,
+        inductor_seconds=data.inductor_compile_time_s,
         backward_seconds=None if backward is None else backward / 1e6,
-        fail_type=data.maybe_text("fail_type"),
-        fail_reason=data.maybe_text("fail_reason"),
-        suppresses=None if data.is_null("config_suppress_errors") else data.flag("config_suppress_errors"),
+        fail_type=data.fail_type,
+        fail_reason=data.fail_reason,
+        suppresses=data.config_suppress_errors,
         metrics=entry.stored or entry.data,
-        versions=_versions(*(data.maybe_text(each) for each in _VERSIONED.values())),
+        versions=_versions(data.pytorch_version, data.triton_version, data.python_version),
     )
 
 
@@ -242,29 +278,27 @@ def family(kind: str) -> str:
 
 
 _decode_chrome = Decoder(_Chrome).decode
-_MOST_TIME = 10**30
 
 
 def _span(entry: Entry) -> ev.Event:
     """Decode one of torch's spans."""
     try:
-        mark = _decode_chrome(entry.payload)
+        mark = _decode_chrome(entry.lines or entry.payload)
     except (ValidationError, DecodeError, UnicodeError, RecursionError):
         return _odd_span(entry)
     begins, at = _PHASES.get(mark.ph), mark.ts
     if begins is None:
         return ev.Ignored()
-    if (at is not None and not -_MOST_TIME <= at <= _MOST_TIME) or (
-        not begins and mark.name.endswith(decode_autotuning.REPORTED)
-    ):
+    if (at is not None and not -MOST <= at <= MOST) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
         return _odd_span(entry)
     return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
 
 
 def _odd_span(entry: Entry) -> ev.Event:
     """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
+    text = payload_of(entry.lines).decode("utf-8", "replace") if entry.lines else entry.payload
     try:
-        data = _payload(entry)
+        data = Fields(json.loads(text), "the payload")
         begins = _PHASES.get(data.text("ph"))
         name, at = data.text("name"), data.maybe_number("ts")
         sweep = None if begins else decode_autotuning.reported(entry.compile_id, data)
@@ -416,6 +450,7 @@ _IGNORED_PREFIXES = (
     "artifact:graph_execution", "artifact:eager_compile_backwards_failure", "artifact:recompile_user_context",
     "artifact:cudagraph", "artifact:forward_", "artifact:output_alias_wrapper", "artifact:mutation_epilogue",
     "artifact:functionalized_rng_wrapper", "artifact:effect_tokens_wrapper", "artifact:dedup_wrapper",
+    "artifact:subclass_wrapper", "artifact:fx_collectives_", "artifact:optimus_", "artifact:cff_",
     "artifact:synthetic_base_wrapper", "artifact:debug_assert_wrapper", "artifact:native_dsl_compile",
     "artifact:fx_bucketing_passes_", "artifact:fx_compute_nodes_", "artifact:fx_interpreter_error",
     "artifact:fx_net_acc_splitter_", "artifact:invoke_subgraph_", "artifact:make_fx_fail_partial",
@@ -423,3 +458,5 @@ _IGNORED_PREFIXES = (
     "artifact:pre_bucketing_", "artifact:pre_decomp_comms", "artifact:reorder_communication_",
     "artifact:scheduler_nodes_", "artifact:sink_waits_",
 )  # fmt: skip
+_IGNORED_ENDINGS = ("_BYTECODE", "_pre_grad", "_post_grad", "_ITERATIVE_RECOMPUTE_ERROR", "_fused")
+"""Kinds that begin with the name of a function, a pass or a graph (_inductor/fx_passes/, memory.py, 2.13)."""

@@ -1,5 +1,7 @@
 """Decode the graphs that torch prints into the log as text; `graphs/` parses the text on demand."""
 
+from functools import lru_cache
+
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
@@ -25,10 +27,16 @@ STAGES = {
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
     """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
-    sizes = {name: tuple(map(str, size)) for name, size in sizes_by_name.items()}
+    sizes = {name: _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
     text = entry.text
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
     return ev.GraphMade(compile_id, None, None, printed=traced)
+
+
+@lru_cache(maxsize=20_000)
+def _shared(size: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first equal size: inputs of thousands of compilations share theirs."""
+    return size
 
 
 def printed(entry: Entry) -> GraphPrinted | ev.Ignored:

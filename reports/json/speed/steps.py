@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ctrace.inspector.compile_time.fold import lanes_of
 from ctrace.inspector.compile_time.view import OTHER, phase_of
 from ctrace.inspector.model.compile_time import Lane, Span
 from ctrace.inspector.model.session import Session
@@ -10,7 +11,7 @@ from ctrace.reports.escape import Document, json_document
 
 def render_steps_json(session: Session) -> Document:
     """Write the steps of every thread, nested; a log without times has no thread."""
-    return json_document({"threads": [_lane(each) for each in session.compile_time.lanes if each.spans]})
+    return json_document({"threads": [_lane(each) for each in lanes_of(session.compile_time) if each.spans]})
 
 
 def _lane(lane: Lane) -> dict[str, Any]:

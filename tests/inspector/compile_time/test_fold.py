@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.compile_time import view
-from ctrace.inspector.compile_time.fold import miscounted_lookups
+from ctrace.inspector.compile_time.fold import lanes_of, miscounted_lookups
 from ctrace.inspector.model.compile_time import CompileTime, Outcome, Span
 from ctrace.reports.perfetto import render_perfetto
 from ctrace.reports.terminal.compile_time import compile_time_screen
@@ -20,7 +20,7 @@ def flat(found: CompileTime) -> list[tuple[str, str, float, float]]:
         for child in span.children:
             add(lane, child)
 
-    for lane in found.lanes:
+    for lane in lanes_of(found):
         for each in lane.spans:
             add(lane.thread, each)
     return rows
@@ -55,7 +55,7 @@ def test_a_step_counts_with_the_phase_of_the_step_around_it_unless_it_has_its_ow
 def test_steps_of_other_threads_do_not_add() -> None:
     log = Log().mark("B", "dynamo", 0).span("compile_file", 1, 9, thread=7).mark("E", "dynamo", 10)
     found = log.session().compile_time
-    assert [(lane.thread, lane.is_parallel) for lane in found.lanes] == [("1", False), ("7", True)]
+    assert [(lane.thread, lane.is_parallel) for lane in lanes_of(found)] == [("1", False), ("7", True)]
     assert view.seconds(found) == pytest.approx(0.010)
     assert [(each.name, round(each.seconds, 4)) for each in view.parallel(found)] == [("compile_file", 0.008)]
 
@@ -80,7 +80,7 @@ def test_steps_that_an_exception_ended_end_with_the_step_around_them() -> None:
 def test_a_log_that_ends_early_cuts_its_open_steps() -> None:
     log = Log().mark("B", "dynamo", 0).mark("B", "backend_compile", 2).span("GraphLowering.run", 3, 6)
     found = log.session().compile_time
-    assert [span.is_cut for lane in found.lanes for span in lane.spans] == [True]
+    assert [span.is_cut for lane in lanes_of(found) for span in lane.spans] == [True]
     assert view.seconds(found) == pytest.approx(0.006)
 
 

@@ -4,8 +4,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diff.changes import How, What
 from ctrace.inspector.diff.compare import compare
-from ctrace.inspector.diff.kernels import without_names
-from ctrace.inspector.model.session import Scenario, Session
+from ctrace.inspector.diff.graphs import Pairs, Seen
+from ctrace.inspector.diff.kernels import kernel_changes, without_names
+from ctrace.inspector.model.session import Graph, Scenario, Session
 from tests.support import built, sessions
 
 TRITON = """
@@ -88,3 +89,22 @@ def test_function_that_no_longer_runs_eagerly_is_a_removed_skip():
     assert partial.skips
     found = compare(partial, replace(partial, skips=())).changes
     assert {(each.what, each.how) for each in found} == {(What.SKIP, How.REMOVED)}
+
+
+def seen(graph: str, *kernels: str) -> Seen:
+    """Return a graph with kernels of these sources."""
+    made = Graph(graph, "f", "net.py", 3, 1)
+    found = tuple(replace(built.SESSION.kernels[0], graph=graph, source=each) for each in kernels)
+    return Seen(Session(graphs=(made,), kernels=found, built=()), made, None, None, "net.py", "f", "", graph)
+
+
+def test_kernel_that_a_new_break_moves_into_another_graph_is_not_removed():
+    whole, first, rest = seen("0/0", "a = 1", "b = 2"), seen("0/0", "a = 1"), seen("1/0", "b = 2")
+    assert list(kernel_changes(Pairs(((whole, first),), (), (rest,)))) == []
+    assert list(kernel_changes(Pairs(((first, whole),), (rest,), ()))) == []
+
+
+def test_kernel_that_is_gone_is_removed_once_for_each_that_did_not_move():
+    whole, first, rest = seen("0/0", "a = 1", "b = 2", "b = 2"), seen("0/0", "a = 1"), seen("1/0", "b = 2")
+    (change,) = kernel_changes(Pairs(((whole, first),), (), (rest,)))
+    assert (change.what, change.how) == (What.KERNEL, How.REMOVED)

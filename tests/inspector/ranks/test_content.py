@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import Entry
 from ctrace.inspector.ranks.content import Item, items_of
 from ctrace.inspector.ranks.detail import first_difference
@@ -22,7 +23,7 @@ GRAPH = """class GraphModule(torch.nn.Module):
 
 
 def found(kind: str, payload: str) -> dict[str, list[Item]]:
-    return dict(items_of(Entry(1, kind, {}, {}, payload)))
+    return dict(items_of(Entry(1, kind, {}, Context(), payload)))
 
 
 def graph(device: str = "cpu", group: str = "0", text: str = GRAPH) -> dict[str, list[Item]]:
@@ -70,6 +71,18 @@ def test_guards_are_compared_without_comments_ids_and_times():
     )
     assert same(one) == same(other)
     assert len(one) == 1
+
+
+def test_tensors_that_guards_describe_are_inputs():
+    check = (
+        "TENSOR_MATCH: check_tensor(L['args'][0], Tensor, DispatchKeySet(CPU), torch.float32, device={}, size=[4, 8])"
+    )
+    one, other = (found("dynamo_cpp_guards_str", f"| +- {check.format(device)}  # f(x)") for device in (0, 1))
+    assert [(item.key, item.text) for item in one["input"]] == [
+        ("args[0], as guarded", "torch.float32, device=0, size=[4, 8]")
+    ]
+    assert same(one["input"]) == same(other["input"])
+    assert "input" not in found("dynamo_cpp_guards_str", "| +- GLOBAL_STATE: ___check_global_state()")
 
 
 def test_numbers_in_guards_count():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.log.folders import choose
 from ctrace.inspector.ranks.job import Job, read_job
 from ctrace.inspector.ranks.summary import Kind, summary_of
 from tests.support.places import DATA
@@ -108,6 +109,25 @@ def test_truncated_rank_is_named_and_leaves_it_open_whether_they_agree(tmp_path:
     assert list(found.cut) == [1]
 
 
+def test_rank_that_ends_while_a_backward_compiles_is_incomplete(tmp_path: Path):
+    folder = copied("ddp", tmp_path)
+    for rank in (0, 1):
+        text = log_of(folder, rank).read_text(encoding="utf-8")
+        begin = text.index('"entire_backward_compile"')
+        log_of(folder, rank).write_text(text[: text.index("\nV", begin) + 1], encoding="utf-8")
+    found = read_job(folder)
+    assert (found.agree, found.divergence) == (None, None)
+    assert [text.startswith("the log ends while the backward of 4/0 of ") for text in found.cut.values()] == [
+        True,
+        True,
+    ]
+
+
+def test_wrapper_of_torch_is_named_by_the_line_that_calls_it():
+    found = {each.id: (each.function, Path(each.file).name) for each in job("ddp").compilations}
+    assert found["0/0"] == ("inner", "train.py")
+
+
 def test_log_cut_in_its_last_line_is_incomplete(tmp_path: Path):
     folder = copied("equal", tmp_path)
     log_of(folder, 1).write_bytes(log_of(folder, 1).read_bytes()[:-5])
@@ -124,6 +144,30 @@ def test_truncated_rank_without_a_compilation_of_the_others_is_missing_it(tmp_pa
     assert found.divergence is not None
     assert (found.divergence.kind, found.divergence.compilation) == (Kind.MISSING, "4/0")
     assert "3/0" in found.divergence.values[1]
+
+
+def test_pieces_of_one_log_are_no_second_attempt(tmp_path: Path):
+    """Somebody split a log, and named the pieces as torch names logs."""
+    folder = copied("equal", tmp_path)
+    text = log_of(folder, 0).read_text(encoding="utf-8")
+    half = text.index("\nV", len(text) // 2) + 1
+    log_of(folder, 0).write_text(text[:half], encoding="utf-8")
+    (folder / "a_rank_0_rest.log").write_text(text[half:], encoding="utf-8")
+    with pytest.raises(RunError, match="in 2 pieces: only one has a beginning") as caught:
+        read_job(folder)
+    assert caught.value.todo == f"join them in this order: {log_of(folder, 0).name}, a_rank_0_rest.log"
+    assert "has one log in 2 pieces" in choose(folder, 0).note
+
+
+def test_second_attempt_is_told_by_its_time(tmp_path: Path):
+    folder = copied("equal", tmp_path)
+    text = log_of(folder, 0).read_text(encoding="utf-8")
+    (folder / "rank_0_again.log").write_text(re.sub(r"^V\d{4} \d\d", "V1231 23", text, flags=re.M), encoding="utf-8")
+    with pytest.raises(
+        RunError, match=r"two attempts, or two jobs \(.* from \d{4} .*again.log from 1231 23:"
+    ) as caught:
+        read_job(folder)
+    assert "one attempt" in caught.value.todo
 
 
 def test_gap_in_the_ranks_is_a_missing_rank(tmp_path: Path):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -227,3 +228,23 @@ def test_a_log_that_changed_after_it_was_read_is_an_error(log: Path):
     log.write_bytes(b"short")
     with pytest.raises(Exception, match="changed while it was read"):
         print(next(iter(session.printed.values())).printed[0].text)
+
+
+@pytest.mark.parametrize(
+    "value", [b'"co_name": "\\ud800"', b'"co_firstlineno": 1, "guard_count": 100000000000000000000']
+)
+def test_value_that_no_index_can_contain_is_no_crash(log: Path, value: bytes):
+    log.write_bytes(re.sub(rb'"co_name": "[^"]*"', value.replace(b"\\", b"\\\\"), log.read_bytes()))
+    said: list[str] = []
+    assert load_log(log, indexes=folder_of(log), say=said.append).compilations
+    assert not said or said[0].startswith(
+        "no index of the log was written (the log has a value that it cannot contain: "
+    )
+
+
+def test_lone_surrogate_in_a_log_leaves_it_without_an_index(log: Path):
+    log.write_bytes(log.read_bytes().replace(b'"name": "', b'"name": "\\ud800'))
+    said: list[str] = []
+    load_log(log, indexes=folder_of(log), say=said.append)
+    assert said
+    assert "surrogates not allowed" in said[0]

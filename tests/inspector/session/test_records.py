@@ -6,6 +6,7 @@ import pytest
 
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.events.core import Ignored, Recorded, Unknown
+from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import Entry
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
@@ -108,7 +109,7 @@ WRITTEN = [
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_no_artifact_of_torch_is_unknown(name: str):
-    entry = Entry(1, f"artifact:{name}", {"name": name}, {"frame_id": 0, "frame_compile_id": 0}, '{"torch": "2.13.0"}')
+    entry = Entry(1, f"artifact:{name}", {"name": name}, Context(0, 0), '{"torch": "2.13.0"}')
     assert not isinstance(decode(entry), Unknown)
 
 
@@ -142,6 +143,6 @@ def test_the_others_are_counted_by_name(tmp_path: Path):
 
 def test_each_shown_record_is_decoded():
     for name in RECORDS:
-        found = decode(Entry(1, f"artifact:{name}", {"name": name}, {}, "text"))
+        found = decode(Entry(1, f"artifact:{name}", {"name": name}, Context(), "text"))
         assert isinstance(found, Recorded)
         assert not isinstance(found, Ignored)

@@ -1,5 +1,6 @@
 """Logs that TORCH_TRACE wrote elsewhere, as jobs of a check."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from ctrace.inspector.gate.lock.ratchet import updated
 from ctrace.inspector.gate.model import TRACE, JobKey, Lock
 from ctrace.inspector.gate.outcome import judged
 from ctrace.inspector.gate.policy.model import Count, Limits, Policy
-from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Outcome
 from tests.support.gated import ROOT, TODAY, kinds
 from tests.support.places import DATA
@@ -26,30 +26,40 @@ def folder_of(tmp_path: Path, **logs: str) -> Path:
 
 def outcome_of(folder: Path, lock: Lock | None = None, policy: Policy | None = None) -> Outcome:
     given = policy or Policy()
-    every = [seen(each, ROOT) for each in traced(folder, "train", given)]
+    every = list(traced(folder, "train", given, ROOT))
     return judged(every, given, lock or Lock(), TODAY, is_whole=False)
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("ranks", "found"),
     [
-        (["x_abc.log"], [""]),
-        (["x_rank_0_abc.log"], ["rank 0"]),
-        (["x_rank_0_a.log", "x_rank_12_b.log"], ["rank 0", "rank 12"]),
-        (["x_rank_0_a.log", "x_rank_0_b.log", "x_rank_1_c.log"], ["rank 0 #1", "rank 0 #2", "rank 1"]),
-        (["x_a.log", "x_b.log"], ["process #1", "process #2"]),
-        (["x_a.log", "x_rank_0_b.log"], ["process", "rank 0"]),
+        ([None], [""]),
+        ([0], ["rank 0"]),
+        ([0, 12], ["rank 0", "rank 12"]),
+        ([0, 0, 1], ["rank 0 #1", "rank 0 #2", "rank 1"]),
+        ([None, None], ["process #1", "process #2"]),
+        ([None, 0], ["process", "rank 0"]),
     ],
 )
-def test_logs_are_named_by_their_ranks(names: list[str], found: list[str]) -> None:
-    assert labels(map(Path, names)) == found
+def test_logs_are_named_by_their_ranks(ranks: list[int | None], found: list[str]) -> None:
+    assert labels(ranks) == found
+
+
+def test_compressed_and_nested_logs_count_too(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, rank_0="dynamic_sizes.torch")
+    (log,) = folder.iterdir()
+    (folder / "attempt_0").mkdir()
+    (folder / "attempt_0" / "x_rank_1_a.log.gz").write_bytes(
+        gzip.compress(log.read_bytes().replace(b'"rank": 0', b'"rank": 1'))
+    )
+    assert len(outcome_of(folder).checked) == 2
 
 
 def test_a_folder_without_logs_is_none(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     for path in (tmp_path, tmp_path / "not_there", tmp_path / "not_there.log"):
         with pytest.raises(RunError):
-            list(traced(path, "train", Policy()))
+            list(traced(path, "train", Policy(), ROOT))
 
 
 def test_ranks_are_one_job_of_the_lock(tmp_path: Path) -> None:
@@ -100,7 +110,7 @@ def test_a_log_that_cannot_be_read_is_wrong_and_hides_no_other(tmp_path: Path) -
     folder = folder_of(tmp_path, rank_0="dynamic_sizes.torch")
     (folder / "x_rank_1_a.log").mkdir()
     outcome = outcome_of(folder)
-    assert [kinds(each) for each in outcome.checked] == [["limit"], ["wrong"]]
+    assert [kinds(each) for each in outcome.checked] == [["wrong"], ["limit"]]
     assert outcome.exit is Exit.USAGE
 
 

@@ -1,4 +1,4 @@
-"""Apply a function to many logs: here, in processes, or on a Ray cluster (the extra `ray`)."""
+"""Apply a function to many logs or models: here, in processes, or on a Ray cluster (the extra `ray`)."""
 
 import importlib
 import os
@@ -11,12 +11,12 @@ from ctrace.inspector.errors import RunError, SetupError
 
 _PROCESSES = 2
 _AT_A_TIME = 256
-"""Limit on the tasks that Ray has at once, so that the results of thousands of logs do not pile up."""
+"""Limit on the tasks that Ray has at once, so that the results of thousands of calls do not pile up."""
 Result = TypeVar("Result")
 
 
 class Engine(StrEnum):
-    """Where logs are read."""
+    """Where logs are read and models run."""
 
     PROCESSES = "processes"
     RAY = "ray"
@@ -58,7 +58,7 @@ def _on_ray(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -
                 raise (error.cause if isinstance(error.cause, Exception) else error) from None
             except ray.exceptions.RayError as error:
                 what = f"Ray lost a task: {str(error).partition(chr(10))[0]}"
-                raise RunError(what, "see Ray's own logs, or read here: --on processes") from None
+                raise RunError(what, "see Ray's own logs, or work here: --on processes") from None
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _ray() -> Iterator[Any]:
             ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=None)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             what = f"Ray cannot start: {str(error).partition(chr(10))[0]}"
-            raise RunError(what, "check RAY_ADDRESS, or read here: --on processes") from None
+            raise RunError(what, "check RAY_ADDRESS, or work here: --on processes") from None
     try:
         yield ray
     finally:

@@ -1,12 +1,12 @@
-"""Reading many logs: in this process, in processes, on Ray."""
+"""Many logs and models: in this process, in processes, on Ray."""
 
 import sys
-from pathlib import Path
+import tempfile
 
 import pytest
 
 from ctrace.inspector.errors import RunError, SetupError
-from ctrace.inspector.ranks.engines import Engine, results_of
+from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.ranks.job import read_job
 from tests.support.places import DATA
 
@@ -41,9 +41,14 @@ def test_error_in_a_process_is_the_error_here():
 
 
 @pytest.mark.integration
-def test_ray_reads_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_ray_reads_the_same(monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp") as short:  # the names of its sockets have a limit
+        monkeypatch.setenv("RAY_TMPDIR", short)
+        _reads_the_same()
+
+
+def _reads_the_same() -> None:
     assert read_job(JOB, engine=Engine.RAY) == read_job(JOB)
 
 
