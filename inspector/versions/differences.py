@@ -19,6 +19,8 @@ class Difference(Struct, frozen=True):
     """What follows for the user of ctrace, as a sentence."""
     source: str
     """File and name in torch."""
+    changes_counts: bool = False
+    """Whether the same model can have other graphs, breaks or recompilations because of it."""
 
     def holds(self, version: str) -> bool:
         """Whether a version of torch has it; an unknown version counts as the newest."""
@@ -53,6 +55,15 @@ OVERLAP_SCORE = Difference(
     effect="`ctrace fusion` shows 0 for these bytes.",
     source="_inductor/choices.py, FusionScore",
 )
+FLOATS_IN_EXPRESSIONS = Difference(
+    "floats in expressions",
+    since=None,
+    until=(2, 13),
+    what="AOT backends specialize on a dynamic float that a tensor op uses in an expression, such as `x * (1 / s)`.",
+    effect="`ctrace recompiles` shows a recompilation for each new value; from 2.13 on, one graph takes all of them.",
+    source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # tensorified_symbols, in 2.12.1 and 2.13
+    changes_counts=True,
+)
 SOURCES_BY_DIMENSION = Difference(
     "dynamic sources by dimension",
     since=(2, 13),
@@ -68,6 +79,7 @@ DEFERRED_CONSTANTS = Difference(
     what="Arithmetic on an int, float or bool is traced without a guard; the guard is made where the result is used.",
     effect="ctrace shows the cause of a recompilation at the line that first computes with the value, as before.",
     source="_dynamo/variables/lazy.py, ComputedLazyConstantVariable",
+    changes_counts=True,
 )
 DECLARED_SHAPES = Difference(
     "declared shapes",
@@ -112,6 +124,7 @@ CUDA_GRAPH_LIMIT = Difference(
 DIFFERENCES = (
     BREAK_COLUMNS,
     OVERLAP_SCORE,
+    FLOATS_IN_EXPRESSIONS,
     SOURCES_BY_DIMENSION,
     DEFERRED_CONSTANTS,
     PRECOMPILE,
@@ -126,3 +139,8 @@ DIFFERENCES = (
 def differences_of(version: str) -> tuple[Difference, ...]:
     """Return the differences that a version of torch has."""
     return tuple(each for each in DIFFERENCES if each.holds(version))
+
+
+def changed_counts(one: str, other: str) -> tuple[Difference, ...]:
+    """Return the differences that hold for one of two versions of torch, and that can change a model's counts."""
+    return tuple(each for each in DIFFERENCES if each.changes_counts and each.holds(one) != each.holds(other))
