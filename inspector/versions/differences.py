@@ -1,11 +1,11 @@
 """Differences between torch releases that change what ctrace can show."""
 
-from msgspec import Struct
+from typing import NamedTuple
 
 from ctrace.inspector.versions.releases import release_of
 
 
-class Difference(Struct, frozen=True):
+class Difference(NamedTuple):
     """One difference between releases of torch."""
 
     name: str
@@ -61,7 +61,7 @@ FLOATS_IN_EXPRESSIONS = Difference(
     until=(2, 13),
     what="AOT backends specialize on a dynamic float that a tensor op uses in an expression, such as `x * (1 / s)`.",
     effect="`ctrace recompiles` shows a recompilation for each new value; from 2.13 on, one graph takes all of them.",
-    source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # tensorified_symbols, in 2.12.1 and 2.13
+    source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # its tensorified_symbols
     changes_counts=True,
 )
 SOURCES_BY_DIMENSION = Difference(

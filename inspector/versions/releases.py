@@ -1,9 +1,12 @@
-"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`."""
+"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`.
 
-from msgspec import Struct
+Only the standard library is imported here and in `differences.py`: `make matrix` runs before anything is installed.
+"""
+
+from typing import NamedTuple
 
 
-class Release(Struct, frozen=True):
+class Release(NamedTuple):
     """A release of torch with its Triton and Pythons."""
 
     torch: str
