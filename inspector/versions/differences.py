@@ -64,6 +64,15 @@ FLOATS_IN_EXPRESSIONS = Difference(
     source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # its tensorified_symbols
     changes_counts=True,
 )
+FULLGRAPH_WARNS = Difference(
+    "fullgraph only warns",
+    since=None,
+    until=(2, 13),
+    what="`fullgraph=True` only warns if Dynamo skips the function, under a dispatch mode for example.",
+    effect="`ctrace explain` reports such a function as not compiled; from 2.13 on, the program raises there.",
+    source="_dynamo/eval_frame.py, compile_wrapper",
+    changes_counts=True,
+)
 SOURCES_BY_DIMENSION = Difference(
     "dynamic sources by dimension",
     since=(2, 13),
@@ -97,6 +106,22 @@ PRECOMPILE = Difference(
     effect="torch builds such a graph as usual; ctrace does not show it, and says so under Problems.",
     source="_precompile.py",
 )
+NONSTRICT_TRACE = Difference(
+    "nonstrict_trace",
+    since=(2, 14),
+    until=None,
+    what="`torch.compiler.nonstrict_trace` marks a function that AOT traces instead of Dynamo.",
+    effect="`ctrace graphs` shows the call in Dynamo's graph, and the function's ops from the joint graph on.",
+    source="compiler/__init__.py, nonstrict_trace",
+)
+ONE_RANK = Difference(
+    "one compilation for all ranks",
+    since=(2, 14),
+    until=None,
+    what="With `torch.compiler.config.compile_on_one_rank`, a graph finds out devices and process groups when it runs.",
+    effect="`ctrace ranks` compares the ranks as before; a rank that the user's code makes a constant still differs.",
+    source="compiler/config.py, compile_on_one_rank",
+)
 LAZY_COPY_GUARDS = Difference(
     "guards on lazy copies",
     since=(2, 14),
@@ -125,10 +150,13 @@ DIFFERENCES = (
     BREAK_COLUMNS,
     OVERLAP_SCORE,
     FLOATS_IN_EXPRESSIONS,
+    FULLGRAPH_WARNS,
     SOURCES_BY_DIMENSION,
     DEFERRED_CONSTANTS,
     PRECOMPILE,
     DECLARED_SHAPES,
+    NONSTRICT_TRACE,
+    ONE_RANK,
     LAZY_COPY_GUARDS,
     HELPER_GUARDS,
     CUDA_GRAPH_LIMIT,

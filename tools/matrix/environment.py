@@ -85,7 +85,7 @@ def install(pair: Pair, python: str, folder: Path) -> Path:
     subprocess.run([python, "-m", "venv", folder], check=True)
     listed = folder / "constraints.txt"
     listed.write_text(constraints, encoding="utf-8")
-    pip = [inside, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+    pip: list[str | Path] = [inside, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     subprocess.run([*pip, "-c", listed, "-e", f"{ROOT}[dev]"], check=True)
     ready.write_text(constraints, encoding="utf-8")
     return inside
