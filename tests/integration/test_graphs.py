@@ -103,7 +103,7 @@ def test_a_function_of_nonstrict_trace_is_a_call_that_is_described(ctrace: Comma
     assert ctrace("explain", "model.py").code == 0
     shown = " ".join(ctrace("graphs", "--stage", "dynamo", "--ops").out.split())
     assert "a call that AOT traces instead of Dynamo (nonstrict_trace)" in shown
-    assert "aten.relu" in ctrace("graphs", "--stage", "joint", "--ops").out
+    assert "aten.relu" in ctrace("graphs", "--stage", "inference", "--ops").out
 
 
 LAYERS = """
