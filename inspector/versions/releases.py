@@ -44,6 +44,11 @@ def release_of(version: str) -> tuple[int, int] | None:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
+def triton_of(version: str) -> str | None:
+    """Return the Triton that a version of torch is released with, or None for an unknown torch."""
+    return next((each.triton for each in RELEASES if each.torch == version.partition("+")[0]), None)
+
+
 def is_untried(version: str) -> bool:
     """Whether this torch is newer than the newest release that ctrace is tested with."""
     release = release_of(version)
