@@ -71,7 +71,6 @@ FULLGRAPH_WARNS = Difference(
     what="`fullgraph=True` only warns if Dynamo skips the function, under a dispatch mode for example.",
     effect="`ctrace explain` reports such a function as not compiled; from 2.13 on, the program raises there.",
     source="_dynamo/eval_frame.py, compile_wrapper",
-    changes_counts=True,
 )
 SOURCES_BY_DIMENSION = Difference(
     "dynamic sources by dimension",
