@@ -92,7 +92,8 @@ def install(pair: Pair, python: str, folder: Path) -> Path:
 
 
 def constraints_of(pair: Pair) -> str:
-    """Return constraints.txt with the torch and Triton versions of a pair."""
-    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    """Return constraints.txt with the torch and Triton versions of a pair, and without comments."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("#"))
     text = re.sub(r"^torch==.*$", f"torch=={pair.torch}", text, flags=re.MULTILINE)
     return re.sub(r"^triton==.*$", f"triton=={pair.triton}", text, flags=re.MULTILINE)
