@@ -92,6 +92,12 @@ def test_a_reason_for_not_running_is_stored_where_there_is_no_result(tmp_path: P
     assert [str(store.cell(PAIR, step)) for step in ("doctor", "wheel")] == ["26 checks", "not run, because it is dear"]
 
 
+def test_a_pair_that_never_ran_has_reasons_and_no_versions(store: Store) -> None:
+    store.put(PAIR, "doctor", Cell("not run", "it is dear"))
+    section = tables(store)["full"].split("### ")[2]
+    assert section.startswith("torch 2.15.0, Python 3.12\n\n| step | result |\n|---|---|\n| doctor | not run, because it is")
+
+
 def test_a_run_replaces_its_own_cells_only(store: Store) -> None:
     store.put(PAIR, "doctor", Cell("ok", "26 checks"), date="2026-11-01")
     store.put(PAIR, "wheel", Cell("failed", "exit code 1"), date="2026-11-01")

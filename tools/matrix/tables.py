@@ -63,7 +63,8 @@ def _full(store: Store) -> Iterator[str]:
             yield f"Not run, because {reasons.pop()}.\n"
             continue
         date, torch, python = (store.about(pair, key) for key in ("date", "torch", "python"))
-        yield f"torch {torch}, Triton {pair.triton}, Python {python}; {date}.\n"
+        if date:
+            yield f"torch {torch}, Triton {pair.triton}, Python {python}; {date}.\n"
         yield "| step | result |\n|---|---|"
         yield from (f"| {step} | {_escaped(str(cell))} |" for step, cell in zip(store.steps, known, strict=True))
         yield ""
