@@ -95,7 +95,9 @@ def test_a_reason_for_not_running_is_stored_where_there_is_no_result(tmp_path: P
 def test_a_pair_that_never_ran_has_reasons_and_no_versions(store: Store) -> None:
     store.put(PAIR, "doctor", Cell("not run", "it is dear"))
     section = tables(store)["full"].split("### ")[2]
-    assert section.startswith("torch 2.15.0, Python 3.12\n\n| step | result |\n|---|---|\n| doctor | not run, because it is")
+    assert section.startswith(
+        "torch 2.15.0, Python 3.12\n\n| step | result |\n|---|---|\n| doctor | not run, because it is"
+    )
 
 
 def test_a_run_replaces_its_own_cells_only(store: Store) -> None:
