@@ -137,6 +137,14 @@ HELPER_GUARDS = Difference(
     effect="`ctrace guards` names them, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what they checked.",
     source="_dynamo/guards.py, GuardBuilder",
 )
+GATED_CLOCK = Difference(
+    "clock only under a profiler",
+    since=(2, 15),
+    until=None,
+    what="The code that Dynamo writes calls the clock for loading inputs only while a profiler runs.",
+    effect="`ctrace bytecode` shows the test and the call as one piece, not as branches of your code.",
+    source="_dynamo/codegen.py, make_call_generated_code",
+)
 CUDA_GRAPH_LIMIT = Difference(
     "limits on recording CUDA graphs again",
     since=(2, 15),
@@ -158,6 +166,7 @@ DIFFERENCES = (
     ONE_RANK,
     LAZY_COPY_GUARDS,
     HELPER_GUARDS,
+    GATED_CLOCK,
     CUDA_GRAPH_LIMIT,
 )
 """All differences, in order of release."""
