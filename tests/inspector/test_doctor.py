@@ -11,6 +11,6 @@ from ctrace.inspector import doctor
 )
 def test_another_triton_than_torchs_is_named(monkeypatch: pytest.MonkeyPatch, triton: str, said: str):
     monkeypatch.setattr(doctor, "torch_version", lambda: "2.13.0+cpu")
-    monkeypatch.setattr(doctor.metadata, "version", {"triton": triton}.__getitem__)
+    monkeypatch.setattr("importlib.metadata.version", {"triton": triton}.__getitem__)
     found = doctor._triton()
     assert (found.ok, found.found) == (True, said)
