@@ -23,6 +23,7 @@ endif
 LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.typed
 
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
+PACKAGES := tools/matrix
 
 UNITS := tests/test_architecture.py tests/cli tests/inspector tests/reports
 FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" $(UNITS) --ignore=tests/inspector/capture
@@ -52,7 +53,7 @@ test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 matrix:  ## Run every supported torch with every Python; takes hours
-	$(PYTHON) tools/matrix.py $(ARGS)
+	$(PYTHON) tools/matrix $(ARGS)
 
 lint: $(READY)  ## Check style and format
 	$(BIN)/ruff check .
@@ -63,13 +64,13 @@ format: $(READY)  ## Fix what ruff can fix
 	$(BIN)/ruff format .
 
 types: $(READY) editor  ## Type-check
-	$(BIN)/mypy $(if $(PLATFORM),--platform $(PLATFORM)) -p ctrace -p tests $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
+	$(BIN)/mypy $(if $(PLATFORM),--platform $(PLATFORM)) -p ctrace -p tests $(addprefix -p ,$(notdir $(PACKAGES))) $(addprefix -m ,$(notdir $(SCRIPTS:.py=)))
 
 editor:  ## Lay out the code so that editors and pyright find it
 	@rm -rf build/types
 	@mkdir -p build/types/ctrace
 	@ln -s $(addprefix ../../../,$(LINKED)) build/types/ctrace
-	@ln -s $(addprefix ../../,tests $(SCRIPTS)) build/types
+	@ln -s $(addprefix ../../,tests $(SCRIPTS) $(PACKAGES)) build/types
 
 bench: $(READY)  ## Run the benchmarks, one after the other
 	@set -e; for script in benchmarks/[a-z]*.py; do \

@@ -15,7 +15,7 @@ from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.versions.differences import differences_of
 from ctrace.inspector.versions.installed import torch_version
-from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of
+from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of, triton_of
 
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")
@@ -62,9 +62,12 @@ def _torch() -> Finding:
 
 def _triton() -> Finding:
     try:
-        return Finding("triton", True, metadata.version("triton"))
+        found = metadata.version("triton")
     except metadata.PackageNotFoundError:
         return Finding("triton", True, "not installed; only GPU kernels need it, including with --target")
+    of_torch = triton_of(torch_version() or "")
+    other = f"; this torch is released with {of_torch}, which may generate other machine code"
+    return Finding("triton", True, found + (other if of_torch and not found.startswith(of_torch) else ""))
 
 
 def _assembler() -> Finding:

@@ -1,8 +1,8 @@
 """A layer that clips its activations by a norm that it reads back with `.item()`.
 
 ctrace finds: partial. The `.item()` breaks `forward` into two graphs (GB0124). The number it returned is a constant of
-the second graph, so the first other norm recompiles that one; the new graph then takes any norm. Left as a tensor it
-compiles whole: `scale = torch.clamp(MAX_NORM / (norm + 1e-6), max=1.0)`.
+the second graph, so the first other norm recompiles that one; from torch 2.13 on, the new graph takes any norm. Left as
+a tensor it compiles whole: `scale = torch.clamp(MAX_NORM / (norm + 1e-6), max=1.0)`.
 """
 
 import torch

@@ -12,6 +12,8 @@ from ctrace.inspector.gate.policy.allowed import useless
 from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.gate.trust import is_judged
 from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.versions.differences import changed_counts
+from ctrace.inspector.versions.releases import release_of
 
 Wrong = Sequence[tuple[JobKey, CtraceError]]
 
@@ -45,7 +47,7 @@ def judged(
         lock,
         tuple(sorted(checked, key=lambda each: each.job)),
         (*_nothing(keys), *_no_sections(lock, versions), *map(_gone, missing)),
-        (*_left_out(seen), *_notes(policy, checked, moved, today, is_whole=is_whole)),
+        (*_other_torch(lock, versions), *_left_out(seen), *_notes(policy, checked, moved, today, is_whole=is_whole)),
         tuple(vanished),
         moved,
         ", ".join(versions),
@@ -126,6 +128,24 @@ def _no_sections(lock: Lock, versions: Iterable[str]) -> Iterator[Finding]:
             yield Finding(
                 FindingKind.NO_SECTION, what, "run ctrace check --update with this torch, and commit the lock"
             )
+
+
+def _other_torch(lock: Lock, versions: Iterable[str]) -> Iterator[str]:
+    """Note why a torch that the lock lacks may compile otherwise than the nearest one that it has."""
+    for version in versions:
+        releases = {release: known for known in lock.sections if (release := release_of(known)) is not None}
+        release = release_of(version)
+        if release is None or not releases or release in releases:
+            continue
+        nearest = min(releases, key=lambda known: (known[0] != release[0], abs(known[1] - release[1])))
+        for each in changed_counts(version, releases[nearest]):
+            yield f"torch {version} may compile otherwise than {releases[nearest]}: {each.range}, {_within(each.what)}"
+
+
+def _within(sentence: str) -> str:
+    """Return a sentence as a part of another: without the full stop, and lower case if it begins with a word."""
+    first, _, rest = sentence.removesuffix(".").partition(" ")
+    return f"{first.lower() if first.istitle() else first} {rest}"
 
 
 def _left_out(seen: Iterable[Seen]) -> Iterator[str]:

@@ -1,11 +1,11 @@
 """Differences between torch releases that change what ctrace can show."""
 
-from msgspec import Struct
+from typing import NamedTuple
 
 from ctrace.inspector.versions.releases import release_of
 
 
-class Difference(Struct, frozen=True):
+class Difference(NamedTuple):
     """One difference between releases of torch."""
 
     name: str
@@ -19,6 +19,8 @@ class Difference(Struct, frozen=True):
     """What follows for the user of ctrace, as a sentence."""
     source: str
     """File and name in torch."""
+    changes_counts: bool = False
+    """Whether the same model can have other graphs, breaks or recompilations because of it."""
 
     def holds(self, version: str) -> bool:
         """Whether a version of torch has it; an unknown version counts as the newest."""
@@ -53,6 +55,23 @@ OVERLAP_SCORE = Difference(
     effect="`ctrace fusion` shows 0 for these bytes.",
     source="_inductor/choices.py, FusionScore",
 )
+FLOATS_IN_EXPRESSIONS = Difference(
+    "floats in expressions",
+    since=None,
+    until=(2, 13),
+    what="AOT backends specialize on a dynamic float that a tensor op uses in an expression, such as `x * (1 / s)`.",
+    effect="`ctrace recompiles` shows a recompilation for each new value; from 2.13 on, one graph takes all of them.",
+    source="fx/passes/_tensorify_python_scalars.py, tensorify_python_scalars",  # its tensorified_symbols
+    changes_counts=True,
+)
+FULLGRAPH_WARNS = Difference(
+    "fullgraph only warns",
+    since=None,
+    until=(2, 13),
+    what="`fullgraph=True` only warns if Dynamo skips the function, under a dispatch mode for example.",
+    effect="`ctrace explain` reports such a function as not compiled; from 2.13 on, the program raises there.",
+    source="_dynamo/eval_frame.py, compile_wrapper",
+)
 SOURCES_BY_DIMENSION = Difference(
     "dynamic sources by dimension",
     since=(2, 13),
@@ -68,6 +87,7 @@ DEFERRED_CONSTANTS = Difference(
     what="Arithmetic on an int, float or bool is traced without a guard; the guard is made where the result is used.",
     effect="ctrace shows the cause of a recompilation at the line that first computes with the value, as before.",
     source="_dynamo/variables/lazy.py, ComputedLazyConstantVariable",
+    changes_counts=True,
 )
 DECLARED_SHAPES = Difference(
     "declared shapes",
@@ -85,6 +105,22 @@ PRECOMPILE = Difference(
     effect="torch builds such a graph as usual; ctrace does not show it, and says so under Problems.",
     source="_precompile.py",
 )
+NONSTRICT_TRACE = Difference(
+    "nonstrict_trace",
+    since=(2, 14),
+    until=None,
+    what="`torch.compiler.nonstrict_trace` marks a function that AOT traces instead of Dynamo.",
+    effect="`ctrace graphs` shows the call in Dynamo's graph, and the function's ops from the joint graph on.",
+    source="compiler/__init__.py, nonstrict_trace",
+)
+ONE_RANK = Difference(
+    "one compilation for all ranks",
+    since=(2, 14),
+    until=None,
+    what="With `torch.compiler.config.compile_on_one_rank`, a graph finds out devices and process groups when it runs.",
+    effect="`ctrace ranks` compares the ranks as before; a rank that the user's code makes a constant still differs.",
+    source="compiler/config.py, compile_on_one_rank",
+)
 LAZY_COPY_GUARDS = Difference(
     "guards on lazy copies",
     since=(2, 14),
@@ -101,6 +137,14 @@ HELPER_GUARDS = Difference(
     effect="`ctrace guards` names them, though torch prints LAMBDA_GUARD; `ctrace recompiles` says what they checked.",
     source="_dynamo/guards.py, GuardBuilder",
 )
+GATED_CLOCK = Difference(
+    "clock only under a profiler",
+    since=(2, 15),
+    until=None,
+    what="The code that Dynamo writes calls the clock for loading inputs only while a profiler runs.",
+    effect="`ctrace bytecode` shows the test and the call as one piece, not as branches of your code.",
+    source="_dynamo/codegen.py, make_call_generated_code",
+)
 CUDA_GRAPH_LIMIT = Difference(
     "limits on recording CUDA graphs again",
     since=(2, 15),
@@ -112,12 +156,17 @@ CUDA_GRAPH_LIMIT = Difference(
 DIFFERENCES = (
     BREAK_COLUMNS,
     OVERLAP_SCORE,
+    FLOATS_IN_EXPRESSIONS,
+    FULLGRAPH_WARNS,
     SOURCES_BY_DIMENSION,
     DEFERRED_CONSTANTS,
     PRECOMPILE,
     DECLARED_SHAPES,
+    NONSTRICT_TRACE,
+    ONE_RANK,
     LAZY_COPY_GUARDS,
     HELPER_GUARDS,
+    GATED_CLOCK,
     CUDA_GRAPH_LIMIT,
 )
 """All differences, in order of release."""
@@ -126,3 +175,8 @@ DIFFERENCES = (
 def differences_of(version: str) -> tuple[Difference, ...]:
     """Return the differences that a version of torch has."""
     return tuple(each for each in DIFFERENCES if each.holds(version))
+
+
+def changed_counts(one: str, other: str) -> tuple[Difference, ...]:
+    """Return the differences that hold for one of two versions of torch, and that can change a model's counts."""
+    return tuple(each for each in DIFFERENCES if each.changes_counts and each.holds(one) != each.holds(other))

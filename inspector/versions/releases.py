@@ -1,9 +1,12 @@
-"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`."""
+"""The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`.
 
-from msgspec import Struct
+Only the standard library is imported here and in `differences.py`: `make matrix` runs before anything is installed.
+"""
+
+from typing import NamedTuple
 
 
-class Release(Struct, frozen=True):
+class Release(NamedTuple):
     """A release of torch with its Triton and Pythons."""
 
     torch: str
@@ -39,6 +42,11 @@ def release_of(version: str) -> tuple[int, int] | None:
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
+
+
+def triton_of(version: str) -> str | None:
+    """Return the Triton that a version of torch is released with, or None for an unknown torch."""
+    return next((each.triton for each in RELEASES if each.torch == version.partition("+")[0]), None)
 
 
 def is_untried(version: str) -> bool:

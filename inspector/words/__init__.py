@@ -4,6 +4,10 @@ from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent
+_FUNCTIONS = {
+    "torch__dynamo_variables_torch_flat_apply_capture": "a call that AOT traces instead of Dynamo (nonstrict_trace)"
+}
+"""Functions that are no ops, by the name that FX writes (_dynamo/variables/torch.py, 2.13 and 2.15)."""
 
 
 @cache
@@ -17,7 +21,7 @@ def _words() -> dict[str, str]:
 
 def word(op: str) -> str:
     """Describe an op in a few words, by its name without overload, such as `aten.mm`; empty if unknown."""
-    return _words().get(op, "")
+    return _FUNCTIONS.get(op) or _words().get(op, "")
 
 
 def known_ops() -> tuple[str, ...]:

@@ -84,6 +84,28 @@ def test_described_ops_exist() -> None:
         assert word(op) == word(op).strip() != ""
 
 
+NONSTRICT = """
+import torch
+
+@torch._dynamo.nonstrict_trace
+def traced(x):
+    return torch.relu(x) + 1
+
+def model(x):
+    return traced(x * 2)
+
+inputs = (torch.ones(4),)
+"""
+
+
+def test_a_function_of_nonstrict_trace_is_a_call_that_is_described(ctrace: Command) -> None:
+    (ctrace.folder / "model.py").write_text(NONSTRICT)
+    assert ctrace("explain", "model.py").code == 0
+    shown = " ".join(ctrace("graphs", "--stage", "dynamo", "--ops").out.split())
+    assert "a call that AOT traces instead of Dynamo (nonstrict_trace)" in shown
+    assert "aten.relu" in ctrace("graphs", "--stage", "inference", "--ops").out
+
+
 LAYERS = """
 import torch
 from torch import nn

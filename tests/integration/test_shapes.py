@@ -1,14 +1,14 @@
 """Every kind of break, skip and recompile, compiled with the installed torch."""
 
-import platform
 import runpy
+import sys
 
 import pytest
 
 import ctrace
 from ctrace.inspector.model.session import Session
 from tests.support.places import SCRIPTS
-from tests.support.shapes import ELSEWHERE, RECOMPILES, SHAPES, cached_of, shape_of
+from tests.support.shapes import RECOMPILES, SHAPES, cached_of, expected, shape_of
 
 pytestmark = pytest.mark.integration
 
@@ -23,16 +23,11 @@ def _run(name: str) -> Session:
     return traced.session
 
 
-def _release(version: str) -> str:
-    return ".".join(version.split(".")[:2])
-
-
 @pytest.mark.parametrize("name", SHAPES)
 def test_compiled(name: str) -> None:
     import torch
 
-    releases = _release(torch.__version__), _release(platform.python_version())
-    assert shape_of(_run(name)) == ELSEWHERE.get(releases, {}).get(name, SHAPES[name])
+    assert shape_of(_run(name)) == expected(name, torch.__version__, sys.version_info[:2])
 
 
 @pytest.mark.parametrize("name", RECOMPILES)

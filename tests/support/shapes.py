@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ctrace.inspector.model.findings import Cause
 from ctrace.inspector.model.session import Session, Verdict
 from ctrace.inspector.recompiles.view import caches, groups
+from ctrace.inspector.versions.releases import release_of
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ _ON_PYTHON_3_12 = {
     "break_in_while": Shape(PARTIAL, 1, ((8, "grow", "GB0170", "break", "user", 2, 0),), (("grow", "loop", 0),)),
     "break_in_comprehension": Shape(PARTIAL, 2, ((9, "picked", "GB0124", "break", "user", 1, 1),)),
 }
-ELSEWHERE = {
-    ("2.11", "3.12"): {
-        **_ON_PYTHON_3_12,
-        "break_in_hook": Shape(PARTIAL, 1, ((11, "hook", "GB0059", "break", "user", 2, 0),)),
-    },
-    ("2.13", "3.13"): _ON_PYTHON_3_12,
-}
-"""Differences from torch 2.13 on Python 3.11 (the table above), by torch's and Python's minor release."""
+_ON_TORCH_2_11 = {"break_in_hook": Shape(PARTIAL, 1, ((11, "hook", "GB0059", "break", "user", 2, 0),))}
+
+
+def expected(name: str, torch: str, python: tuple[int, int]) -> Shape:
+    """Return what a torch and a Python do with a script; the table above is of torch 2.13 and Python 3.11."""
+    of_torch = _ON_TORCH_2_11 if release_of(torch) == (2, 11) else {}
+    of_python = _ON_PYTHON_3_12 if python >= (3, 12) else {}
+    return {**SHAPES, **of_torch, **of_python}[name]
 
 
 def shape_of(session: Session) -> Shape:

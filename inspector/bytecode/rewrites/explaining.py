@@ -8,6 +8,7 @@ resume_execution.py. Everything else is "other inserted code".
 from collections.abc import Callable, Collection, Mapping
 
 from ctrace.inspector.bytecode.rewrites.changes import change_by, change_by_call, is_unchanged
+from ctrace.inspector.bytecode.rewrites.clocks import claim_clocks, clock
 from ctrace.inspector.bytecode.rewrites.comprehensions import claim_comprehensions
 from ctrace.inspector.bytecode.rewrites.contexts import claim_contexts
 from ctrace.inspector.bytecode.rewrites.pieces import PieceKind, Role
@@ -16,7 +17,6 @@ from ctrace.inspector.bytecode.rewrites.resumes import resume_point
 from ctrace.inspector.bytecode.rewrites.resuming import claim_boxed, claim_calls, claim_lists, claim_values
 from ctrace.inspector.bytecode.rewrites.scene import START, STARTS, Scene, line_words
 from ctrace.inspector.bytecode.rewrites.stackforms import (
-    Attribute,
     Call,
     Form,
     Name,
@@ -32,7 +32,6 @@ from ctrace.inspector.bytecode.rewrites.stackwalk import Step, called_by
 from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.words.counting import count
 
-_TIMERS = {"record_pregraph_bytecode_enter": "starts", "record_pregraph_bytecode_exit": "stops"}
 _MOVES = frozenset(("SWAP", "NOP", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "TO_BOOL"))
 _BRANCHES = ("POP_JUMP", "JUMP_IF")
 _STAR_FLAGS = (0x04, 0x08)
@@ -64,7 +63,7 @@ def surely_torchs(steps: Mapping[int, Step], names: Collection[str]) -> frozense
     found: set[int] = set()
     for step in steps.values():
         function = called_by(step)
-        if function is not None and (is_graph(function[0].form) or _timer(function[0].form)):
+        if function is not None and (is_graph(function[0].form) or clock(function[0].form)):
             found.add(step.index)
             ahead = list(step.taken)
             while ahead:
@@ -81,23 +80,10 @@ def _is_torchs(form: Form, names: Collection[str]) -> bool:
     return root is not None and root.scope == "global" and root.name not in names
 
 
-def _timer(form: Form) -> str | None:
-    return _TIMERS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
-
-
 def _starts(scene: Scene) -> None:
     for step in scene.free():
         if step.instruction.opname in STARTS:
             scene.claims.claim(step.index, START)
-
-
-def _timers(scene: Scene) -> None:
-    for step, function, _ in scene.free_calls():
-        if (does := _timer(function.form)) is not None:
-            role = Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs")
-            scene.whole(step, role)
-            if (taker := scene.taker(step)) is not None:
-                scene.claims.claim(taker.index, role)
 
 
 def _graph_calls(scene: Scene) -> None:
@@ -264,7 +250,7 @@ def _operand_texts(step: Step) -> list[str]:
 
 _RULES: tuple[Callable[[Scene], None], ...] = (
     _starts,
-    _timers,
+    claim_clocks,
     _graph_calls,
     claim_replays,
     _created_objects,

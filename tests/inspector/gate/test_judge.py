@@ -231,6 +231,22 @@ def test_a_lock_of_other_versions_says_so_once_and_judges_by_limits_alone() -> N
     assert outcome.exit is Exit.USAGE
 
 
+def test_a_lock_of_a_newer_torch_says_in_one_line_why_an_older_one_recompiles_more() -> None:
+    outcome = outcome_of(seen_of(state_with(site(), torch="2.12")), lock_of(state_with()))
+    assert [note for note in outcome.notes if "2.12" in note] == [
+        "torch 2.12 may compile otherwise than 2.13: before 2.13, AOT backends specialize on a dynamic float that a"
+        " tensor op uses in an expression, such as `x * (1 / s)`"
+    ]
+
+
+@pytest.mark.parametrize("torch", ["2.13", "git", "2.16"])
+def test_nothing_is_said_of_a_torch_that_the_lock_has_or_that_nobody_knows(torch: str) -> None:
+    outcome = outcome_of(seen_of(state_with(site(), torch=torch)), lock_of(state_with()))
+    assert [note for note in outcome.notes if "otherwise" in note] == [
+        note for note in outcome.notes if torch == "2.16" and "from 2.14" in note
+    ]
+
+
 def test_exit_codes_stand_in_their_order() -> None:
     ordered = [
         (FindingKind.WRONG, Exit.USAGE), (FindingKind.CRASHED, Exit.PROGRAM), (FindingKind.DOUBT, Exit.UNTRUSTED),

@@ -8,7 +8,7 @@ import pytest
 from ctrace.inspector.versions.differences import DIFFERENCES, Difference
 from ctrace.inspector.versions.installed import torch_version
 from ctrace.inspector.versions.names import NAMES, Name
-from ctrace.inspector.versions.releases import NEWEST, OLDEST, RELEASES, is_untried, release_of
+from ctrace.inspector.versions.releases import NEWEST, OLDEST, RELEASES, is_untried, release_of, triton_of
 from tests.support.places import ROOT
 
 OLD = Name("a thing", (((2, 14), "newer"), ((2, 12), "old"), ((2, 11), "")), "a.py")
@@ -78,6 +78,13 @@ def test_releases_are_in_order_and_the_constraints_name_one_of_them() -> None:
     assert [each.minor for each in RELEASES] == sorted(each.minor for each in RELEASES)
     pinned = dict(re.findall(r"^(torch|triton)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
     assert pinned in [{"torch": each.torch, "triton": each.triton} for each in RELEASES]
+
+
+@pytest.mark.parametrize(
+    ("version", "triton"), [("2.13.0+cpu", "3.7.1"), ("2.15.0", "3.9.0"), ("2.12.0", None), ("2.99", None), ("", None)]
+)
+def test_a_torch_names_its_triton(version: str, triton: str | None) -> None:
+    assert triton_of(version) == triton
 
 
 def test_what_is_newer_is_untried() -> None:

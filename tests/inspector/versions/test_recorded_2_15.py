@@ -2,6 +2,8 @@
 
 import pytest
 
+from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.bytecode.view import explained, function_codes
 from ctrace.inspector.gate.model import JobKey
 from ctrace.inspector.gate.state import state_of
 from ctrace.inspector.guards.view import guarded, heads
@@ -51,6 +53,19 @@ def test_kinds_of_guards_have_torchs_names_also_if_they_run_python() -> None:
     session = recorded("helper_guards")
     kinds = {guard.kind for head in heads(session) for guard in guarded(session, head).guards}
     assert {"COW_TENSOR_MATCH", "LIST_REVERSEITERATOR_LEN", "OBJECT_ALIASING"} <= kinds
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_clock_that_runs_only_with_a_profiler_is_no_branch_of_the_user(name: str) -> None:
+    session = recorded(name)
+    every = [explained(session, compiled) for function in function_codes(session) for compiled in function.all]
+    clocks = [piece.text for each in every for piece in each.pieces if piece.kind is PieceKind.TIMER]
+    others = [piece.text for each in every for piece in each.pieces if piece.kind is PieceKind.OTHER]
+    assert clocks[:2] == [
+        f"{does} torch's clock for loading the inputs, if a profiler runs" for does in ("starts", "stops")
+    ]
+    assert [piece.text for each in every for piece in each.pieces if "_is_profiler_enabled" in piece.text] == []
+    assert others == []
 
 
 def test_declared_sizes_are_said_to_be() -> None:
