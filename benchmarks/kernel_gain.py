@@ -2,8 +2,8 @@
 
 Takes a softmax and a layer norm out of small models, applies the unchanged packages, applies broken ones, tunes them,
 and applies the tuned ones. Prints what each command answers, and a table at the end. A gain that is within the noise is
-shown as such. The models have several layers, and values that fit into the L2 cache. The tuned packages are also applied
-with CUDA graphs, so that the GPU and not the host limits the time of a call.
+shown as such. The models have several layers, and values that fit into the L2 cache. With CUDA graphs, which a second
+application of each tuned package uses, the GPU and not the host limits the time of a call.
 
     python benchmarks/kernel_gain.py            all steps; takes about 8 minutes
     python benchmarks/kernel_gain.py --quick    only the softmax: eject, tune and apply
