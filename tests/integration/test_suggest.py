@@ -48,7 +48,7 @@ def test_a_repair_with_a_question_is_no_fix(ctrace: Command, tmp_path: Path):
 
 def test_a_budget_that_is_too_small_is_said(ctrace: Command, tmp_path: Path):
     (tmp_path / "net.py").write_text(BRANCH)
-    ran = ctrace("check", "net.py", "--suggest", "--budget", "1s", "--json")
+    ran = ctrace("check", "net.py", "--suggest", "--budget", "0.1s", "--json")
     found = json.loads(ran.out)["jobs"][0]["findings"][0]["suggestion"]
     assert ran.code == 1
     assert not found["proved"]
