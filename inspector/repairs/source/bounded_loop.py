@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import bound_before, escaping
+from ctrace.inspector.repairs.syntax.branches import bound_before
 from ctrace.inspector.repairs.syntax.code import code_of, index_of
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth
 from ctrace.inspector.repairs.syntax.names import fresh, parameters, read, torch_name, variables
+from ctrace.inspector.repairs.syntax.sharing import escaping
 
 if TYPE_CHECKING:
     import libcst as cst

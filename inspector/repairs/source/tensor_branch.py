@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at, escaping, is_unshared, returned_as_is
+from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth, shape_of
 from ctrace.inspector.repairs.syntax.names import fresh, read, torch_name
+from ctrace.inspector.repairs.syntax.sharing import escaping, is_unshared, returned_as_is
 
 if TYPE_CHECKING:
     import libcst as cst

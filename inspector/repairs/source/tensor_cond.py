@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import Branch, branch_at, returned_as_is
+from ctrace.inspector.repairs.syntax.branches import Branch, branch_at
 from ctrace.inspector.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
@@ -30,6 +30,7 @@ from ctrace.inspector.repairs.syntax.effects import (
     shape_of,
 )
 from ctrace.inspector.repairs.syntax.names import bound, full_name, read, self_attribute, torch_name
+from ctrace.inspector.repairs.syntax.sharing import returned_as_is
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.syntax.branches import written
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import REDUCTIONS, is_literal, is_number, is_pure, number, op_of
 from ctrace.inspector.repairs.syntax.names import full_name, read, torch_name, variables
+from ctrace.inspector.repairs.syntax.sharing import written
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -1,0 +1,268 @@
+"""Who else may hold a tensor that a branch leaves as it is: the caller, another name, a container."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.repairs.syntax.code import walk
+from ctrace.inspector.repairs.syntax.effects import (
+    FACTS,
+    OTHER_OPS,
+    SMOOTH,
+    TESTS,
+    is_number,
+    is_pure_call,
+    op_of,
+)
+from ctrace.inspector.repairs.syntax.names import full_name, parameters, read, targets, variables
+from ctrace.inspector.repairs.syntax.words import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.repairs.syntax.branches import Branch
+    from ctrace.inspector.repairs.syntax.code import Code
+
+
+def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
+    """Return the tensors that a branch leaves as they are and the function returns; None: more happens to them.
+
+    A selected value is new on both sides: a caller that also holds the existing tensor can tell. None if a line of the
+    function stores such a tensor, changes it in place or compares it by identity.
+    """
+    import libcst as cst
+
+    assert isinstance(branch.replaced, cst.CSTNode)
+    found = set()
+    for side in branch.sides:
+        bare = [
+            one
+            for one in (side.yes, side.no)
+            if isinstance(one, cst.CSTNode) and _is_view(code, one) and not is_unshared(code, one, branch.replaced)
+        ]
+        if not bare:
+            continue
+        names = {name for one in bare for name in read(one)}
+        if written(code, branch.replaced) & names or side.target in escaping(code, branch.replaced, returns=False):
+            return None
+        if not side.target or side.target in escaping(code, branch.replaced):
+            if not all(isinstance(one, cst.Name) for one in bare):
+                return None
+            found |= names
+    return found
+
+
+def is_unshared(code: Code, node: cst.CSTNode, at: cst.CSTNode) -> bool:
+    """Whether an expression is a name of a new tensor that nothing else holds when a statement runs.
+
+    Nobody can tell such a tensor from a copy of it. Until the statement runs, each line that binds the name gives it
+    the result of an op that always returns a new tensor, and any other use is one of those that `_only_reads` knows.
+    No line of the function writes to it or compares it by identity.
+    """
+    import libcst as cst
+
+    function = code.function(at)
+    if not isinstance(node, cst.Name) or function is None or node.value in parameters(function):
+        return False
+    name = node.value
+    nodes = list(walk(function))
+    if any(_hides_names(one) for one in nodes):
+        return False
+    inner = [one for one in nodes if isinstance(one, cst.FunctionDef | cst.Lambda) and one is not function]
+    if any(name in read(one) for one in inner):
+        return False
+    if any(name in _shown(code, one) for one in nodes if not isinstance(one, cst.Return)):
+        return False
+    early = nodes if _in_loop(code, at) else itertools.takewhile(lambda one: one is not at, nodes)
+    inside = {id(one) for one in walk(at)}
+    before = {id(one) for one in early} - inside
+    uses = [one for one in variables(function) if one.value == name and id(one) in before]
+    made = [one for one in uses if _is_made(code, one)]
+    return bool(made) and all(one in made or _only_reads(code, one) for one in uses)
+
+
+def _hides_names(node: cst.CSTNode) -> bool:
+    """Whether a node reads or binds names that the text of the function does not show one by one."""
+    import libcst as cst
+
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Name) and node.func.value in {"locals", "vars", "eval", "exec", "globals"}
+    return isinstance(node, cst.Global | cst.Nonlocal | cst.Match)
+
+
+def _is_made(code: Code, name: cst.Name) -> bool:
+    """Whether this is the only target of an assignment of a new tensor."""
+    import libcst as cst
+
+    target = code.parent(name)
+    statement = code.parent(target) if isinstance(target, cst.AssignTarget) else None
+    return isinstance(statement, cst.Assign) and len(statement.targets) == 1 and _is_new(code, statement.value)
+
+
+def _is_new(code: Code, node: cst.CSTNode) -> bool:
+    """Whether an expression is arithmetic, or an op that returns a new tensor whatever it is given.
+
+    `block.relu(x)` may be a module that works in place: a method counts only if its arguments are numbers.
+    """
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.MatrixMultiply)
+    if not isinstance(node, cst.Call) or op_of(code, node) not in _NEW or not is_pure_call(code, node):
+        return False
+    return full_name(code, node.func).startswith("torch.") or all(is_number(one.value) for one in node.args)
+
+
+def _only_reads(code: Code, name: cst.Name) -> bool:
+    """Whether a use of a tensor computes something new from it, asks for its header, or returns it."""
+    import libcst as cst
+
+    around = code.parent(name)
+    above = code.parent(around) if around is not None else None
+    if isinstance(around, cst.Return):
+        return True
+    if isinstance(around, cst.Element):
+        return isinstance(above, cst.Tuple) and isinstance(code.parent(above), cst.Return)
+    if isinstance(around, cst.UnaryOperation):
+        return isinstance(around.operator, cst.Minus | cst.Not | cst.BitInvert)  # `+y` is y itself
+    if isinstance(around, cst.Attribute):
+        is_method = isinstance(above, cst.Call) and above.func is around
+        return _computes(code, above) if is_method else around.attr.value in _HEADER
+    if isinstance(around, cst.Arg):
+        return _computes(code, above) and full_name(code, cast("cst.Call", above).func).startswith("torch.")
+    return isinstance(around, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget)
+
+
+def _computes(code: Code, call: cst.CSTNode | None) -> bool:
+    import libcst as cst
+
+    return (
+        isinstance(call, cst.Call)
+        and op_of(code, call) in _NEW | OTHER_OPS | TESTS | FACTS
+        and is_pure_call(code, call)
+    )
+
+
+def _in_loop(code: Code, node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    above = code.parent(node)
+    while above is not None and not isinstance(above, cst.FunctionDef):
+        if isinstance(above, cst.For | cst.While):
+            return True
+        above = code.parent(above)
+    return False
+
+
+_HEADER = frozenset({"shape", "dtype", "device", "ndim", "requires_grad"})
+_NEW = SMOOTH - {"einsum"} | {"clone"}  # einsum may return a view: `einsum("ij->ji", x)`
+_READS = _NEW | OTHER_OPS | TESTS | FACTS
+_KEEPS = words("append extend insert add data_ptr untyped_storage storage is_set_to share_memory_")
+_VIEWS = words(
+    """
+    view reshape flatten unsqueeze squeeze permute transpose t expand narrow unfold chunk split select
+    contiguous view_as reshape_as expand_as to type type_as float double half bfloat16 detach swapaxes movedim
+    unbind
+    """
+)
+
+
+def _is_view(code: Code, node: cst.CSTNode) -> bool:
+    """Whether an expression may be an existing tensor, or share memory with one."""
+    import libcst as cst
+
+    if isinstance(node, cst.Name | cst.Attribute | cst.Subscript):
+        return True
+    return isinstance(node, cst.Call) and op_of(code, node) in _VIEWS
+
+
+def escaping(code: Code, after: cst.CSTNode, *, returns: bool = True) -> set[str]:
+    """Return the names of a function whose tensors other code may identify.
+
+    They are returned or stored as they are, changed in place, or compared by identity. Without `returns`, those that
+    are only returned are left out.
+    """
+    import libcst as cst
+
+    function = code.function(after)
+    nodes = walk(function) if function is not None else ()
+    return {name for one in nodes if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
+
+
+def written(code: Code, near: cst.CSTNode) -> set[str]:
+    """Return the names of a function whose tensors some line changes in place."""
+    import libcst as cst
+
+    function = code.function(near)
+    found: set[str] = set()
+    for one in walk(function) if function is not None else ():
+        if isinstance(one, cst.AugAssign):
+            found |= targets(one.target) | _root(one.target)
+        elif isinstance(one, cst.Assign):
+            found = found.union(*(_root(target.target) for target in one.targets))
+        elif isinstance(one, cst.Call) and _writes(one):
+            found |= read(one.func.value) if isinstance(one.func, cst.Attribute) else set()
+    return found
+
+
+def _shown(code: Code, node: cst.CSTNode) -> set[str]:
+    """Return the names that one node lets escape."""
+    import libcst as cst
+
+    if isinstance(node, cst.Return | cst.Yield):
+        return _bare_names(node.value) if isinstance(node.value, cst.BaseExpression) else set()
+    if isinstance(node, cst.Assign):
+        return _bare_names(node.value).union(*(_root(target.target) for target in node.targets))
+    if isinstance(node, cst.AugAssign):
+        return targets(node.target) | _root(node.target)
+    if isinstance(node, cst.ComparisonTarget) and isinstance(node.operator, cst.Is | cst.IsNot):
+        around = code.parent(node)
+        return read(around) if around is not None else set()
+    if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "out":
+        return read(node.value)
+    return read(node) if isinstance(node, cst.Call) and _writes(node) else set()
+
+
+def _writes(call: cst.Call) -> bool:
+    """Whether a call changes its operand, keeps it, or reads its identity."""
+    import libcst as cst
+
+    if isinstance(call.func, cst.Attribute):
+        method = call.func.attr.value
+        return (method.endswith("_") and not method.endswith("__")) or method in _KEEPS
+    return isinstance(call.func, cst.Name) and call.func.value in {"id", "setattr", "isinstance", "type"}
+
+
+def _root(target: cst.CSTNode) -> set[str]:
+    """Return the name at the start of an assigned subscript or attribute."""
+    import libcst as cst
+
+    if isinstance(target, cst.Subscript | cst.Attribute):
+        while isinstance(target, cst.Subscript | cst.Attribute | cst.Call):
+            target = target.func if isinstance(target, cst.Call) else target.value
+        return {target.value} if isinstance(target, cst.Name) else set()
+    return set()
+
+
+def _bare_names(node: cst.CSTNode) -> set[str]:
+    """Return the names that a value is, or holds in a tuple, list or dict, or as a view."""
+    import libcst as cst
+
+    if isinstance(node, cst.Name):
+        return {node.value}
+    if isinstance(node, cst.Tuple | cst.List | cst.Set):
+        return {name for one in node.elements for name in _bare_names(one.value)}
+    if isinstance(node, cst.Dict):
+        return {name for one in node.elements for name in _bare_names(one.value)}
+    if isinstance(node, cst.Subscript):
+        return _bare_names(node.value)
+    if isinstance(node, cst.IfExp):
+        return _bare_names(node.body) | _bare_names(node.orelse)
+    if isinstance(node, cst.Attribute) and node.attr.value in {"T", "mT", "data", "real", "grad"}:
+        return _bare_names(node.value)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _VIEWS:
+        return _bare_names(node.func.value)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in {"dict", "list", "tuple"}:
+        return {name for arg in node.args for name in _bare_names(arg.value)}
+    return set()
