@@ -220,7 +220,7 @@ class _Check:
         from ctrace.cli.progress import reading
         from ctrace.inspector.gate.jobs.remote import run_here, surroundings
 
-        at = surroundings(self._root, self._store, self._policy.owned)
+        at = surroundings(self._root, self._store, self._policy.owned, len(jobs))
         left = []
         with reading("models", done="checked") as progress:
             found = results_of(run_here, [(job, at) for job in jobs], Engine.RAY, is_large=True)

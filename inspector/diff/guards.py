@@ -41,8 +41,13 @@ def _guards(seen: Seen) -> list[Guard] | None:
 
 def without_module(code: str, file: str) -> str:
     """Name classes of a file without its module: another name of the file is no other class."""
-    stem = re.escape(PurePath(file).stem)
-    return re.sub(rf"(?<=<class ')(?:\w+\.)*{stem}\.", "", code)
+    here = PurePath(file).with_suffix("").parts
+
+    def outside(module: re.Match[str]) -> str:
+        parts = tuple(module[0].split(".")[:-1])
+        return "" if here[-len(parts) :] == parts else module[0]
+
+    return re.sub(r"(?<=<class ')(?:\w+\.)+", outside, code)
 
 
 def _between(old: Seen, new: Seen) -> Iterator[Change]:

@@ -140,10 +140,13 @@ def begins_inside(path: Path) -> bool:
     return _RECORD.search(head) is not None and _BEGINNING.search(head) is None
 
 
-def began(path: Path) -> str:
-    """Return month, day and time of the first record, as the log has them; empty for a log without records."""
+def first_record(path: Path) -> tuple[str, int]:
+    """Return month, day and time of the first record, as the log has them, and its process; empty and 0 without one."""
     found = _RECORD.search(head_of(path))
-    return found[0][1:14].decode() if found else ""
+    if found is None:
+        return "", 0
+    day, time, pid, *_ = found[0].split(None, 3)
+    return f"{day[1:].decode()} {time.decode()}", int(pid)
 
 
 def rank_of(path: Path) -> int | None:

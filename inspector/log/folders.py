@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.errors import RunError, SelectionError
-from ctrace.inspector.log.files import began, begins_inside, is_log, rank_of
+from ctrace.inspector.log.files import begins_inside, first_record, is_log, rank_of
 from ctrace.inspector.log.rotation import grouped, name_and_age
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
@@ -104,10 +104,14 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def pieces_of_one(logs: Iterable[LogFile]) -> tuple[LogFile, ...]:
-    """Return the pieces of a log under several names, in their order; empty if the logs are of several processes."""
-    ordered = sorted(logs, key=lambda log: (begins_inside(log.path), began(log.path)))
+    """Return the pieces of one process's log under several names, in their order; empty if the logs are others.
+
+    Only the earliest piece has a beginning.
+    """
+    ordered = sorted(logs, key=lambda log: first_record(log.path)[0])
     later = [begins_inside(log.path) for log in ordered]
-    return tuple(ordered) if len(ordered) > 1 and not later[0] and all(later[1:]) else ()
+    is_one = len({first_record(log.path)[1] for log in ordered}) == 1
+    return tuple(ordered) if is_one and len(ordered) > 1 and not later[0] and all(later[1:]) else ()
 
 
 def joining(folder: Path, pieces: Iterable[LogFile]) -> str:

@@ -29,17 +29,21 @@ def results_of(
 
     Raises:
         SetupError: Ray is not installed.
-        RunError: Ray cannot start, or lost a worker.
+        RunError: Ray cannot start, or a worker was lost.
         Exception: what `function` raises.
     """
     if engine is Engine.RAY:
         yield from _on_ray(function, calls)
     elif len(calls) > 1 and is_large and (os.cpu_count() or 1) > 1:
         from concurrent.futures import ProcessPoolExecutor
+        from concurrent.futures.process import BrokenProcessPool
         from multiprocessing import get_context
 
-        with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(function, *zip(*calls, strict=True))
+        try:
+            with ProcessPoolExecutor(_PROCESSES, mp_context=get_context("spawn")) as pool:
+                yield from pool.map(function, *zip(*calls, strict=True))
+        except BrokenProcessPool:
+            raise RunError("a process that read a log was killed", "free some memory, or read fewer logs") from None
     else:
         yield from (function(*call) for call in calls)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.scratch import scratch_folder
-from ctrace.inspector.log.files import began
+from ctrace.inspector.log.files import first_record
 from ctrace.inspector.log.folders import LogFile, joining, logs_in, pieces_of_one
 from ctrace.inspector.log.rotation import join, rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
@@ -132,13 +132,17 @@ def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
     if pieces := pieces_of_one(same):
         what = f"the log of rank {several[0]} in {folder} is in {len(pieces)} pieces: only one has a beginning"
         raise RunError(what, joining(folder, pieces))
-    paths = [f"{log.path.relative_to(folder)} from {began(log.path) or 'an unknown time'}" for log in same]
+    paths = [f"{log.path.relative_to(folder)} from {_beginning(log)}" for log in same]
     names = ", ".join(paths[:2]) + (f" and {len(paths) - 2} more" if len(paths) > 2 else "")
     if len(several) == len(counts) and len(counts) > 1:
         what = f"every rank in {folder} has several logs: two jobs, or two attempts of one"
     else:
         what = f"rank {several[0]} has {len(paths)} logs in {folder}: two attempts, or two jobs"
     raise RunError(f"{what} ({names})", "move the logs of one attempt into a folder of their own, and name that")
+
+
+def _beginning(log: LogFile) -> str:
+    return first_record(log.path)[0].partition(".")[0] or "an unknown time"
 
 
 def _summaries(

@@ -73,7 +73,7 @@ class Store:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
         self.unsaved: list[OSError] = []
         """Why runs of this process could not be saved, one error per run."""
-        self._keep = keep
+        self.keep = keep
 
     def keeping(self, keep: int) -> "Store":
         """Return the same store with another number of runs to keep."""
@@ -115,7 +115,7 @@ class Store:
         except BaseException:
             self.discard(run)
             raise
-        self._prune(self._keep - 1, Gone.NEWER)
+        self._prune(self.keep - 1, Gone.NEWER)
         return run
 
     def _new_folder(self, target: Target, created: float, name: str | None) -> Path:

@@ -20,7 +20,7 @@ from ctrace.inspector.runs.child import ChildProcess, cannot_start
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.request import CORES
-from ctrace.inspector.runs.store import KEEP, Store
+from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import resolve
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def run_jobs(
     cores = machine.cores()
     most = min(at_a_time or cores, max(len(waiting), 1))
     room = Room(int(machine.memory() * _SHARE) if memory is None else memory)
-    roomy = store.keeping(KEEP + len(waiting))  # a check must not prune its own runs
+    roomy = store.keeping(store.keep + len(waiting))  # a check must not prune its own runs
     share = cores // most
     environment = _threads(share, cores)
     server = ForkServer({**os.environ, **environment}) if forks and len(waiting) > 1 else None

@@ -24,6 +24,8 @@ class Surroundings(Struct, frozen=True):
     runs: Path
     owned: tuple[str, ...]
     variables: dict[str, str]
+    keep: int
+    """How many runs stay: the check's own, and as many older ones as always."""
 
 
 class Remote(Struct, frozen=True):
@@ -34,10 +36,10 @@ class Remote(Struct, frozen=True):
     """Processes that the program left running and that ctrace killed."""
 
 
-def surroundings(root: Path, store: Store, owned: tuple[str, ...]) -> Surroundings:
-    """Return those of this process."""
+def surroundings(root: Path, store: Store, owned: tuple[str, ...], jobs: int) -> Surroundings:
+    """Return those of this process, for a check of so many jobs."""
     variables = {name: value for name, value in os.environ.items() if name.startswith(_PREFIXES)}
-    return Surroundings(str(Path.cwd()), root.absolute(), store.root.absolute(), owned, variables)
+    return Surroundings(str(Path.cwd()), root.absolute(), store.root.absolute(), owned, variables, store.keep + jobs)
 
 
 def run_here(job: Job, at: Surroundings) -> Remote:
@@ -48,5 +50,5 @@ def run_here(job: Job, at: Surroundings) -> Remote:
     """
     os.chdir(at.folder)
     os.environ.update(at.variables)
-    (ran,) = run_jobs([job], store=Store(at.runs), at_a_time=1, owned=at.owned, forks=False)
+    (ran,) = run_jobs([job], store=Store(at.runs, at.keep), at_a_time=1, owned=at.owned, forks=False)
     return Remote(seen(ran, at.root), ran.left)

@@ -16,6 +16,7 @@ from ctrace.inspector.diff.guards import without_module
             "linear_2.py",
             "type=<class 'torch.nn.modules.linear.Linear'>",
         ),
+        ("type=<class 'timm.net.Net'>", "src/mylib/net.py", "type=<class 'timm.net.Net'>"),
         ("G['net.Net']", "net.py", "G['net.Net']"),
     ],
 )

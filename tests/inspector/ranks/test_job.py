@@ -275,3 +275,17 @@ def test_file_in_another_folder_of_another_host_is_the_same_file(tmp_path: Path)
 def test_compilations_are_in_the_order_of_the_rank_with_the_most():
     assert [each.id for each in job("recompile").compilations] == ["0/0", "0/1"]
     assert [each.id for each in job("ddp").compilations] == ["0/0", "1/0", "2/0", "3/0", "4/0"]
+
+
+def test_an_older_log_without_its_beginning_is_another_attempt(tmp_path: Path):
+    folder = copied("equal", tmp_path)
+    text = log_of(folder, 0).read_text(encoding="utf-8")
+    half = text.index("\nV", len(text) // 2) + 1
+    other = re.sub(r"^V(\d{4} \S+) \d+", r"V\1 999999", text[half:], flags=re.M)
+    (folder / "rank_0_other_process.log").write_text(other, encoding="utf-8")
+    with pytest.raises(RunError, match="rank 0 has 2 logs"):
+        read_job(folder)
+    older = re.sub(r"^V\d{4}", "V0101", text[half:], flags=re.M)
+    (folder / "rank_0_other_process.log").write_text(older, encoding="utf-8")
+    with pytest.raises(RunError, match="rank 0 has 2 logs"):
+        read_job(folder)
