@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -172,3 +173,32 @@ def test_ctrl_c_ends_the_program_and_reports(ctrace: Command) -> None:
     assert child.returncode == 3
     assert "interrupted" in talk
     assert "1 graph" in talk
+
+
+COLLECTING = """\
+import gc
+import sys
+from pathlib import Path
+
+import torch
+
+inside = []
+
+
+def backend(graph, inputs):
+    inside.append(gc.get_threshold()[2])
+    return graph.forward
+
+
+before = gc.get_threshold()[2]
+torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+Path(sys.argv[1]).write_text(f"{before} {inside[0]} {gc.get_threshold()[2]}")
+"""
+
+
+def test_full_collections_are_rarer_only_while_torch_compiles(ctrace: Command, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COLLECTING)
+    ctrace("run", "program.py", "thresholds.txt")
+    before, inside, after = (int(each) for each in (tmp_path / "thresholds.txt").read_text().split())
+    assert after == before
+    assert inside == (100 if before else 0)  # Python 3.14 has no such threshold

@@ -3,7 +3,8 @@
 A compile makes many objects that stay: modules imported on the way, graphs, nodes, symbols. Python answers with full
 collections, each of which visits all of torch and finds next to nothing. That time is better spent on what a capture
 records. torch tells when a compile begins and ends, also one of a backward on its first call
-(`CompilationCallbackHandler.install_callbacks`, 2.11 to 2.15, _dynamo/callback.py).
+(`CompilationCallbackHandler.install_callbacks`, 2.11 to 2.15, _dynamo/callback.py); after a `torch._dynamo.reset()` of
+the program it no longer does, and Python 3.14 has no such threshold: then all is as without ctrace.
 """
 
 import gc
@@ -17,7 +18,7 @@ from ctrace.inspector.capture.core.source import When
 Callback = Callable[..., None]
 
 _FULL = 100
-"""Collections of the middle generation before a full one; Python's default is 10."""
+"""Collections of the middle generation before a full one; the default of Python 3.11 to 3.13 is 10."""
 
 
 class _Threshold:
