@@ -3,6 +3,7 @@
 import ast
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -109,7 +110,7 @@ def holds(question: Callable[[], bool]) -> bool:
 
 def _no_such_file(path: Path) -> TargetError:
     if holds(path.is_dir):
-        if any(holds(lambda each=each: is_log(each)) for each in path.glob("*.log*")):
+        if any(holds(partial(is_log, each)) for each in path.glob("*.log*")):
             return _is_no_model(f"{path} is a folder with logs of torch")
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
     folder = path.parent if holds(path.parent.is_dir) else Path()
