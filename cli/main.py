@@ -10,7 +10,7 @@ import typer
 
 from ctrace import __version__
 from ctrace.cli.console import complain, guarded_streams, say
-from ctrace.cli.signals import EndedBySignal, ending_in_order
+from ctrace.cli.signals import EndedBySignal, ending_in_order, ending_signal
 from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 
@@ -130,9 +130,7 @@ def _ending(prog_name: str | None) -> None:
         with ending_in_order():
             _run(prog_name)
     except EndedBySignal as signal:
-        # The program and all its processes end with this process (`inspector/processes/watcher.py`).
-        say(f"ctrace: ended by {signal.name}")
-        raise
+        _leave(signal)
     except CtraceError as error:
         _refuse(error)
     except BrokenPipeError:
@@ -143,7 +141,10 @@ def _ending(prog_name: str | None) -> None:
         if not is_of_the_system(error):
             _report_bug()
         _refuse(_system_error(error))
-    except Exception:
+    except Exception as error:
+        signal = ending_signal(error)
+        if signal is not None:
+            _leave(signal)
         _report_bug()
 
 
@@ -180,6 +181,12 @@ def joined(words: list[str]) -> list[str]:
     if words[:1] == ["kernels"] and len(words) > 1 and words[1] in _BELOW:
         return [" ".join(words[:2]), *words[2:]]
     return words
+
+
+def _leave(signal: EndedBySignal) -> NoReturn:
+    """End with the signal's exit code; all processes of the command end with this one (`processes/watcher.py`)."""
+    say(f"ctrace: ended by {signal.name}")
+    raise signal
 
 
 def _leave_stdout() -> None:

@@ -31,3 +31,14 @@ def ending_in_order() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def ending_signal(error: BaseException | None) -> EndedBySignal | None:
+    """Return the signal that an exception was raised from, if there is one.
+
+    Before Python 3.12, what is raised in `__set_name__` comes out of a class body as RuntimeError. A signal arrives
+    there now and then, since importing libcst calls hundreds of those.
+    """
+    while error is not None and not isinstance(error, EndedBySignal):
+        error = error.__cause__
+    return error

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from ctrace.cli import main
 from ctrace.cli.signals import ending_in_order
+from tests.support import inprocess
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
 
@@ -34,3 +36,33 @@ def test_signals_raise_and_handlers_are_restored(number: signal.Signals) -> None
 def test_a_hangup_that_is_ignored_stays_so() -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN), ending_in_order():
         signal.raise_signal(signal.SIGHUP)
+
+
+class _Interrupted:
+    """A class attribute whose name is set when a Ctrl-C arrives."""
+
+    def __set_name__(self, _owner: type, _name: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_during_an_import_is_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_prog_name: str | None) -> None:
+        type("Imported", (), {"attribute": _Interrupted()})
+
+    monkeypatch.setattr(main, "_run", run)
+    ended = inprocess.ctrace("doctor")
+    assert ended.code == 128 + signal.SIGINT
+    assert ended.err == "ctrace: ended by SIGINT\n"
+
+
+def test_a_failure_while_ending_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_prog_name: str | None) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            raise ValueError("broken")
+
+    monkeypatch.setattr(main, "_run", run)
+    ended = inprocess.ctrace("doctor")
+    assert ended.code == 70
+    assert "ValueError: broken" in ended.err
