@@ -51,12 +51,16 @@ def tensor_of(text: str) -> str | None:
 
 
 def check_order(guard: UnmetGuard) -> int:
-    """Return the position of a guard in the order in which torch checks a tensor; other guards come last."""
-    if EXPECTED_TENSOR.match(guard.text):
+    """Return the position of a guard in the order in which torch checks a tensor; other guards come last.
+
+    A tensor where the entry has None fails first, as it would if the entry had another type of tensor.
+    """
+    if EXPECTED_TENSOR.match(guard.text) or _IS_NONE.search(guard.text):
         return 0
     match = TENSOR.match(guard.text)
     return _TENSOR_ORDER.index(match["what"]) if match else len(_TENSOR_ORDER)
 
 
+_IS_NONE = re.compile(r" is None$")
 _TENSOR_ORDER = ("type", "layout", "dispatch key set", "dtype", "device", "requires_grad", "rank", "size", "stride")
 """TensorCheck::check_verbose, torch/csrc/dynamo/guards.cpp (2.13)."""

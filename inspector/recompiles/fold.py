@@ -1,6 +1,7 @@
 """List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected."""
 
 import re
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGua
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
 from ctrace.inspector.model.shapes import ConditionKind
-from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.recompiles.causes import cause_of, literal_type
 from ctrace.inspector.recompiles.lines import fixing, placed
 from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.torch_reasons import failed_of
@@ -101,25 +102,42 @@ def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
     unmet = [entry for entry in failed.entries if entry.unmet]
     if len(unmet) == 1:
         return unmet[0]
-    return min(unmet, key=lambda entry: _distance(raw, entry), default=None)
+    return min(unmet, key=lambda entry: _distance(raw, entry, unmet), default=None)
 
 
-def _distance(raw: Raw, entry: EntryHeld) -> tuple[int, ...]:
+def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple[int, ...]:
     """Return how far a call is from an entry, as a sort key.
 
-    The distance is the number of causes. On a tie, guards that follow from other guards count too: inference mode
+    The distance is the number of causes. An entry that has None or another type where the call has a tensor or a
+    container was compared with nothing of it: for what is inside, at least as many causes count as in another entry,
+    so that a cache that grows is nearer to its last size than to None. On a tie, guards that follow from other guards count too: inference mode
     explains missing dispatch keys, but an entry whose tensors lack them too, or whose grad mode agrees, is nearer. On
     another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
     mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
 
     If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
-    stand = {cause_key(guard) for guard in entry.unmet}
+    stand = {cause_key(guard): cause_of(guard) for guard in entry.unmet}
+    unseen = [cause.subject for cause in stand.values() if _replaces_a_whole(cause)]
+    inside = max(_number_inside(unseen, each) for each in entries) if unseen else 0
+    number = len(stand) - len(unseen) + max(len(unseen), inside)
     follow = {cause_key(UnmetGuard(text)) for text in entry.following}
-    other = any(kind is not CauseKind.DISPATCH_KEYS for kind, *_ in stand)
+    other = any(cause.kind is not CauseKind.DISPATCH_KEYS for cause in stand.values())
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
     special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
-    return len(stand), len(stand | follow), other, order, special, -_open_values(raw, entry.id), entry.number
+    together = len(follow.union(stand))
+    return number, len(unseen), together, other, order, special, -_open_values(raw, entry.id), entry.number
+
+
+def _replaces_a_whole(cause: Cause) -> bool:
+    """Whether a value changed between None or another type and a tensor or container."""
+    return cause.kind in (CauseKind.NONE, CauseKind.TYPE) and not (literal_type(cause.was) and literal_type(cause.now))
+
+
+def _number_inside(wholes: Iterable[str], entry: EntryHeld) -> int:
+    """Count the causes of an entry that are about parts of tensors or containers, such as their sizes."""
+    parts = tuple(f"{whole}{mark}" for whole in wholes for mark in ".[")
+    return len({cause_key(guard) for guard in entry.unmet if cause_of(guard).subject.startswith(parts)})
 
 
 def _open_values(raw: Raw, compile_id: str) -> int:

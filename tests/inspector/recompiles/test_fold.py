@@ -105,6 +105,22 @@ class TestRecompiles:
         tensor = unmet("expected type of 'L['m']' to be a tensor type, ' but found <class 'NoneType'>", entry="0/1")
         assert kinds(self.again(tensor, unmet(self.SIZE)).session()) == [["size"]]
 
+    @pytest.mark.parametrize("layers", [1, 3])
+    def test_a_cache_that_grew_is_nearer_to_its_last_size_than_to_none(self, layers: int):
+        sizes = [
+            f"tensor 'L['cache'][{layer}][{at}]' size mismatch at index 1. expected {1 + layer}, actual {2 + layer}"
+            for layer in range(layers)
+            for at in (0, 1)
+        ]
+        without = unmet("L['cache'] is None", now="list")
+        (recompile,) = self.again(unmet(*sizes, entry="0/1"), without).session().recompiles
+        assert recompile.nearest == "0/1"
+
+    def test_what_is_not_inside_of_a_cache_does_not_bring_its_entry_nearer(self):
+        without = unmet("L['cache'] is None", now="list")
+        (recompile,) = self.again(unmet("L['n'] == 2", "L['m'] == 3", entry="0/1"), without).session().recompiles
+        assert recompile.nearest == "0/0"
+
     def test_the_more_general_entry_explains_on_a_tie(self):
         checked = "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False, size=[{}, 3], stride=[3, 1])"
         tree = "+- RootGuardManager\n| +- GuardManager: source=L['x'], type=<class 'Tensor'>, tag_safe=(True, False)\n| | +- TENSOR_MATCH: "

@@ -18,6 +18,7 @@ STEP = "self.step == 3                     # return x * self.step  # er/project/
         ([f"0/1: {DTYPE}", f"0/0: {STRIDE}"], "0/0"),
         ([f"0/1: {STRIDE}", f"0/0: {DTYPE}"], "0/1"),
         ([f"0/1: {ONE}", f"0/0: {FOUR}"], "0/0"),
+        ([f"0/1: {ONE}", "0/0: x is None    # if x is None:  # er/project/train.py:7 in forward"], "0/1"),
         ([f"0/2: {STEP}", f"0/1: {STEP}", f"0/0: {STEP}"], "0/2"),
     ],
 )
