@@ -1,6 +1,7 @@
 """Describe a root cause: its kind, a title in the user's terms, and the place."""
 
 import re
+from collections import Counter
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -60,7 +61,8 @@ _ORDER = (
     CauseKind.STRIDE,
     CauseKind.OTHER,
 )
-"""Kinds of causes of recompilations; if a recompilation has several, the first in this order explains the others."""
+"""Kinds of causes of recompilations; of several that are in as many of them, the first in this order explains the
+others."""
 
 
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
@@ -158,7 +160,8 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
             RootKind.OTHER, f"{first.function} recompiles; torch logs no reason", first.file, first.line, first.function
         )
         return replace(cause, why=_readable(first.reason), expected=expected)
-    recompile, leading = min(causes, key=lambda each: _leading(each[1], each[0]))
+    among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
+    recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], _leading(each[1])))
     same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     placed = next((cause for cause in same if cause.line is not None), leading)
@@ -196,7 +199,12 @@ def _readable(reason: str) -> str:
     return _TENSOR_CHECK.sub(lambda found: f"a property of the tensor `{user_name(found['source'])}` differs", reason)
 
 
-def _leading(cause: Cause, recompile: Recompile) -> tuple[int, int, int]:
+def _change_of(cause: Cause) -> tuple[CauseKind, str]:
+    """Return what changed; the training mode is one change, however many submodules have it."""
+    return cause.kind, "" if cause.kind is CauseKind.TRAINING_MODE else cause.subject
+
+
+def _leading(cause: Cause) -> tuple[int, int, int]:
     order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
     return order, cause.subject.count("."), len(cause.subject)
 

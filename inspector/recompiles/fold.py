@@ -110,10 +110,12 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
 
     The distance is the number of causes. An entry that has None or another type where the call has a tensor or a
     container was compared with nothing of it: for what is inside, at least as many causes count as in another entry,
-    so that a cache that grows is nearer to its last size than to None. On a tie, guards that follow from other guards count too: inference mode
-    explains missing dispatch keys, but an entry whose tensors lack them too, or whose grad mode agrees, is nearer. On
-    another tie, an entry that differs only in dispatch keys is nearer, because they are more specific than the grad
-    mode. On a further tie, an entry compiled for a size of 0 or 1 ranks last, because it serves no other size.
+    so that a cache that grows is nearer to its last size than to None.
+
+    On a tie, guards that follow from other guards count too: inference mode explains missing dispatch keys, but an
+    entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie, an entry that differs only
+    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry compiled
+    for a size of 0 or 1 ranks last, because it serves no other size.
 
     If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """

@@ -66,11 +66,27 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
         if not names:
             continue
         name = names[0]
+        if _varies_in_size(scene, name):
+            text = (
+                f"Nothing to change: {name} is None in some calls and of several sizes in others, and an empty tensor "
+                "in place of None would cost a graph, too."
+            )
+            yield Candidate(text, (cause.id,), worth=30)
+            continue
         neutral = "ones if nothing is masked" if "mask" in name else "a neutral value if there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
         text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)
+
+
+def _varies_in_size(scene: Scene, name: str) -> bool:
+    """Whether a tensor, or those in a container, had several sizes, as a cache that grows has."""
+    return any(
+        guard.kind in (CauseKind.SIZE, CauseKind.ZERO_ONE) and re.match(rf"{re.escape(name)}[.\[]", guard.subject)
+        for each in scene.session.recompiles
+        for guard in each.causes
+    )
 
 
 def _left_out(scene: Scene, cause: RootCause) -> Iterator[str]:

@@ -229,6 +229,27 @@ def test_an_argument_that_is_left_out_is_always_passed():
     )
 
 
+@pytest.mark.parametrize("inside", ["cache.size(1)", "cache[0][1].size(2)"])
+def test_no_neutral_value_is_asked_for_where_sizes_vary_too(inside: str):
+    without = recompile(Cause(CauseKind.NONE, "cache", "None", "torch.Tensor"))
+    longer = recompile(Cause(CauseKind.ZERO_ONE, inside, "1", "2"), entry=2, nearest=1)
+    assert first(session(without, longer)).startswith("Nothing to change: cache is None in some calls")
+    other = recompile(Cause(CauseKind.ZERO_ONE, "x.size(1)", "1", "2"), entry=2, nearest=1)
+    assert "lways pass cache" in first(session(without, other))
+
+
+def test_the_change_that_is_in_most_recompilations_names_the_cause():
+    """An optimizer's first step creates its buffers, too, but each step has another learning rate."""
+    filled = Cause(CauseKind.LENGTH, "len(optimizer.state[key 0])", "0", "1")
+    rates = [
+        Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", *each)
+        for each in (("0.4", "0.3"), ("0.3", "0.2"))
+    ]
+    steps = [recompile(*([filled] if n == 0 else []), rate, entry=n + 1, nearest=n) for n, rate in enumerate(rates)]
+    (cause,) = diagnose(session(*steps)).causes
+    assert cause.title.startswith("optimizer.param_groups[0]['lr'] changed")
+
+
 def test_a_flag_is_no_reason_for_a_change():
     text = first(
         session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "half", "True", "False", fix="choose with torch.where")))
