@@ -122,7 +122,7 @@ class _Runs:
             self._recorder.record("call", {"scenario": name, "index": index})
             called(self._compiled, call, way, train=self._options.train)
             return None, None
-        counting = self._ops.everywhere() if index == 0 else None
+        counting = self._ops.everywhere if index == 0 else nullcontext
         before = None
         if self._options.compare:
             before = self._dangers.before(name, index, call, way, counting)

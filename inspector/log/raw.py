@@ -159,6 +159,9 @@ class Raw(Struct):
     recorded: list[ev.Recorded] = field(default_factory=list)
     _call: ev.CallBegan | None = None
     """The current call; between calls, the previous one."""
+    _is_in_eager: bool = False
+    _of_eager: set[str] = field(default_factory=set)
+    """Compile ids that started in an eager call."""
     _generation: int = 1
     """Increases by one with each torch._dynamo.reset(), after which compile ids start again from `0/0`."""
     _started: set[str] = field(default_factory=set)
@@ -180,7 +183,10 @@ class Raw(Struct):
             what = f"a {item.kind} entry has bytes that are not text (UTF-8), so one of its values may be wrong"
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
-            event = decode(self._in_generation(item))
+            entry = self._in_generation(item)
+            if self._is_of_eager(entry):
+                return None
+            event = decode(entry)
             self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
@@ -207,6 +213,12 @@ class Raw(Struct):
         frame_id = f"{self._generation}.{context.frame_id}"
         return replace(entry, context=Context(frame_id, context.frame_compile_id, context.attempt))
 
+    def _is_of_eager(self, entry: Entry) -> bool:
+        """Whether an entry is about a compilation that started in an eager call; its phases still take time."""
+        if self._is_in_eager and entry.kind == "dynamo_start" and entry.compile_id is not None:
+            self._of_eager.add(entry.compile_id)
+        return bool(self._of_eager) and entry.compile_id in self._of_eager and entry.kind != "chromium_event"
+
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         if isinstance(event, ev.Ignored):  # most entries are one of these two
             self.ignored[family(kind)] += 1
@@ -229,6 +241,8 @@ class Raw(Struct):
             case ev.CallBegan():
                 self.calls[event.scenario] += 1
                 self._call = event
+            case ev.EagerCall():
+                self._is_in_eager = not event.ends
             case ev.ScenarioDone():
                 self.scenarios.append(event.scenario)
             case ev.TrialDone():

@@ -8,6 +8,7 @@ rounding could hide a stale value, so the experiments come first.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from types import FunctionType
@@ -69,7 +70,12 @@ class Dangers:
         self._budget = Budget()
 
     def before(
-        self, scenario: str, index: int, call: Call, way: Way, counting: AbstractContextManager[OpCounts | None] | None
+        self,
+        scenario: str,
+        index: int,
+        call: Call,
+        way: Way,
+        counting: Callable[[], AbstractContextManager[OpCounts | None]],
     ) -> Before:
         """Take a checkpoint of the world, and call the model in eager.
 

@@ -1,8 +1,9 @@
 """Run a copy of the model without torch.compile and without side effects."""
 
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -14,10 +15,12 @@ from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import Watched
 from ctrace.inspector.capture.comparing.results import taken
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.capture.state.copies import Copier, RandomStates, copied
 from ctrace.inspector.capture.state.world import World
+from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
 
@@ -31,6 +34,10 @@ class EagerError(Exception):
     """The model raised without torch.compile; the cause is the user's exception."""
 
 
+class _NeedsCompilingError(Exception):
+    """A function that the model compiles would take too much memory in eager."""
+
+
 class EagerRun(Struct, frozen=True):
     """The results of an eager call, whether it drew random numbers, and the seconds that it took."""
 
@@ -38,6 +45,30 @@ class EagerRun(Struct, frozen=True):
     counts: OpCounts | None
     random: bool
     seconds: float
+
+
+@contextmanager
+def _forced() -> Iterator[None]:
+    """Keep the model itself from compiling anything; what needs to be compiled raises.
+
+    That is flex_attention, which otherwise makes the whole matrix of scores, and warns of it (2.11 to 2.15,
+    nn/attention/flex_attention.py).
+    """
+    import torch
+
+    with ExitStack() as active:
+        active.enter_context(torch.compiler.set_stance("force_eager"))
+        flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
+        if hasattr(flex, "_warn_once"):
+            warn = flex._warn_once
+
+            def refuse(*args: Any, **kwargs: Any) -> None:
+                if "flex_attention_performance" in (*args, *kwargs.values()):
+                    raise _NeedsCompilingError("flex_attention")
+                warn(*args, **kwargs)
+
+            active.enter_context(patched(flex, "_warn_once", refuse))
+        yield
 
 
 class Eager:
@@ -50,49 +81,94 @@ class Eager:
         self._around = around
         self._copier: Copier | None = Copier()
         self._has_copied = False
+        self._forces_eager = around is nullcontext  # `around` chooses for itself
+        """Whether functions that the model itself compiles run eagerly, too."""
 
     def run(
         self,
         call: Call,
         way: Way,
         world: World,
-        counting: AbstractContextManager[OpCounts | None] | None = None,
+        counting: Callable[[], AbstractContextManager[OpCounts | None]] = nullcontext,
         arithmetic: Watched | None = None,
     ) -> EagerRun | None:
         """Call a copy with copies of the arguments, and restore the world.
 
+        Functions that the model itself passes to torch.compile run eagerly, too. Where they cannot, torch compiles them
+        as it would without ctrace, and the log says that this belongs to the eager call: `torch.cond`, whose branches
+        use parameters, fails in autograd then (2.13, _higher_order_ops/cond.py).
+
         Return None if the model cannot be copied, or if it raises only as a copy or only on the CPU in place of a GPU.
 
         Args:
-            counting: counts the ops of the call.
+            counting: makes a block that counts the ops of the call.
             arithmetic: the arithmetic to compute with, or None for the model's own.
 
         Raises:
             TargetError: no output requires a gradient.
             EagerError: the model raises, or cannot be computed with that arithmetic.
         """
+        failed: Exception | None = None
+        for setting in self._settings(arithmetic):
+            try:
+                with setting():
+                    run = self._run(call, way, world, counting, arithmetic)
+            except TargetError:
+                raise
+            except Exception as error:
+                failed = error
+            else:
+                self._forces_eager = setting is _forced
+                return run
+        if arithmetic is not None and arithmetic.is_other:
+            raise EagerError from failed
+        # Not inside the except block: the exception that the model raises would get this one as its context.
+        assert failed is not None
+        random = RandomStates()
+        try:
+            with self._marked():
+                self._blame(failed, way)
+        finally:
+            random.restore()
+            self._put_back(world)
+        return None
+
+    def _settings(self, arithmetic: Watched | None) -> tuple[Around, ...]:
+        """Return what to try, one after the other; an arithmetic records what it computes, so it is tried once."""
+        if not self._forces_eager:
+            return (self._marked,)
+        return (_forced, self._marked) if arithmetic is None else (_forced,)
+
+    @contextmanager
+    def _marked(self) -> Iterator[None]:
+        """Record where the eager call begins and ends: what is compiled there is not part of the compiled model."""
+        self._recorder.record("eager_call", {"ends": False})
+        try:
+            with counters.kept():
+                yield
+        finally:
+            self._recorder.record("eager_call", {"ends": True})
+
+    def _run(
+        self,
+        call: Call,
+        way: Way,
+        world: World,
+        counting: Callable[[], AbstractContextManager[OpCounts | None]],
+        arithmetic: Watched | None,
+    ) -> EagerRun | None:
         model = self._copy()
         if model is None:
             return None
         random = RandomStates()
         try:
-            try:
-                arguments = copied(call)
-                if arithmetic is not None:
-                    model, arguments = arithmetic.model(model), arithmetic.call(arguments)
-                began = time.perf_counter()
-                with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
-                    results, counts = called(model, arguments, way, train=self._train, counting=counting)
-                return EagerRun(taken(results), counts, random.have_moved(), time.perf_counter() - began)
-            except TargetError:
-                raise
-            except Exception as error:
-                failed = error
-            if arithmetic is not None and arithmetic.is_other:
-                raise EagerError from failed
-            # Not inside the except block: the exception that the model raises would get this one as its context.
-            self._blame(failed, way)
-            return None
+            arguments = copied(call)
+            if arithmetic is not None:
+                model, arguments = arithmetic.model(model), arithmetic.call(arguments)
+            began = time.perf_counter()
+            with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
+                results, counts = called(model, arguments, way, train=self._train, counting=counting())
+            return EagerRun(taken(results), counts, random.have_moved(), time.perf_counter() - began)
         finally:
             random.restore()
             self._put_back(world)

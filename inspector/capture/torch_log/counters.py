@@ -35,6 +35,19 @@ def cache_counters(recorder: Recorder, when: When) -> Iterator[None]:
 
 
 @contextmanager
+def kept() -> Iterator[None]:
+    """Put torch's counters back at the end of the block: what compiles there is not the program's."""
+    from torch._dynamo.utils import counters as counted
+
+    before = {name: Counter(each) for name, each in counted.items()}
+    try:
+        yield
+    finally:
+        counted.clear()
+        counted.update(before)
+
+
+@contextmanager
 def _recording(recorder: Recorder, when: When, names: tuple[str, ...]) -> Iterator[None]:
     before: dict[str, Counter[str]] = {}
     when("torch._dynamo.utils", lambda utils: before.update(_counts(utils, names)))

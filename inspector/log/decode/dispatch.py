@@ -360,6 +360,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, json.loads(entry.payload), "the trial")),
     "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
     "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
+    "artifact:ctrace_eager_call": lambda entry: decode_scenarios.eager_call(_payload(entry)),
     "artifact:ctrace_ops": lambda entry: decode_scenarios.ops(_payload(entry)),
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,

@@ -77,3 +77,8 @@ def ops(data: Fields) -> ev.OpsCounted:
 def call(data: Fields) -> ev.CallBegan:
     """Decode the beginning of a call."""
     return ev.CallBegan(data.text("scenario"), data.integer("index"))
+
+
+def eager_call(data: Fields) -> ev.EagerCall:
+    """Decode the beginning or the end of an eager call."""
+    return ev.EagerCall(data.flag("ends"))

@@ -138,6 +138,12 @@ class CallBegan(Struct, frozen=True):
     index: int
 
 
+class EagerCall(Struct, frozen=True):
+    """An eager call in which torch may compile began or ended: what it compiles is no part of the compiled model."""
+
+    ends: bool
+
+
 class Planned(Struct, frozen=True):
     """The scenarios that the capture is about to call, in order; a later plan includes those of earlier plans."""
 
@@ -337,8 +343,8 @@ class Unknown(Struct, frozen=True):
 
 
 Event = (
-    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | OpsCounted | FrameLeft
-    | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
+    FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | EagerCall | OpsCounted
+    | FrameLeft | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
     | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
     | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
