@@ -19,6 +19,7 @@ from ctrace.inspector.recompiles.torch_reasons import failed_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name
+from ctrace.inspector.source.text import any_keywords
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
@@ -173,7 +174,16 @@ def _cause(
     by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
     cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
-    return _advised(cause, _facts(raw, compile_id, nearest, cause, guard, fixed))
+    facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
+    return _advised(cause, replace(facts, is_keywords=_is_keywords(raw, place, cause)))
+
+
+def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:
+    """Whether a length is that of the keyword arguments which a function takes as `**options`."""
+    name = cause.subject.removeprefix("len(").removesuffix(")")
+    if cause.kind is not CauseKind.LENGTH or not name.isidentifier():
+        return False
+    return any_keywords(raw.listings.get(place.file, ""), place.function, place.begins or 0) == name
 
 
 def _facts(

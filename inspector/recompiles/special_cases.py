@@ -42,6 +42,8 @@ class Facts(Struct, frozen=True):
     """Whether the tensor is a parameter or a buffer."""
     is_open: bool = False
     """Whether the new graph treats the value as dynamic."""
+    is_keywords: bool = False
+    """Whether the container holds the keyword arguments that a function takes as `**options`."""
 
     @classmethod
     def of(cls, cause: Cause, guard: UnmetGuard) -> "Facts":
@@ -169,6 +171,8 @@ def _length(facts: Facts) -> str:
     if ITERATOR.match(facts.guard):
         return "iterator"
     inner = facts.subject.removeprefix("len(").removesuffix(")")
+    if facts.is_keywords:
+        return "keywords"
     if "._modules" in inner:
         return "module"
     if _holder(facts) == "optimizer":

@@ -23,6 +23,17 @@ def parsed(text: str) -> ast.Module | None:
             return None
 
 
+def any_keywords(text: str, function: str, line: int) -> str | None:
+    """Return the parameter that takes any keyword arguments, `options` of `**options`, of the function at a line."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
+            begins = min(each.lineno for each in (node, *node.decorator_list))
+            if begins <= line <= (node.end_lineno or node.lineno):
+                return node.args.kwarg.arg if node.args.kwarg is not None else None
+    return None
+
+
 def as_program(line: str) -> str:
     """Return a line as a complete program: the head of a block gets a body, other lines stay unchanged."""
     text = line.strip()

@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     options.optional_statements,
     shapes.data_dependent_shapes,
     caches.generation,
+    recompiles.extra_keywords,
     caches.growing_lists,
     sizes.unrolled_loops,
     sizes.dynamic_sizes,

@@ -11,7 +11,7 @@ from ctrace.inspector.model.findings import Cause, CauseKind
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _LEAST = 2
-"""The fewest recompilations that show that a list grows in each call."""
+"""The fewest lengths after the first that show that a list grows in each call."""
 
 
 def generation(scene: Scene) -> Iterator[Candidate]:
@@ -63,7 +63,7 @@ def growing_lists(scene: Scene) -> Iterator[Candidate]:
     """Offer a tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
         lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
-        if len(lengths) < _LEAST or len({each.subject for each in lengths}) > 1:
+        if len({each.now for each in lengths}) < _LEAST or len({each.subject for each in lengths}) > 1:
             continue
         place = f"{at(cause)}: " if at(cause) else ""
         text = (

@@ -8,12 +8,17 @@ from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
 from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.source.text import any_keywords
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
+_LENGTH_OF_NAME = re.compile(r"len\((?P<name>\w+)\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
 _SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
 _VALUES = (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
-_BOOLEAN = frozenset(("True", "False"))
+_CHOICE = re.compile(r"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+"""A flag, a member of an enum, or a dtype."""
+_FEW = 3
+"""The most values that count as choices of a program, not as data."""
 
 
 def switched_state(scene: Scene) -> Iterator[Candidate]:
@@ -40,21 +45,45 @@ def _switched(scene: Scene, cause: RootCause) -> str:
 
 
 def flags(scene: Scene) -> Iterator[Candidate]:
-    """Explain that each value of a boolean argument costs a graph, which is right if both are needed."""
+    """Explain that each value of a flag, enum member or dtype costs a graph, which is right if all are needed."""
     for cause in scene.causes:
         guards = [
             each
             for each in scene.guards(cause)
             if each.kind in (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
         ]
-        if not guards or cause.expected or not all({each.was, each.now} <= _BOOLEAN for each in guards):
+        values = {each.was or "" for each in guards} | {each.now or "" for each in guards}
+        if not guards or cause.expected or len(values) > _FEW or not all(map(_CHOICE.fullmatch, values)):
             continue
         names = list(dict.fromkeys(plain_name(each.subject) for each in guards))
+        number = "both" if len(values) < _FEW else "all"
         text = (
-            f"Nothing to change if you need both values of {', '.join(names[:3])}: each costs one graph, "
-            "compiled once. Otherwise always pass the same value."
+            f"Nothing to change if you need {number} values of {', '.join(names[:3])}: each costs one graph, compiled "
+            "once. Otherwise always pass the same value."
         )
         yield Candidate(text, (cause.id,), worth=30)
+
+
+def extra_keywords(scene: Scene) -> Iterator[Candidate]:
+    """Offer to pass the same keyword arguments in each call to a function that takes any, as `**options`."""
+    for cause in scene.causes:
+        found = [
+            (match["name"], guard)
+            for each in scene.recompiles(cause)
+            for guard in each.causes
+            if (match := _LENGTH_OF_NAME.fullmatch(guard.subject))
+            and match["name"] == any_keywords(scene.session.listings.get(each.file, ""), each.function, each.line)
+        ]
+        if not found or any(name == "kwargs" for name, _ in found):  # `optional_arguments` knows which were left out
+            continue
+        name = found[0][0]
+        counts = dict.fromkeys(value for _, guard in found for value in (guard.was, guard.now) if value is not None)
+        place = f"{at(cause)}: pass" if at(cause) and scene.is_users(cause.file) else "Pass"
+        text = (
+            f"{place} the same keyword arguments in each call: calls with {' and '.join(counts)} of them in **{name} "
+            "need separate graphs. Nothing to change if you need both."
+        )
+        yield Candidate(text, (cause.id,), worth=55)
 
 
 def optional_arguments(scene: Scene) -> Iterator[Candidate]:

@@ -79,6 +79,7 @@ SEEN = {
     "closure_value/float": Facts(CauseKind.CLOSURE_VALUE, "scale", "nan", "1.5"),
     "break_result": Facts(CauseKind.BREAK_RESULT, "the value that the broken call returned", "8.0", "12.0"),
     "length": Facts(CauseKind.LENGTH, "len(xs)", "2", "3", "len(L['xs']) == 2"),
+    "length/keywords": Facts(CauseKind.LENGTH, "len(options)", "1", "2", "len(L['options']) == 1", is_keywords=True),
     "length/held": Facts(CauseKind.LENGTH, "len(self.seen)", "2", "3", "len(L['self'].seen) == 2"),
     "length/module": Facts(CauseKind.LENGTH, "len(self.layers._modules)", "1", "2"),
     "length/optimizer": Facts(

@@ -130,6 +130,16 @@ def test_a_list_that_grows_is_named():
     ]
     assert "len(self.keys) grows" in first(session(*growing))
     assert "grows" not in first(session(growing[0]))
+    again = recompile(growing[0].causes[0], entry=2)
+    assert "grows" not in first(session(growing[0], again))
+
+
+def test_any_keyword_arguments_are_no_list_that_grows():
+    extra = recompile(Cause(CauseKind.LENGTH, "len(options)", "1", "2", file=FILE, line=3))
+    text = "class Net:\n    pass\ndef forward(x, **options):\n    return x\n"
+    said = first(session(extra, listings={FILE: text}))
+    assert said.startswith("model.py:3: pass the same keyword arguments in each call: calls with 1 and 2 of them")
+    assert "keyword" not in first(session(extra, listings={FILE: text.replace("**", "")}))
 
 
 LOOP = Condition("x.size(1) == 5", "", ConditionKind.NUMBER, FILE, 7, "for t in range(x.shape[1]):")
@@ -256,6 +266,14 @@ def test_a_flag_is_no_reason_for_a_change():
     )
     assert text.startswith("Nothing to change if you need both values of half")
     assert "torch.where" not in text
+    modes = [("Mode.A", "Mode.B"), ("Mode.B", "Mode.C"), ("Mode.C", "Mode.D")]
+    switched = [
+        recompile(Cause(CauseKind.ARGUMENT_VALUE, "mode", *each), entry=n, nearest=n - 1)
+        for n, each in enumerate(modes, 1)
+    ]
+    assert first(session(*switched[:1])).startswith("Nothing to change if you need both values of mode")
+    assert first(session(*switched[:2])).startswith("Nothing to change if you need all values of mode")
+    assert "Nothing" not in first(session(*switched))
     assert "both values" not in first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "n", "1", "2"))))
 
 
