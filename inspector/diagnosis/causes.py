@@ -17,6 +17,7 @@ from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
 from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.source.names import RESULT
 
 _SHAPES = frozenset(
     (
@@ -174,8 +175,10 @@ def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
         lines.setdefault((each.file, each.line), index)
     for index, recompile in enumerate(session.recompiles):
         for cause in recompile.causes:
-            at = lines.get((cause.file or recompile.file, cause.line or -1))
-            if cause.kind in _OF_RESULTS and at is not None:
+            # Code after a break begins at the break's line, and reads first what the broken call returned.
+            line = cause.line or (recompile.line if cause.subject == RESULT else -1)
+            at = lines.get((cause.file or recompile.file, line))
+            if at is not None and (cause.kind in _OF_RESULTS or cause.subject == RESULT):
                 yield Symptom(Finding.BREAK, at), Symptom(Finding.RECOMPILE, index)
 
 

@@ -65,6 +65,9 @@ _ORDER = (
 others."""
 
 
+_FOLLOWING = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD)
+"""Kinds of changes that follow from others."""
+_SEVERAL = 2
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
 
 
@@ -174,8 +177,22 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
         recompile.function,
     )
     reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
-    detail = f"torch reports: {reason}" if reason is not None else ""
+    # To change only the leading cause would not help; that explains torch's reason, too.
+    detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
     return replace(cause, why=leading.reason, expected=expected, detail=detail)
+
+
+def _changed_too(leading: Cause, mine: list[Recompile]) -> str:
+    """Name what else changed each time; empty if nothing did."""
+    if len(mine) < _SEVERAL or leading.kind in (CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE):
+        return ""
+    in_each = set.intersection(*({_change_of(cause) for cause in each.causes} for each in mine))
+    others = [
+        cause.subject
+        for cause in mine[0].causes
+        if _change_of(cause) in in_each and cause.kind is not leading.kind and cause.kind not in _FOLLOWING
+    ]
+    return f"Changed each time, too: {', '.join(dict.fromkeys(others))}" if others else ""
 
 
 def _why_expected(mine: list[Recompile]) -> str:

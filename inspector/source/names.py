@@ -19,6 +19,8 @@ _NUMPY = re.compile(r"___from_numpy\(((?:[^()]|\([^()]*\))*)\)")
 _SIZE = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 _BY_KEY = re.compile(r"\[list\(dict\.keys\([^()]*\)\)\[(\d+)\]\]")
 _KEY = re.compile(r"list\(dict\.keys\(([^()]*)\)\)\[(\d+)\]")
+RESULT = "the value that the broken call returned"
+"""How a value that is passed across a break is called; torch calls it `___stack0`."""
 
 
 @lru_cache(maxsize=50_000)
@@ -34,7 +36,7 @@ def user_name(source: str) -> str:
     name = _BUILTINS.sub(lambda match: f"builtins.{match['name']}" if match["name"] else "builtins", name)
     name = _SIZE.sub(r".\1(\2)", name)
     name = _KEY.sub(r"key \2 of \1", _BY_KEY.sub(r"[key \1]", name))
-    return re.sub(r"___stack(\d+)", "the value that the broken call returned", name)
+    return re.sub(r"___stack(\d+)", RESULT, name)
 
 
 def _member(name: str) -> str:

@@ -63,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     recompiles.one_tensor_twice,
     recompiles.switched_state,
     failures.backend_failures,
+    branches.loops,
     general.known_fixes,
     wrappers.library_code,
     general.last_resort,

@@ -21,6 +21,41 @@ def choices(scene: Scene) -> Iterator[Candidate]:
             yield from _choice(scene, cause, each)
 
 
+def loops(scene: Scene) -> Iterator[Candidate]:
+    """Offer a fixed number of steps, or a compiled step, for a loop whose end depends on a tensor's values."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            end = _end_of_loop(scene.session.listings.get(each.file, ""), each.line)
+            if end and scene.is_users(each.file):
+                text = (
+                    f"{at_break(each)}: {end}, and keep what is finished with torch.where; or leave the loop outside "
+                    "and compile one step of it."
+                )
+                yield Candidate(text, (cause.id,), general=True)
+
+
+def _end_of_loop(text: str, line: int) -> str:
+    """Say how to give the loop that the statement at a line ends a fixed number of steps; empty if it ends none."""
+    tree = parsed(text)
+    for loop in ast.walk(tree) if tree is not None else ():
+        match loop:
+            case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if (
+                loop.lineno <= line <= (loop.iter.end_lineno or 0)
+            ):
+                return "loop to a size, such as x.size(1), instead of to a value"
+            case ast.While() if loop.lineno <= line <= (loop.test.end_lineno or 0):
+                return "make the number of steps a constant"
+            case ast.For() | ast.While():
+                branch = next((each for each in loop.body if isinstance(each, ast.If) and _is_at(each, line)), None)
+                if branch is not None and isinstance(branch.body[-1], ast.Break | ast.Return):
+                    return "run the loop to its end"
+    return ""
+
+
+def _is_at(branch: ast.If, line: int) -> bool:
+    return branch.lineno <= line <= (branch.test.end_lineno or branch.lineno)
+
+
 def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
     branch = _if_at(text, each.line)
@@ -41,7 +76,7 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
 def _if_at(text: str, line: int) -> ast.If | None:
     tree = parsed(text)
     found = (node for node in ast.walk(tree) if isinstance(node, ast.If)) if tree is not None else iter(())
-    return next((node for node in found if node.lineno <= line <= (node.test.end_lineno or node.lineno)), None)
+    return next((node for node in found if _is_at(node, line)), None)
 
 
 def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, str, str] | None:

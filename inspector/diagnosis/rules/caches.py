@@ -1,15 +1,18 @@
 """Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more graphs."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
+from ctrace.inspector.diagnosis.edits import functions_at
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause
 from ctrace.inspector.model.findings import Cause, CauseKind
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
+_ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
 _LEAST = 2
 """The fewest lengths after the first that show that a list grows in each call."""
 
@@ -65,12 +68,31 @@ def growing_lists(scene: Scene) -> Iterator[Candidate]:
         lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
         if len({each.now for each in lengths}) < _LEAST or len({each.subject for each in lengths}) > 1:
             continue
+        name = lengths[0].subject.removeprefix("len(").removesuffix(")")
+        if name.isidentifier() and not _fills(scene, cause, name):
+            continue
         place = f"{at(cause)}: " if at(cause) else ""
         text = (
             f"{place}{lengths[0].subject} grows from call to call, and each length costs a graph. "
             "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
         )
         yield Candidate(text, (cause.id,), worth=60)
+
+
+def _fills(scene: Scene, cause: RootCause, name: str) -> bool:
+    """Whether the function itself adds to the container; if not, the caller just passes other numbers of items."""
+    functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or 0)
+    for node in (node for function in functions for node in ast.walk(function)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if attr in _ADDING:
+                pass
+            case ast.Subscript(value=ast.Name(id=found), ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        if found == name:
+            return True
+    return False
 
 
 def _grows(was: str | None, now: str | None) -> bool:

@@ -134,6 +134,41 @@ def test_a_list_that_grows_is_named():
     assert "grows" not in first(session(growing[0], again))
 
 
+def test_an_argument_of_other_lengths_grows_only_if_the_function_adds_to_it():
+    longer = [
+        recompile(Cause(CauseKind.LENGTH, "len(xs)", str(n), str(n + 1), file=FILE, line=4), entry=n, nearest=n - 1)
+        for n in (1, 2)
+    ]
+    text = "import torch\n\ndef forward(xs):\n    {}\n    return sum(xs)\n"
+    for adding in ("xs.append(xs[0] + 1)", "xs[len(xs)] = xs[0]"):
+        assert "len(xs) grows" in first(session(*longer, listings={FILE: text.format(adding)}))
+    assert "grows" not in first(session(*longer, listings={FILE: text.format("y = xs[0]")}))
+
+
+def test_what_else_changed_each_time_is_named():
+    both = [
+        recompile(
+            Cause(CauseKind.LENGTH, "len(cache)", str(n), str(n + 1)),
+            Cause(CauseKind.ATTRIBUTE_VALUE, "self.layer_idx", str(n), str(n + 1)),
+            entry=n + 1,
+            nearest=n,
+            reason="0/1: len(cache) == 2",
+        )
+        for n in range(3)
+    ]
+    assert diagnose(session(*both)).causes[0].detail == "Changed each time, too: self.layer_idx"
+    assert diagnose(session(both[0])).causes[0].detail == "torch reports: len(cache) == 2"
+
+
+def test_an_object_that_a_broken_call_handed_on_belongs_to_the_break():
+    """The bound method of `seen.append(float(x))` is new in each call."""
+    at_float = Break(("GB0124",), BreakKind.BREAK, Owner.USER, FILE, 9, "forward", "", "", "", 1, ("0/0",))
+    gone = Cause(CauseKind.IDENTITY, "the value that the broken call returned")
+    after = Recompile("1/1", "forward", FILE, 9, False, (gone,), nearest="1/0")
+    (cause,) = diagnose(session(after, breaks=(at_float,))).causes
+    assert [each.what for each in cause.symptoms] == ["break", "recompile"]
+
+
 def test_any_keyword_arguments_are_no_list_that_grows():
     extra = recompile(Cause(CauseKind.LENGTH, "len(options)", "1", "2", file=FILE, line=3))
     text = "class Net:\n    pass\ndef forward(x, **options):\n    return x\n"

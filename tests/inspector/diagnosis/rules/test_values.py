@@ -99,3 +99,27 @@ def test_a_branch_that_does_something_else_is_no_choice():
     for body in ("print(x)", "x = x + 1; y = 2", "self.n = x"):
         run = ran(written("if x.sum() > 0:", f"    {body}", "return x"), broken(4, "GB0170"))
         assert not list(branches.choices(scene(run))), body
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "words"),
+    [
+        (("for t in range(int(n.max())):", "    x = x + t", "return x"), 4, "loop to a size, such as x.size(1)"),
+        (
+            ("for t in range(9):", "    x = x + 1", "    if x.sum() > 9:", "        break", "return x"),
+            6,
+            "run the loop",
+        ),
+        (("while x.sum() > 9:", "    x = x / 2", "return x"), 4, "make the number of steps a constant"),
+    ],
+)
+def test_a_loop_that_a_value_ends_gets_a_fixed_number_of_steps(lines, line, words):
+    kind = "GB0124" if "int" in lines[0] else "GB0170"
+    (found,) = branches.loops(scene(ran(written(*lines), broken(line, kind))))
+    assert f"net.py:{line}: {words}" in found.text
+    assert found.general
+
+
+def test_a_branch_that_ends_no_loop_is_none():
+    lines = ("for t in range(9):", "    if x.sum() > 9:", "        x = x + 1", "return x")
+    assert not list(branches.loops(scene(ran(written(*lines), broken(5, "GB0170")))))
