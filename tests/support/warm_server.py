@@ -102,6 +102,10 @@ def serve(loaded: frozenset[str]) -> None:
         for name in CACHES.keys() & there["changed"].keys():
             module, setting, kept = CACHES[name]
             setattr(importlib.import_module(module)._config[setting], kept, there["changed"][name] == "1")
+        if there["changed"].get("PYTHONPATH"):
+            sys.path[:0] = [each for each in there["changed"]["PYTHONPATH"].split(os.pathsep) if each not in sys.path]
+        if there["changed"].get("OMP_NUM_THREADS"):
+            importlib.import_module("torch").set_num_threads(int(there["changed"]["OMP_NUM_THREADS"]))
         become_new(arguments)
         if there["module"] != "ctrace.inspector.capture.main":
             importlib.import_module(there["module"]).main(loaded)
