@@ -1,8 +1,9 @@
 """Run the captures of `ctrace` commands in forks of one process that has imported torch with Inductor.
 
 To import both takes four of the five seconds of a small model's capture. So a session of tests imports them once, in a
-`WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. The
-capture is real; only its process did not start anew. A new process still runs whatever could observe the difference:
+`WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. So do
+measurements, the processes that try a kernel, and the process in which `ctrace repro` tries candidates. The capture is
+real; only its process did not start anew. A new process still runs whatever could observe the difference:
 files that ctrace would not fork either (`inspector/runs/forks/suitable.py`), captures for a target GPU, and captures
 with other variables that torch reads while it is imported.
 """
@@ -31,11 +32,12 @@ from ctrace.inspector.timing.request import TimingRequest
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
 _LATE = (
-    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "MKL_NUM_THREADS", "NO_COLOR",
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTEST_", "PYTHONPATH", "TERM",
+    "COLUMNS", "CTRACE_", "CUDA_VISIBLE_DEVICES", "KINETO_LOG_LEVEL", "LINES", "NO_COLOR", "PYTEST_", "TERM",
     "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
 """The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
+_ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH")
+"""Variables that `warm_server.py` applies where the server itself started without them."""
 CAPTURE = "ctrace.inspector.capture.main"
 _MEASURING = "ctrace.inspector.capture.timing.main"
 _START_SECONDS = 240
@@ -197,7 +199,8 @@ class _Client:
         """Whether torch would be imported the same way with these variables."""
         names = {*environment, *self._environment}
         changed = (name for name in names if environment.get(name) != self._environment.get(name))
-        return all(name.startswith(_LATE) for name in changed)
+        added = {each for each in _ADDED if each not in self._environment}
+        return all(name.startswith(_LATE) or name in added for name in changed)
 
     def fork(
         self,

@@ -61,6 +61,9 @@ PREPARATIONS = (
 )
 """Functions whose results torch keeps for the rest of the process (2.13); one that this torch lacks is left out."""
 
+GPUS = ("/dev/nvidiactl", "/dev/kfd")
+"""Files that the drivers of NVIDIA and AMD make."""
+
 CACHES = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": ("torch._inductor.config", "fx_graph_cache", "env_value_force"),
     "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": ("torch._inductor.config", "fx_graph_remote_cache", "default"),
@@ -74,9 +77,14 @@ def prepare() -> None:
     """Do what Inductor does before the first graph of a process that it compiles for a CPU."""
     cpu = importlib.import_module("torch").device("cpu")
     for module, name in PREPARATIONS:
-        function = getattr(importlib.import_module(module), name, None)
-        if function is not None:
-            function(*([cpu] if module.endswith(".joint_graph") and inspect.signature(function).parameters else []))
+        # Patterns are traced on a GPU if there is one, and no process could be forked after that.
+        if name == "lazy_init" and any(map(os.path.exists, GPUS)):
+            continue
+        try:
+            function = getattr(importlib.import_module(module), name)
+        except (ModuleNotFoundError, AttributeError):
+            continue
+        function(*([cpu] if module.endswith(".joint_graph") and inspect.signature(function).parameters else []))
 
 
 def serve(loaded: frozenset[str]) -> None:
