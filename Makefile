@@ -49,6 +49,9 @@ check: lint types  ## Lint, types, architecture and the fast tests: before each 
 coverage: $(READY)  ## Measure what the fast tests cover; less than fail_under is an error
 	$(BIN)/python -m pytest --cov --cov-report=term $(COVERED) $(ARGS)
 
+# Tests start thousands of processes, each of which would compile ctrace's modules again.
+check coverage test: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY)  ## Run all tests, real compiles included
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 

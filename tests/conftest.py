@@ -3,7 +3,9 @@
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -24,6 +26,17 @@ def _state_of_tests(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session")
+def warm_server() -> Iterator[Any]:
+    """The server of forks for this process's tests; None where production would not fork either."""
+    if sys.platform != "linux":
+        yield None
+        return
+    server = import_module("tests.support.warm").WarmServer()
+    yield server
+    server.close()
 
 
 def _chromium() -> str | None:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,17 +70,6 @@ class Command:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
-
-
-@pytest.fixture(scope="session")
-def warm_server() -> Iterator[WarmServer | None]:
-    """The server of forks for this process's tests; None where production would not fork either."""
-    if sys.platform != "linux":
-        yield None
-        return
-    server = WarmServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,16 @@ def test_what_cannot_be_traced_stays_an_operator(ejected: tuple[Command, list[st
 
 
 UUID = """
-import importlib, sys
+import importlib, os, sys
+import torch._inductor.custom_graph_pass, triton
 sys.path.insert(0, "ops")
-print(importlib.import_module(sys.argv[1]).install().uuid())
+for _ in sys.stdin:
+    if not os.fork():
+        print(importlib.import_module(sys.argv[1]).install().uuid(), flush=True)
+        os._exit(0)
+    os.wait()
 """
+"""Answers each line with the uuid of the package as it is now, in a fork that has imported torch but not the package."""
 HELPER = """
 import triton
 import triton.language as tl
@@ -127,25 +134,35 @@ def test_the_passs_uuid_follows_what_the_kernel_computes(ejected: tuple[Command,
     """Inductor's caches keep code with the kernel in it."""
     shutil.copytree(ejected[0].folder / "ops", tmp_path / "ops", ignore=shutil.ignore_patterns("__pycache__"))
     (file,) = tmp_path.glob("ops/*tanh*/kernel.py")
+    changes = _changes(file)
+    # Without -B, a file that changes within a second, and keeps its size, could be read from the bytecode of before.
+    command = [sys.executable, "-B", "-c", UUID, file.parent.name]
+    alone = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, input="\n").stdout
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        found = []
+        for change in changes:
+            change()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            found.append(process.stdout.readline())
+    assert process.returncode == 0
+    assert found[0] == alone
+    assert len(set(found)) == len(changes) == 4
 
-    def uuid() -> str:
-        command = [sys.executable, "-c", UUID, file.parent.name]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
-    found = [uuid(), uuid()]
-    assert found[0] == found[1]
-    file.write_text(re.sub(r"num_warps=\d+", "num_warps=16", file.read_text()))
-    found.append(uuid())
-    (tmp_path / "ops" / "helpers.py").write_text(HELPER)
-    file.write_text(
-        re.sub(
-            r"tl\.store\((.*), (\w+), ",
-            r"tl.store(\1, helped(\2), ",
-            file.read_text().replace("import triton\n", "import triton\nfrom helpers import helped\n", 1),
-        )
-    )
-    assert "helped(" in file.read_text()
-    found.append(uuid())
-    (tmp_path / "ops" / "helpers.py").write_text(HELPER.replace("x + 0", "x + 1"))
-    found.append(uuid())
-    assert len(set(found)) == 4
+def _changes(file: Path) -> list[Callable[[], object]]:
+    """Return what to do to a kernel, in this order: nothing, and three changes of what it computes."""
+    helpers = file.parents[1] / "helpers.py"
+
+    def warps() -> None:
+        file.write_text(re.sub(r"num_warps=\d+", "num_warps=16", file.read_text()))
+
+    def help_it() -> None:
+        helpers.write_text(HELPER)
+        text = file.read_text().replace("import triton\n", "import triton\nfrom helpers import helped\n", 1)
+        file.write_text(re.sub(r"tl\.store\((.*), (\w+), ", r"tl.store(\1, helped(\2), ", text))
+        assert "helped(" in file.read_text()
+
+    return [lambda: None, warps, help_it, lambda: helpers.write_text(HELPER.replace("x + 0", "x + 1"))]

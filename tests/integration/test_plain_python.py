@@ -36,7 +36,7 @@ def seen(command: list[str], folder: Path, **environment: str) -> dict[str, Any]
         encoding="utf-8",
         errors="replace",
         check=False,
-        timeout=60,
+        timeout=280,
     )
     assert dump.exists(), done.stderr
     found: dict[str, Any] = json.loads(dump.read_text())

@@ -1,6 +1,5 @@
 """Real findings cut to small programs, which plain Python then runs."""
 
-import json
 import os
 import re
 import subprocess
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.integration.conftest import Command
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
 
@@ -105,17 +106,12 @@ CASES = {
 }
 
 
-def ctrace(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "ctrace", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
-
-
-def reproduced(folder: Path, text: str) -> dict[str, Any]:
-    (folder / "net.py").write_text(text)
-    (folder / "helper.py").write_text(HELPER)
-    ran = ctrace(folder, "repro", "net.py", "--json", "--budget", "240s")
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
+def reproduced(ctrace: Command, text: str) -> dict[str, Any]:
+    ctrace.write("net.py", text)
+    ctrace.write("helper.py", HELPER)
+    ran = ctrace("repro", "net.py", "--json", "--budget", "240s", timeout=600)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = ran.report
     return found
 
 
@@ -135,15 +131,15 @@ QUICK = {"print", "counter"}
 @pytest.mark.parametrize(
     "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 )
-def test_a_small_program_shows_the_same_finding(tmp_path: Path, case: str):
+def test_a_small_program_shows_the_same_finding(ctrace: Command, case: str):
     text, ids, most_lines = CASES[case]
-    found = reproduced(tmp_path, text)
+    found = reproduced(ctrace, text)
     assert set(found["finding"]["ids"]) & set(ids)
     assert found["lines"] <= most_lines, found["program"]
     program = found["program"]
     assert "ctrace" not in program
-    assert str(tmp_path) not in program
-    ran = in_plain_python(tmp_path, program, TORCH_LOGS="graph_breaks,recompiles")
+    assert str(ctrace.folder) not in program
+    ran = in_plain_python(ctrace.folder, program, TORCH_LOGS="graph_breaks,recompiles")
     if found["finding"]["what"] == "break":
         assert ids[0].lower() in ran.stderr
         assert re.search(rf"repro\.py\"?(?:, line |:){found['line']}\b", ran.stderr)
@@ -153,18 +149,18 @@ def test_a_small_program_shows_the_same_finding(tmp_path: Path, case: str):
     else:
         assert ran.returncode
     eager = "import torch\ntorch.compiler.set_stance('force_eager')\n"
-    assert in_plain_python(tmp_path, eager + program).returncode == 0
+    assert in_plain_python(ctrace.folder, eager + program).returncode == 0
 
 
-def test_a_finding_of_the_last_run_by_its_line(tmp_path: Path):
-    (tmp_path / "net.py").write_text(CASES["branch"][0])
-    (tmp_path / "helper.py").write_text(HELPER)
-    assert ctrace(tmp_path, "explain", "net.py", "--fast").returncode == 0
-    ran = ctrace(tmp_path, "repro", "net.py:25", "--issue", "--budget", "5s", "-o", "issue.md")
-    assert ran.returncode == 0, ran.stderr
-    issue = (tmp_path / "issue.md").read_text()
+def test_a_finding_of_the_last_run_by_its_line(ctrace: Command):
+    ctrace.write("net.py", CASES["branch"][0])
+    ctrace.write("helper.py", HELPER)
+    assert ctrace("explain", "net.py", "--fast").code == 0
+    ran = ctrace("repro", "net.py:25", "--issue", "--budget", "5s", "-o", "issue.md")
+    assert ran.code == 0, ran.err
+    issue = (ctrace.folder / "issue.md").read_text()
     assert issue.startswith("# torch.compile: graph break: ")
-    assert "shows GB0170" in ran.stderr
-    wrong = ctrace(tmp_path, "repro", "net.py", "tensor_branch-0")
-    assert (wrong.returncode, len(wrong.stderr.strip().splitlines()[-2:])) == (2, 2)
-    assert "did you mean tensor_branch-" in wrong.stderr
+    assert "shows GB0170" in ran.err
+    wrong = ctrace("repro", "net.py", "tensor_branch-0")
+    assert (wrong.code, len(wrong.err.strip().splitlines()[-2:])) == (2, 2)
+    assert "did you mean tensor_branch-" in wrong.err

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.integration.conftest import Command, Result
 from tests.mutation.edits import Edit, Files
+from tests.support.warm import WarmServer
 
 FOLDER = Path(__file__).parent / "models"
 WRITTEN = ("residual_mlp", "masked_attention", "conv_training", "recurrent", "batch_sizes")
@@ -35,9 +36,9 @@ def files_of(model: str, edit: Edit | None) -> Files:
     return edit.of(name, source) if edit else {name: source}
 
 
-def check(folder: Path, edits: Mapping[str, Edit | None], *words: str) -> Result:
+def check(folder: Path, edits: Mapping[str, Edit | None], *words: str, server: WarmServer | None = None) -> Result:
     """Write a project with one edit for each model, and run `ctrace check` in it."""
-    ctrace = Command(folder)
+    ctrace = Command(folder, server)
     policy = "scenarios:\n  base: {}\n  train: {train: true}\nmodels:\n"
     for model, edit in edits.items():
         files = files_of(model, edit)
@@ -50,10 +51,10 @@ def check(folder: Path, edits: Mapping[str, Edit | None], *words: str) -> Result
 
 
 @cache
-def lock_of(models: tuple[str, ...]) -> str:
+def lock_of(models: tuple[str, ...], server: WarmServer | None = None) -> str:
     """Return the lock of the unedited models."""
     with TemporaryDirectory() as folder:
-        result = check(Path(folder), dict.fromkeys(models), "--update")
+        result = check(Path(folder), dict.fromkeys(models), "--update", server=server)
         assert result.code == 0, result.out + result.err
         return (Path(folder) / "ctrace.lock").read_text(encoding="utf-8")
 
@@ -75,13 +76,15 @@ class Judged:
         return [each["what"] for each in self.findings]
 
 
-def judged(folder: Path, edits: Mapping[str, Edit | None], lock: str) -> dict[str, Judged]:
+def judged(
+    folder: Path, edits: Mapping[str, Edit | None], lock: str, server: WarmServer | None = None
+) -> dict[str, Judged]:
     """Check edited models against the lock of the unedited ones, and return the result of each.
 
     Results for no model, such as one that vanished, have the empty name.
     """
     (folder / "ctrace.lock").write_text(lock, encoding="utf-8")
-    result = check(folder, edits, "--json")
+    result = check(folder, edits, "--json", server=server)
     assert result.code in (0, 1, 2, 3, 4), result.err
     by_path = {job["model"]: Judged(job["exit"], job["findings"]) for job in result.report["jobs"]}
     found = {model: by_path[f"models/{next(iter(files_of(model, edit)))}"] for model, edit in edits.items()}

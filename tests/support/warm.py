@@ -1,8 +1,9 @@
 """Run the captures of `ctrace` commands in forks of one process that has imported torch with Inductor.
 
 To import both takes four of the five seconds of a small model's capture. So a session of tests imports them once, in a
-`WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. The
-capture is real; only its process did not start anew. A new process still runs whatever could observe the difference:
+`WarmServer`, and each command that gets its `variables` forks its captures from there, if it calls `use` first. So do
+measurements, the processes that try a kernel, and the process in which `ctrace repro` tries candidates. The capture is
+real; only its process did not start anew. A new process still runs whatever could observe the difference:
 files that ctrace would not fork either (`inspector/runs/forks/suitable.py`), captures for a target GPU, and captures
 with other variables that torch reads while it is imported.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from ctrace.inspector.processes import boot
@@ -34,7 +36,10 @@ _LATE = (
     "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
 """The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
+_ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH")
+"""Variables that `warm_server.py` applies where the server itself started without them."""
 CAPTURE = "ctrace.inspector.capture.main"
+_MEASURING = "ctrace.inspector.capture.timing.main"
 _START_SECONDS = 240
 
 
@@ -87,8 +92,16 @@ def use() -> None:
     variable = os.environ.pop(_SERVER, "")
     if not variable:
         return
-    names = ("runs.capture", "repairs.running", "timing.measuring")
-    capture, running, measuring = (cast(Any, import_module(f"ctrace.inspector.{name}")) for name in names)
+    names = (
+        "runs.capture",
+        "repairs.running",
+        "timing.measuring",
+        "gate.jobs.pool",
+        "tasks.running",
+        "reduction.trying",
+    )
+    modules = [cast(Any, import_module(f"ctrace.inspector.{name}")) for name in names]
+    capture, running, measuring, pool, tasks, trying = modules
     number, pid = map(int, variable.split())
     os.set_inheritable(number, False)
     server = _Client(socket.socket(fileno=number), _environment_of(pid))
@@ -112,7 +125,17 @@ def use() -> None:
     def fork_server(environment: Mapping[str, str]) -> Any:
         return server if server.suits(environment) else ForkServer(environment)
 
-    class Measuring(ChildProcess):
+    capture.launch = launch_warm
+    ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
+    running.ForkServer = pool.ForkServer = fork_server
+    measuring.ChildProcess = tasks.ChildProcess = _task_of(server)
+    trying.started = _started_by(server, trying.started)
+
+
+def _task_of(server: "_Client") -> type[ChildProcess]:
+    """Return the class of processes that measure, or that try kernels."""
+
+    class Task(ChildProcess):
         @contextmanager
         def running(
             self,
@@ -123,21 +146,35 @@ def use() -> None:
             inherited: Sequence[int] = (),
         ) -> Iterator[bool]:
             variables = {**environment, **self.environment}
-            request = TimingRequest.from_file(Path(command[-1])).capture
-            if _why_new_process(request) or not server.suits(variables):
+            module, words = _called(command)
+            if module == _MEASURING:
+                why = _why_new_process(TimingRequest.from_file(Path(words[0])).capture)
+            else:
+                why = _why_new_task(json.loads(Path(words[0]).read_bytes()))
+            if why or not server.suits(variables):
                 with super().running(command, environment, stdout, stderr, inherited) as started:
                     yield started
                 return
-            self._process = server.start(measuring._MODULE, command[-1:], variables, (stdout, stderr), inherited)
+            self._process = server.start(module, words, variables, (stdout, stderr), inherited)
             try:
                 yield True
             finally:
                 self._process.kill()
 
-    capture.launch = launch_warm
-    ChildProcess.forked = forked_without_terminal  # type: ignore[method-assign,assignment]
-    running.ForkServer = fork_server
-    measuring.ChildProcess = Measuring
+    return Task
+
+
+def _started_by(server: "_Client", new_process: Callable[..., Process]) -> Callable[..., Process]:
+    """Return the function that starts the process in which `ctrace repro` tries candidates."""
+
+    def started(
+        command: Sequence[str], environment: Mapping[str, str], stdout: Stream, stderr: Stream, *, stdin: int
+    ) -> Process:
+        if not server.suits(environment):
+            return new_process(command, environment, stdout, stderr, stdin=stdin)
+        return server.with_stdin(stdin).start(*_called(command), environment, (stdout, subprocess.DEVNULL), ())
+
+    return started
 
 
 class _Client:
@@ -151,9 +188,9 @@ class _Client:
         """The variables with which the server imported torch."""
         self._stdin = stdin
 
-    def with_stdin(self) -> "_Client":
-        """Return a client whose forks read the standard input of this process."""
-        return _Client(self._control, self._environment, 0)
+    def with_stdin(self, stdin: int = 0) -> "_Client":
+        """Return a client whose forks read this descriptor as their standard input."""
+        return _Client(self._control, self._environment, stdin)
 
     def close(self) -> None:
         """Leave the server to the next command."""
@@ -162,7 +199,8 @@ class _Client:
         """Whether torch would be imported the same way with these variables."""
         names = {*environment, *self._environment}
         changed = (name for name in names if environment.get(name) != self._environment.get(name))
-        return all(name.startswith(_LATE) for name in changed)
+        added = {each for each in _ADDED if each not in self._environment}
+        return all(name.startswith(_LATE) or name in added for name in changed)
 
     def fork(
         self,
@@ -203,6 +241,12 @@ class _Client:
         return Forked(ours)
 
 
+def _called(command: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the module and the arguments of a command that `boot.python` made."""
+    at = list(command).index(boot._BOOT)
+    return command[at + 2], command[at + 4 :]
+
+
 def _number(stream: Stream, inherited: int, nowhere: int) -> int:
     """Return the descriptor of a program's stream; None is the command's own."""
     if stream is None:
@@ -225,6 +269,16 @@ def _environment_of(pid: int) -> dict[str, str]:
 def _why_new_process(request: CaptureRequest) -> str:
     if request.options.target is not None:
         return "it presents another GPU to torch from the start"
+    return _why_not_read(request)
+
+
+def _why_new_task(request: Mapping[str, Any]) -> str:
+    """Return why a task needs a new process; one that names none of the user's files runs code that ctrace wrote."""
+    path, module = request.get("path") or request.get("file"), request.get("module")
+    return _why_not_read(SimpleNamespace(path=path, module=module)) if path or module else ""
+
+
+def _why_not_read(request: Any) -> str:
     try:
         suitable._Reading(request).check()
     except suitable._DoubtError as doubt:

@@ -49,7 +49,7 @@ def test_who_waits_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         waiting.start()
         waiting.join(0.5)
         assert waiting.is_alive()
-    waiting.join(5)
+    waiting.join(60)
     assert said == ["ctrace: waiting for another ctrace to finish writing ctrace.lock"]
 
 

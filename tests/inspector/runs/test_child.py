@@ -160,7 +160,7 @@ def test_whatever_ends_the_command_ends_it_all(shares: str, number: signal.Signa
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"up\n"
     (os.killpg if whom == "group" else os.kill)(parent.pid, number)
-    parent.wait(5)
+    parent.wait(60)
     parent.stdout.close()
     began = time.monotonic()
     until(lambda: not alive(mark))
