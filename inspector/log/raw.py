@@ -81,6 +81,8 @@ class Raw(Struct):
     """The call during which each compilation started, keyed by compile id; empty for a program."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in order of first appearance."""
+    of_frame: dict[str, list[str]] = field(default_factory=dict)
+    """The same by frame id, which is the part before the slash."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
@@ -364,6 +366,7 @@ class Raw(Struct):
     def _meet(self, compile_id: str) -> None:
         if compile_id not in self.seen:
             self.seen[compile_id] = None
+            self.of_frame.setdefault(compile_id.partition("/")[0], []).append(compile_id)
 
     def _print(self, compile_id: str, printed: Printed) -> None:
         """Keep a graph, and drop the graphs of earlier attempts."""
@@ -385,13 +388,17 @@ class Raw(Struct):
         if event.sweep is not None:
             self.autotuning.append(event.sweep)
         self.marks.append(event)
-        spans = self.spans.setdefault(event.thread, [])
+        spans = self.spans.get(event.thread)
+        if spans is None:
+            spans = self.spans[event.thread] = []
         if event.begins:
             spans.append(event)
-            return
-        at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
-        if at is not None:
-            del spans[at:]
+        elif spans and spans[-1].name == event.name:  # nearly always
+            spans.pop()
+        else:
+            at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
+            if at is not None:
+                del spans[at:]
 
     def _ask(self, lookup: CacheLookup, thread: str) -> None:
         self.lookups.append((lookup, tuple(each.name for each in self.spans.get(thread, ()))))

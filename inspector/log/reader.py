@@ -7,6 +7,7 @@ payload follows in lines that start with a tab. A broken record becomes a `Broke
 import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
+from functools import lru_cache
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
@@ -57,13 +58,17 @@ class Entry(Struct, frozen=True):
     @property
     def compile_id(self) -> str | None:
         """Frame and compile number, such as `0/1`; None outside a compilation."""
-        frame, compile_ = self.context.frame_id, self.context.frame_compile_id
-        return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
+        return _compile_id(self.context.frame_id, self.context.frame_compile_id)
 
     @property
     def attempt(self) -> int:
         """How many times Dynamo had restarted this compilation."""
         return self.context.attempt or 0
+
+
+@lru_cache  # records of one compilation follow each other
+def _compile_id(frame: int | str | None, compile_: int | None) -> str | None:
+    return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
 
 
 class Left(Enum):
@@ -79,6 +84,10 @@ class Left(Enum):
     """The entry has the place of its first line, whose data need not be kept."""
     RAW = auto()
     """The entry has its lines, with the tabs that indent them."""
+
+
+_NOT, _ALL, _RAW = Left.NOT, Left.ALL, Left.RAW
+"""Looking a member up takes long (Python 3.11), and each record needs three."""
 
 
 class Broken(Struct, frozen=True):
@@ -221,7 +230,7 @@ class Source(dict[str, Left]):
         """Return where a payload is, or the first line before it."""
         if left is Left.HEADER:
             return Stored(self.path, offset - len(header), len(header))
-        return Stored(self.path, offset, len(raw)) if raw and left is not Left.RAW else None
+        return Stored(self.path, offset, len(raw)) if raw else None
 
 
 class Reader:
@@ -290,14 +299,15 @@ class Reader:
                     return Broken(number, f"{_PAYLOAD} {kind!r} is cut short or damaged", is_last)
         if kind == "artifact" and isinstance(data, dict):
             kind = intern(f"artifact:{data.get('name')}")
-        left = Left.NOT if self._source is None else self._source[kind]
+        left = _NOT if self._source is None else self._source[kind]
         stored, text, lines = None, "", b""
-        if left is Left.RAW:
+        if left is _RAW:
             lines = raw
-        elif raw and left is not Left.ALL:
-            text = payload_of(raw).decode("utf-8", "replace")
-        if self._source is not None and left is not Left.NOT:
-            stored = self._source.place(offset, header, raw, left)
+        else:
+            if raw and left is not _ALL:
+                text = payload_of(raw).decode("utf-8", "replace")
+            if self._source is not None and left is not _NOT:
+                stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header[:at])
         return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 

@@ -278,6 +278,7 @@ def family(kind: str) -> str:
 
 
 _decode_chrome = Decoder(_Chrome).decode
+_FAR = float(MOST)  # comparing a float with an integer of this size takes long
 
 
 def _span(entry: Entry) -> ev.Event:
@@ -289,7 +290,7 @@ def _span(entry: Entry) -> ev.Event:
     begins, at = _PHASES.get(mark.ph), mark.ts
     if begins is None:
         return ev.Ignored()
-    if (at is not None and not -MOST <= at <= MOST) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
+    if (at is not None and not -_FAR <= at <= _FAR) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
         return _odd_span(entry)
     return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
 
