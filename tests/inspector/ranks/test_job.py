@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.log.folders import choose
+from ctrace.inspector.log.folders import LogFile, choose
 from ctrace.inspector.ranks.job import Job, read_job
 from ctrace.inspector.ranks.summary import Kind, summary_of
 from tests.support.places import DATA
@@ -211,7 +211,7 @@ def test_ids_devices_and_group_names_do_not_make_a_difference(tmp_path: Path):
         log = log_of(folder, rank)
         text = log.read_text(encoding="utf-8").replace("'0')", f"'{rank + 7}')").replace("]cpu", f"]cuda:{rank}")
         log.write_text(text, encoding="utf-8")
-    lines = [summary_of(log_of(folder, rank), rank).compilations[0].digests for rank in (0, 1)]
+    lines = [summary_of(LogFile(log_of(folder, rank), rank, 0)).compilations[0].digests for rank in (0, 1)]
     assert lines[0].get("collective") == lines[1].get("collective")
 
 
