@@ -105,10 +105,8 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
     for old in pairs.gone:
         yield Change(What.GRAPH, How.REMOVED, old.where, was=_summary(old))
     for old, new in pairs.both:
-        first, *others = [*_between(old, new)] or [None]
-        if first is not None:
-            yield replace(first, follows=follow.pop(new.graph.id, ()))
-        yield from others
+        for number, change in enumerate(_between(old, new)):
+            yield change if number else replace(change, follows=follow.pop(new.graph.id, ()))
     for new in pairs.new:
         yield Change(What.GRAPH, How.ADDED, new.where, now=_summary(new))
 

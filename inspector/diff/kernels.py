@@ -63,7 +63,7 @@ KernelPair = tuple[KernelSeen, KernelSeen]
 def kernel_changes(pairs: Pairs) -> KernelChanges:
     """Compare the kernels of matched graphs."""
     moved = Moved(_elsewhere(pairs.gone), _elsewhere(pairs.new))
-    changes, resized = [], dict[str, tuple[KernelPair, ...]]()
+    changes, resized = list[Change](), dict[str, tuple[KernelPair, ...]]()
     for old, new in pairs.both:
         sizes: list[KernelPair] = []
         for stage in Stage:
