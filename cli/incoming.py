@@ -31,7 +31,9 @@ def session_of_input() -> "Session":
     log = scratch_folder() / "standard input"
     _copy(sys.stdin.buffer, log)
     if not is_log(log):
-        raise TargetError("standard input is not a trace log", "pipe a log that TORCH_TRACE wrote")
+        is_empty = not log.stat().st_size
+        what = "standard input is empty" if is_empty else "standard input is not a trace log"
+        raise TargetError(what, "pipe a log that TORCH_TRACE wrote")
     return _session_of_copy(log, "standard input")
 
 
@@ -85,7 +87,7 @@ def followed(log: Path) -> "Session":
     Raises:
         RunError: the log cannot be read.
     """
-    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.files import unreadable
     from ctrace.inspector.log.raw import Raw
     from ctrace.inspector.log.reader import follow
     from ctrace.inspector.model.outcome import Target
@@ -99,8 +101,7 @@ def followed(log: Path) -> "Session":
             if line := _line(raw.add(item)):
                 say(line)
     except OSError as error:
-        what = f"{log} cannot be read: {error.strerror or error}"
-        raise RunError(what, "name a log that TORCH_TRACE wrote") from None
+        raise unreadable(log, error) from None
     finally:
         signal.signal(signal.SIGINT, before)
     return assemble(raw, Target(path=str(log)), None, None)

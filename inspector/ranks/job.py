@@ -253,7 +253,8 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
             last = group[0].compilations[-1].id if group[0].compilations else "the start"
             texts.append(group[0].cut or f"does not compile it: its log ends after {last}")
         else:
-            texts.append(_reason(group[0], each))
+            is_last = group[0].compilations[-1] is each
+            texts.append((group[0].cut if is_last else "") or _reason(group[0], each))
     return _made(one, kind, COMPILATION, dict(zip(map(_ranks, groups), texts, strict=True)))
 
 

@@ -32,6 +32,7 @@ def test_standard_input_without_a_log_is_refused():
     done = piped(b"hello\n", "explain", "-")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == b"ctrace: standard input is not a trace log"
+    assert piped(b"", "explain", "-").stderr.splitlines()[0] == b"ctrace: standard input is empty"
 
 
 def test_follow_needs_a_file(tmp_path: Path):

@@ -146,6 +146,18 @@ def test_truncated_rank_without_a_compilation_of_the_others_is_missing_it(tmp_pa
     assert "3/0" in found.divergence.values[1]
 
 
+def test_rank_killed_in_a_compilation_of_its_own_is_said_to_end_there(tmp_path: Path):
+    folder = copied("ddp", tmp_path)
+    for rank, kind in ((0, "start"), (1, "end")):
+        lines = log_of(folder, rank).read_text(encoding="utf-8").splitlines(keepends=True)
+        starts = [number for number, line in enumerate(lines) if '"dynamo_start"' in line and '"frame_id": 4' in line]
+        log_of(folder, rank).write_text("".join(lines[: starts[0] + (kind == "end")]), encoding="utf-8")
+    found = read_job(folder)
+    assert found.divergence is not None
+    assert found.divergence.values[1] == found.cut[1]
+    assert found.divergence.values[1].startswith("the log ends while 4/0 of ")
+
+
 def test_pieces_of_one_log_are_no_second_attempt(tmp_path: Path):
     """Somebody split a log, and named the pieces as torch names logs."""
     folder = copied("equal", tmp_path)
