@@ -23,18 +23,38 @@ def session_of_input() -> "Session":
         TargetError: it is a terminal, or has no log.
         RunError: it cannot be read or kept.
     """
+    if sys.stdin.isatty():
+        raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
+    return _session_of_stream(sys.stdin.buffer, "standard input")
+
+
+def session_of_pipe(pipe: Path) -> "Session":
+    """Read a log from a named pipe, such as that of `ctrace explain <(zcat job.log.gz)`.
+
+    Raises:
+        TargetError: it has no log.
+        RunError: it cannot be read or kept.
+    """
+    from ctrace.inspector.log.files import unreadable
+
+    try:
+        stream = pipe.open("rb")
+    except OSError as error:
+        raise unreadable(pipe, error) from None
+    with stream:
+        return _session_of_stream(stream, str(pipe))
+
+
+def _session_of_stream(stream: BinaryIO, name: str) -> "Session":
     from ctrace.inspector.files.scratch import scratch_folder
     from ctrace.inspector.log.files import is_log
 
-    if sys.stdin.isatty():
-        raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
-    log = scratch_folder() / "standard input"
-    _copy(sys.stdin.buffer, log)
+    log = scratch_folder() / "log"
+    _copy(stream, log, name)
     if not is_log(log):
-        is_empty = not log.stat().st_size
-        what = "standard input is empty" if is_empty else "standard input is not a trace log"
+        what = f"{name} is not a trace log" if log.stat().st_size else f"{name} is empty"
         raise TargetError(what, "pipe a log that TORCH_TRACE wrote")
-    return _session_of_copy(log, "standard input")
+    return _session_of_copy(log, name)
 
 
 def session_of_parts(parts: tuple[Path, ...]) -> "Session":
@@ -63,8 +83,8 @@ def _session_of_copy(log: Path, name: str) -> "Session":
         return replace(load_log(log, progress=progress), target=Target(path=name))
 
 
-def _copy(source: BinaryIO, log: Path) -> None:
-    """Copy standard input to a file.
+def _copy(source: BinaryIO, log: Path, name: str) -> None:
+    """Copy standard input or a pipe to a file.
 
     Raises:
         RunError: there is no space left, or it cannot be read.
@@ -77,7 +97,7 @@ def _copy(source: BinaryIO, log: Path) -> None:
         with log.open("wb") as file:
             shutil.copyfileobj(source, file, _PIECE)
     except OSError as error:
-        what = f"standard input cannot be kept in {log.parent}: {error.strerror or error}"
+        what = f"{name} cannot be kept in {log.parent}: {error.strerror or error}"
         raise RunError(what, "name the log instead, or another folder: TMPDIR=/path") from None
 
 

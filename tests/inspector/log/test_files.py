@@ -109,4 +109,6 @@ def test_damaged_zstd_is_reported(tmp_path: Path):
 def test_advice_on_a_log_that_cannot_be_read_fits_the_reason():
     forbidden = unreadable(Path("a.log"), PermissionError(13, "Permission denied"))
     assert (forbidden.what, forbidden.todo) == ("a.log cannot be read: Permission denied", "check its permissions")
-    assert unreadable(Path("a.log"), IsADirectoryError(21, "Is a directory")).todo == "name a log that TORCH_TRACE wrote"
+    assert (
+        unreadable(Path("a.log"), IsADirectoryError(21, "Is a directory")).todo == "name a log that TORCH_TRACE wrote"
+    )
