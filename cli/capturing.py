@@ -1,5 +1,6 @@
 """Parse the target of a command that views a run, and capture it unless it is a saved run."""
 
+import gc
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
@@ -210,6 +211,7 @@ def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     with reading_log(log.name) as progress:
         found = load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
     _refuse_other_file(found, log)
+    gc.freeze()  # the session stays until the command ends: no garbage collection has to search its many objects
     return found
 
 

@@ -183,7 +183,10 @@ class Raw(Struct):
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
             event = decode(self._in_generation(item))
-            self._fold(event, item.thread, item.kind)
+            if type(event) is ev.SpanMarked:  # most entries are these
+                self._mark(event)
+            else:
+                self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -210,13 +213,9 @@ class Raw(Struct):
         return replace(entry, context=Context(frame_id, context.frame_compile_id, context.attempt))
 
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
-        if isinstance(event, ev.Ignored):  # most entries are one of these two
-            self.ignored[family(kind)] += 1
-            return
-        if isinstance(event, ev.SpanMarked):
-            self._mark(event)
-            return
         match event:
+            case ev.Ignored():
+                self.ignored[family(kind)] += 1
             case ev.FileName():
                 self.files[event.number] = event.name
             case ev.Started():
