@@ -1,8 +1,9 @@
 """Parse the target of a command that views a run, and capture it unless it is a saved run."""
 
+import gc
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +165,7 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
         CtraceError: it cannot be read, or has no such rank.
     """
     from ctrace.cli.console import say
-    from ctrace.inspector.log.files import is_log
+    from ctrace.inspector.log.files import is_compressed, is_log
     from ctrace.inspector.log.folders import whole
     from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.target import holds
@@ -185,8 +186,12 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
     if holds(path.is_dir) and not is_run:
         return _read_log(*_log_of(path, rank), store)
     _refuse_rank(rank)
+    if holds(path.is_fifo):
+        from ctrace.cli.incoming import session_of_pipe
+
+        return session_of_pipe(path)
     if holds(path.is_file):
-        return _read_log(path, whole(path), store) if is_log(path) else None
+        return _read_log(path, whole(path), store) if is_log(path) or holds(partial(is_compressed, path)) else None
     if is_run:
         return load(store.load(target))
     store.refuse_deleted(target)
@@ -206,6 +211,7 @@ def _read_log(log: Path, parts: tuple[Path, ...], store: "Store") -> "Session":
     with reading_log(log.name) as progress:
         found = load_log(log, indexes=store.root / FOLDER, progress=progress, say=lambda what: say(f"ctrace: {what}"))
     _refuse_other_file(found, log)
+    gc.freeze()  # the session stays until the command ends: no garbage collection has to search its many objects
     return found
 
 

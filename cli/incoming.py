@@ -23,16 +23,38 @@ def session_of_input() -> "Session":
         TargetError: it is a terminal, or has no log.
         RunError: it cannot be read or kept.
     """
+    if sys.stdin.isatty():
+        raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
+    return _session_of_stream(sys.stdin.buffer, "standard input")
+
+
+def session_of_pipe(pipe: Path) -> "Session":
+    """Read a log from a named pipe, such as that of `ctrace explain <(zcat job.log.gz)`.
+
+    Raises:
+        TargetError: it has no log.
+        RunError: it cannot be read or kept.
+    """
+    from ctrace.inspector.log.files import unreadable
+
+    try:
+        stream = pipe.open("rb")
+    except OSError as error:
+        raise unreadable(pipe, error) from None
+    with stream:
+        return _session_of_stream(stream, str(pipe))
+
+
+def _session_of_stream(stream: BinaryIO, name: str) -> "Session":
     from ctrace.inspector.files.scratch import scratch_folder
     from ctrace.inspector.log.files import is_log
 
-    if sys.stdin.isatty():
-        raise TargetError("standard input is a terminal", "pipe a log into it: zcat job.log.gz | ctrace explain -")
-    log = scratch_folder() / "standard input"
-    _copy(sys.stdin.buffer, log)
+    log = scratch_folder() / "log"
+    _copy(stream, log, name)
     if not is_log(log):
-        raise TargetError("standard input is not a trace log", "pipe a log that TORCH_TRACE wrote")
-    return _session_of_copy(log, "standard input")
+        what = f"{name} is not a trace log" if log.stat().st_size else f"{name} is empty"
+        raise TargetError(what, "pipe a log that TORCH_TRACE wrote")
+    return _session_of_copy(log, name)
 
 
 def session_of_parts(parts: tuple[Path, ...]) -> "Session":
@@ -61,8 +83,8 @@ def _session_of_copy(log: Path, name: str) -> "Session":
         return replace(load_log(log, progress=progress), target=Target(path=name))
 
 
-def _copy(source: BinaryIO, log: Path) -> None:
-    """Copy standard input to a file.
+def _copy(source: BinaryIO, log: Path, name: str) -> None:
+    """Copy standard input or a pipe to a file.
 
     Raises:
         RunError: there is no space left, or it cannot be read.
@@ -75,7 +97,7 @@ def _copy(source: BinaryIO, log: Path) -> None:
         with log.open("wb") as file:
             shutil.copyfileobj(source, file, _PIECE)
     except OSError as error:
-        what = f"standard input cannot be kept in {log.parent}: {error.strerror or error}"
+        what = f"{name} cannot be kept in {log.parent}: {error.strerror or error}"
         raise RunError(what, "name the log instead, or another folder: TMPDIR=/path") from None
 
 
@@ -85,7 +107,7 @@ def followed(log: Path) -> "Session":
     Raises:
         RunError: the log cannot be read.
     """
-    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.files import unreadable
     from ctrace.inspector.log.raw import Raw
     from ctrace.inspector.log.reader import follow
     from ctrace.inspector.model.outcome import Target
@@ -99,8 +121,7 @@ def followed(log: Path) -> "Session":
             if line := _line(raw.add(item)):
                 say(line)
     except OSError as error:
-        what = f"{log} cannot be read: {error.strerror or error}"
-        raise RunError(what, "name a log that TORCH_TRACE wrote") from None
+        raise unreadable(log, error) from None
     finally:
         signal.signal(signal.SIGINT, before)
     return assemble(raw, Target(path=str(log)), None, None)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ctrace.inspector.diff.changes import Change, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document
-from ctrace.reports.markup import code, prose, row, text
+from ctrace.reports.markup import Marked, code, prose, row, text
 from ctrace.reports.wording.diff import answer, name_of, not_compared
 
 _MOST = 20
@@ -34,7 +34,9 @@ def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:
 def _table(what: What, changes: list[Change]) -> Iterator[str]:
     yield f"\n**{text(name_of(what))}**\n\n| change | where | was | now |\n|---|---|---|---|"
     for each in changes[:_MOST]:
-        sides = (code(fmt.one_line(side, _LONGEST)) if side else text("") for side in (each.was, each.now))
-        yield row(text(each.how), code(each.where), *sides)
+        was, now = (code(fmt.one_line(side, _LONGEST)) if side else text("") for side in (each.was, each.now))
+        if each.follows and each.what is not What.KERNEL:  # a change of kernels says it itself
+            now = Marked(f"{now}; {text(each.follows[0])}")
+        yield row(text(each.how), code(each.where), was, now)
     if (left := len(changes) - _MOST) > 0:
         yield f"\nAnd {fmt.count(left, 'more change')}: see `ctrace diff --json`."

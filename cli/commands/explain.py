@@ -75,18 +75,22 @@ def _followed(request: Request) -> "Session":
     """Read a growing log.
 
     Raises:
-        TargetError: the target is no file.
+        TargetError: the target is no file, or compressed.
         RunError: it cannot be read.
     """
+    from functools import partial
     from pathlib import Path
 
     from ctrace.cli.incoming import followed
     from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.log.files import is_compressed
     from ctrace.inspector.runs.target import holds
 
     path = Path(request.target or "")
     if not request.target or not holds(path.is_file):
         raise TargetError("--follow needs the log that a job writes", "name the file in the folder of TORCH_TRACE")
+    if holds(partial(is_compressed, path)):
+        raise TargetError(f"{path} is compressed, so no job writes it", "leave --follow out")
     return followed(path)
 
 

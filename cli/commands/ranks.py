@@ -87,7 +87,7 @@ def _write_trace(job: "Job", perfetto: Path) -> None:
     from ctrace.inspector.ranks.steps import steps_of
     from ctrace.reports.perfetto import render_ranks_perfetto
 
-    tracks = [steps_of(Path(path), rank) for rank, path in sorted(job.paths.items())]
+    tracks = [steps_of(log) for _, log in sorted(job.logs.items())]
     if not any(each.timeline.lanes for each in tracks):
         raise RunError(f"no trace for {perfetto}: the logs have no times of steps", "record the logs with TORCH_TRACE")
     naming_perfetto(lambda: write_report(render_ranks_perfetto(job, tracks), perfetto))

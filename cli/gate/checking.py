@@ -14,7 +14,7 @@ from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
 from ctrace.inspector.gate.jobs.from_trace import traced
 from ctrace.inspector.gate.jobs.jobs import Jobs, jobs_of
-from ctrace.inspector.gate.jobs.pool import run_jobs
+from ctrace.inspector.gate.jobs.pool import GUESS, run_jobs
 from ctrace.inspector.gate.jobs.reuse import Reuse, reuse_note
 from ctrace.inspector.gate.lock.file import NAME as LOCK
 from ctrace.inspector.gate.lock.file import load_lock, write_lock, writing_lock
@@ -223,7 +223,7 @@ class _Check:
         at = surroundings(self._root, self._store, self._policy.owned, len(jobs))
         left = []
         with reading("models", done="checked") as progress:
-            found = results_of(run_here, [(job, at) for job in jobs], Engine.RAY, is_large=True)
+            found = results_of(run_here, [(job, at) for job in jobs], Engine.RAY, is_large=True, memory=GUESS)
             for number, each in enumerate(found, 1):
                 left.append(each)
                 if progress is not None:

@@ -41,6 +41,8 @@ class Change(Struct, frozen=True):
     now: str | None = None
     detail: tuple[str, ...] = ()
     """Lines of a unified diff, for a kernel's source."""
+    follows: tuple[str, ...] = ()
+    """What differs only because of this, such as the bytes of kernels: a summary, then a line for each."""
 
 
 class RunDiff(Struct, frozen=True):

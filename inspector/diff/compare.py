@@ -7,7 +7,7 @@ from ctrace.inspector.diff.changes import Change, How, RunDiff, What, edited
 from ctrace.inspector.diff.fusion import fusion_changes
 from ctrace.inspector.diff.graphs import Pairs, changes_of, pairs_of
 from ctrace.inspector.diff.guards import are_recorded, guard_changes
-from ctrace.inspector.diff.kernels import kernel_changes
+from ctrace.inspector.diff.kernels import follow_up, kernel_changes, resized_changes
 from ctrace.inspector.diff.sites import site_changes
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.completeness import first_lines
@@ -40,10 +40,13 @@ def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
     if before.verdict is not after.verdict:
         yield edited(What.VERDICT, "run", str(before.verdict), str(after.verdict))
     yield from site_changes(before, after)
-    yield from changes_of(pairs)
+    kernels = kernel_changes(pairs)
+    follow = {graph: follow_up(each) for graph, each in kernels.resized.items()}
+    yield from changes_of(pairs, follow)
     yield from guard_changes(pairs)
     yield from fusion_changes(pairs)
-    yield from kernel_changes(pairs)
+    yield from kernels.changes
+    yield from resized_changes(pairs, follow, kernels)
     yield from cache_changes(pairs)
     yield from _coverage(before, after)
     yield from _times(before, after)

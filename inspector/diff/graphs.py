@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.nodes import NodeChange, fingerprint, graph_changes
@@ -94,12 +95,18 @@ def _graphs(session: Session) -> Iterator[Seen]:
         )
 
 
-def changes_of(pairs: Pairs) -> Iterator[Change]:
-    """Yield graphs that only one run has, and the nodes that differ between two matched graphs."""
+def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Change]:
+    """Yield graphs that only one run has, and the nodes that differ between two matched graphs.
+
+    Args:
+        pairs: The graphs of both runs.
+        follow: What follows from a difference, by the id of the later graph. What a change explains is taken out.
+    """
     for old in pairs.gone:
         yield Change(What.GRAPH, How.REMOVED, old.where, was=_summary(old))
     for old, new in pairs.both:
-        yield from _between(old, new)
+        for number, change in enumerate(_between(old, new)):
+            yield change if number else replace(change, follows=follow.pop(new.graph.id, ()))
     for new in pairs.new:
         yield Change(What.GRAPH, How.ADDED, new.where, now=_summary(new))
 

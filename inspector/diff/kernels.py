@@ -3,21 +3,24 @@
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.graphs import Pairs, Seen
 from ctrace.inspector.gate.lock.matching import paired
 from ctrace.inspector.model.built import Built
 from ctrace.inspector.model.kernels import Kernel, Stage
+from ctrace.inspector.words.counting import count
 
 _NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")
 """The names of generated kernels, which contain ops and a number (2.13, _inductor/codegen/triton.py and cpp.py)."""
 _HASH = re.compile(r"\b[0-9A-Fa-f]{32,}\b|\b[0-9A-Z]{40,}\b|\bc[a-z2-7]{50,}\b")
 _PATH = re.compile(r"""(?<=["'])(?:/[^"'\s]+/)([^"'/\s]+)(?=["'])""")
 _COMMENT = re.compile(r"^\s*(?:#|//)(?!\s*(?:include|pragma|if|else|endif|define|undef)).*$")
+_BYTES = "bytes"
 _MOST_LINES = 200
 """Longest source diff that a change keeps."""
 
@@ -46,12 +49,55 @@ _ALIKE: tuple[Callable[[KernelSeen], Hashable], ...] = (
 """What two matched kernels share, the closest match first."""
 
 
-def kernel_changes(pairs: Pairs) -> Iterator[Change]:
-    """Yield the kernels that only one of two matched graphs has, and those that differ."""
+class KernelChanges(Struct, frozen=True):
+    """How the kernels of two runs differ."""
+
+    changes: tuple[Change, ...]
+    resized: dict[str, tuple["KernelPair", ...]]
+    """Kernels that differ in nothing but their bytes, because sizes differ; by the id of the later graph."""
+
+
+KernelPair = tuple[KernelSeen, KernelSeen]
+
+
+def kernel_changes(pairs: Pairs) -> KernelChanges:
+    """Compare the kernels of matched graphs."""
     moved = Moved(_elsewhere(pairs.gone), _elsewhere(pairs.new))
+    changes, resized = list[Change](), dict[str, tuple[KernelPair, ...]]()
     for old, new in pairs.both:
+        sizes: list[KernelPair] = []
         for stage in Stage:
-            yield from _between(list(_kernels(old, stage)), list(_kernels(new, stage)), f"{new.where} {stage}", moved)
+            olds, news = list(_kernels(old, stage)), list(_kernels(new, stage))
+            changes += _between(olds, news, f"{new.where} {stage}", moved, sizes)
+        if sizes:
+            resized[new.graph.id] = tuple(sizes)
+    return KernelChanges(tuple(changes), resized)
+
+
+def follow_up(resized: tuple[KernelPair, ...]) -> tuple[str, ...]:
+    """Describe kernels of which only the bytes differ: a summary, then a line for each."""
+    was, now = (_sum(pair[at] for pair in resized) for at in (0, 1))
+    each = (f"{_text(old, ())}: {old.facts[_BYTES]:,} bytes, then {new.facts[_BYTES]:,}" for old, new in resized)
+    return f"{_equal(resized)}: {was:,}, then {now:,}", *each
+
+
+def resized_changes(pairs: Pairs, left: Container[str], found: KernelChanges) -> Iterator[Change]:
+    """Yield one change for each graph in `left` whose kernels differ only in bytes: torch compiled it with other sizes
+    of dynamic dimensions.
+    """
+    for _, new in pairs.both:
+        if new.graph.id in left:
+            resized = found.resized[new.graph.id]
+            was, now = (f"{_equal(resized)}: {_sum(pair[at] for pair in resized):,}" for at in (0, 1))
+            yield replace(edited(What.KERNEL, new.where, was, now), follows=follow_up(resized))
+
+
+def _equal(resized: tuple[KernelPair, ...]) -> str:
+    return f"{count(len(resized), 'kernel')}, equal but for bytes"
+
+
+def _sum(kernels: Iterable[KernelSeen]) -> int:
+    return sum(each.facts[_BYTES] for each in kernels)
 
 
 class Moved(Struct, frozen=True):
@@ -87,7 +133,7 @@ def _facts(seen: Seen, kernel: Kernel) -> dict[str, int]:
     read = [launch.read for launch in kernel.launches if launch.read is not None]
     written = [launch.written for launch in kernel.launches if launch.written is not None]
     if len(read) == len(written) == len(kernel.launches) > 0:
-        found |= {"bytes": sum(read) + sum(written)}
+        found |= {_BYTES: sum(read) + sum(written)}
     made = _built(seen, kernel)
     if made is not None:
         numbers = {"registers": made.registers, "spilled registers": made.spills, "shared bytes": made.shared}
@@ -112,8 +158,11 @@ def without_names(source: str) -> tuple[str, ...]:
     return tuple(_PATH.sub(r"\1", _HASH.sub("#", _NAME.sub("kernel", line))) for line in lines if line)
 
 
-def _between(olds: list[KernelSeen], news: list[KernelSeen], where: str, moved: Moved) -> Iterator[Change]:
-    both: list[tuple[KernelSeen, KernelSeen]] = []
+def _between(
+    olds: list[KernelSeen], news: list[KernelSeen], where: str, moved: Moved, resized: list[KernelPair]
+) -> Iterator[Change]:
+    """Yield the differences of two lists of kernels, and add those that differ only in bytes to `resized`."""
+    both: list[KernelPair] = []
     for same in _ALIKE:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
@@ -121,7 +170,10 @@ def _between(olds: list[KernelSeen], news: list[KernelSeen], where: str, moved: 
     news = [each for each in news if not _take(moved.gone, each)]
     near, olds, news = _nearest(olds, news)
     for old, new in (*both, *near):
-        yield from _compared(old, new, where)
+        if old.source == new.source and _differing(old, new) == (_BYTES,):
+            resized.append((old, new))
+        else:
+            yield from _compared(old, new, where)
     for old in olds:
         yield Change(What.KERNEL, How.REMOVED, where, was=_text(old, tuple(old.facts)))
     for new in news:
@@ -153,12 +205,16 @@ def _ops(seen: KernelSeen) -> set[str]:
 
 
 def _compared(old: KernelSeen, new: KernelSeen, where: str) -> Iterator[Change]:
-    other = tuple(name for name in old.facts if name in new.facts and old.facts[name] != new.facts[name])
+    other = _differing(old, new)
     if old.source == new.source and not other:
         return
     lines = difflib.unified_diff(old.source, new.source, old.kernel.name, new.kernel.name, lineterm="", n=1)
     detail = tuple(line for line, _ in zip(lines, range(_MOST_LINES), strict=False))
     yield edited(What.KERNEL, where, _text(old, other), _text(new, other), detail)
+
+
+def _differing(old: KernelSeen, new: KernelSeen) -> tuple[str, ...]:
+    return tuple(name for name in old.facts if name in new.facts and old.facts[name] != new.facts[name])
 
 
 def _text(seen: KernelSeen, facts: tuple[str, ...]) -> str:

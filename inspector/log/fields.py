@@ -112,7 +112,8 @@ class Fields:
 
     def objects(self, name: str) -> tuple["Fields", ...]:
         """Return objects."""
-        return tuple(self._items(name, lambda item: Fields(item, f"an item of {name}")))
+        what = f"an item of {name}"
+        return tuple(Fields(item, what) for item in self._get(name, list))
 
     def maybe_objects(self, name: str) -> tuple["Fields", ...]:
         """Return objects; an empty tuple for a missing field."""
@@ -149,15 +150,18 @@ class Fields:
 
     def _get(self, name: str, kind: Any) -> Any:
         value = self._data[name]
-        if type(value) is kind and kind in _UNBOUNDED:  # the fast path for most values: it formats no error text
-            return value
+        if type(value) is kind and (kind in _UNBOUNDED or (kind is int and -_MOST <= value <= _MOST)):
+            return value  # the fast path for most values: it formats no error text
         return _checked(value, kind, f"{self._what}: {name}")
 
     def _items(self, name: str, convert: Callable[[Any], Any]) -> list[Any]:
         return [convert(item) for item in self._get(name, list)]
 
     def _table(self, name: str, kind: Any) -> Object:
-        return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in self._get(name, dict).items()}
+        found: Object = self._get(name, dict)
+        if kind in _UNBOUNDED and all(type(value) is kind for value in found.values()):  # as in `_get`
+            return found
+        return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in found.items()}
 
 
 def _checked(value: Any, kind: Any, what: str) -> Any:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ctrace.inspector.errors import SetupError
+from ctrace.inspector.errors import RunError, SetupError
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -29,6 +29,13 @@ def is_unreadable(error: Exception) -> bool:
     """Whether an error is that of reading a damaged or truncated compressed file."""
     known = (EOFError, zlib.error, gzip.BadGzipFile)
     return isinstance(error, known) or type(error).__name__ == "ZstdError"  # of modules that may not be here
+
+
+def unreadable(log: Path, error: OSError) -> RunError:
+    """Return the error to raise for a log that the system does not let us read."""
+    is_forbidden = isinstance(error, PermissionError)
+    todo = "check its permissions" if is_forbidden else "name a log that TORCH_TRACE wrote"
+    return RunError(f"{log} cannot be read: {error.strerror or error}", todo)
 
 
 @contextmanager

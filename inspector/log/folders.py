@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, SelectionError
-from ctrace.inspector.log.files import begins_inside, first_record, is_log, rank_of
-from ctrace.inspector.log.rotation import grouped, name_and_age
+from ctrace.inspector.log.files import begins_inside, first_record, is_log, opened, rank_of
+from ctrace.inspector.log.rotation import grouped, name_and_age, one_file
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
@@ -61,6 +64,24 @@ def _log(parts: tuple[Path, ...]) -> LogFile:
     rank = next((rank for rank in ranks if rank is not None), None)
     size = sum(path.stat().st_size for path in parts)
     return LogFile(parts[-1], rank, size, parts if len(parts) > 1 else ())
+
+
+def absolute(log: LogFile) -> LogFile:
+    """Return a log as a process with another working directory finds it."""
+    return replace(log, path=log.path.absolute(), parts=tuple(each.absolute() for each in log.parts))
+
+
+@contextmanager
+def opened_log(log: LogFile) -> Iterator[BinaryIO]:
+    """Open a log, decompressed, and its parts as one.
+
+    Raises:
+        OSError: it cannot be read.
+        RunError: its parts cannot be joined.
+        SetupError: it is compressed in a way that this Python cannot read.
+    """
+    with one_file(log.path, log.parts) as path, opened(path) as file:
+        yield file
 
 
 def whole(log: Path) -> tuple[Path, ...]:

@@ -1,17 +1,22 @@
-"""Split a trace log into records, in pieces of bounded size; run as a script, write the digest of every payload.
+"""Split a trace log into records, in pieces of bounded size; run as a script, write where they are, with digests.
 
 A record is one line, and its payload the lines after it that start with a tab. This module imports little, because a
-second process that runs it hashes the payloads of a large log while the first one reads it (`checksums.py`).
+second process that runs it goes through a large log ahead of the one that reads it (`second_process.py`).
 """
 
 import hashlib
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable, Iterator
 
+Frame = tuple[int, int, int, bytes]
+"""The bytes of a record's first line, the bytes of its payload, the lines of that, and its digest."""
+COUNT, FRAME = struct.Struct("=Q"), struct.Struct("=QQQ16s")
+"""What the second process writes for each piece: how many records it has, and where each one is."""
 _NEXT = re.compile(rb"\n(?!\t)")
-_PIECE = 1 << 19
+_PIECE = 1 << 18
 
 
 def pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -39,44 +44,65 @@ def _last_start(data: bytes, least: int) -> int:
 
 def records(piece: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield where each record of a piece starts, where its payload starts, and where it ends."""
-    start, size, find, search = 0, len(piece), piece.find, _NEXT.search
+    start, size, find = 0, len(piece), piece.find
     if piece[:1] == b"\t":  # payload without a record, at the beginning of a log
-        found = search(piece)
+        found = _NEXT.search(piece)
         start = found.end() if found else size
         yield 0, 0, start
-    while start < size:
-        line = find(b"\n", start) + 1 or size
-        if piece[line : line + 1] == b"\t":
-            found = search(piece, line)
-            end = found.end() if found else size
-        else:
-            end = line
-        yield start, line, end
+    for found in _NEXT.finditer(piece, start):
+        end = found.end()
+        yield start, find(b"\n", start) + 1, end
         start = end
+    if start < size:
+        yield start, find(b"\n", start) + 1 or size, size
+
+
+def frames(piece: bytes) -> Iterator[Frame]:
+    """Yield the frame of each record of a piece."""
+    nothing = digest_of(b"")
+    for start, line, end in records(piece):
+        if end == line:
+            yield line - start, 0, 0, nothing
+            continue
+        raw = piece[line:end]
+        lines = raw.count(b"\n")
+        yield line - start, end - line, lines, _md5(_without_tabs(raw, lines))
 
 
 def payload_of(raw: bytes) -> bytes:
     """Return a payload without the tabs that indent it."""
-    end = len(raw) - raw.endswith(b"\n")
-    return raw[1:end].replace(b"\n\t", b"\n")
+    return _without_tabs(raw, raw.count(b"\n"))
+
+
+def _without_tabs(raw: bytes, lines: int) -> bytes:
+    """Return a payload without the tabs that indent it, from the number of its line breaks."""
+    is_whole = raw.endswith(b"\n")
+    plain = raw.replace(b"\t", b"")  # twice as fast as replacing two bytes, and right if nothing else has a tab
+    if len(raw) - len(plain) != lines + (not is_whole):
+        plain = raw[1:].replace(b"\n\t", b"\n")
+    return plain[:-1] if is_whole else plain
 
 
 def digest_of(raw: bytes) -> bytes:
     """Return the MD5 digest of a payload, as torch computes it (torch/_logging/_internal.py, 2.11 to 2.15)."""
-    return hashlib.md5(payload_of(raw), usedforsecurity=False).digest()
+    return _md5(payload_of(raw))
 
 
-def _write_digests(path: str) -> None:
+def _md5(payload: bytes) -> bytes:
+    return hashlib.md5(payload, usedforsecurity=False).digest()
+
+
+def _write_frames(path: str) -> None:
     out = sys.stdout.buffer
     with open(path, "rb", buffering=0) as log:  # noqa: PTH123 - pathlib is slow to import
         for piece in pieces(log.read):
-            found = [digest_of(piece[line:end]) for _, line, end in records(piece) if end > line]
-            out.write(b"".join(found))
+            found = [FRAME.pack(*frame) for frame in frames(piece)]
+            out.write(b"".join((COUNT.pack(len(found)), *found)))
             out.flush()
 
 
 if __name__ == "__main__":
     try:
-        _write_digests(sys.argv[1])
-    except (OSError, KeyboardInterrupt):  # the reader went away, or hashes the rest itself
+        _write_frames(sys.argv[1])
+    except (OSError, KeyboardInterrupt):  # the reader went away, or does the rest itself
         os._exit(1)

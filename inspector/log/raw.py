@@ -81,6 +81,8 @@ class Raw(Struct):
     """The call during which each compilation started, keyed by compile id; empty for a program."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in order of first appearance."""
+    of_frame: dict[str, list[str]] = field(default_factory=dict)
+    """The same by frame id, which is the part before the slash."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
     graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
@@ -184,10 +186,13 @@ class Raw(Struct):
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
             entry = self._in_generation(item)
-            if self._is_of_eager(entry):
+            if (self._is_in_eager or self._of_eager) and self._is_of_eager(entry):
                 return None
             event = decode(entry)
-            self._fold(event, item.thread, item.kind)
+            if type(event) is ev.SpanMarked:  # most entries are these
+                self._mark(event)
+            else:
+                self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
             self.problems.append(Problem(what, item.number, is_doubt=True))
@@ -217,16 +222,12 @@ class Raw(Struct):
         """Whether an entry is about a compilation that started in an eager call; its phases still take time."""
         if self._is_in_eager and entry.kind == "dynamo_start" and entry.compile_id is not None:
             self._of_eager.add(entry.compile_id)
-        return bool(self._of_eager) and entry.compile_id in self._of_eager and entry.kind != "chromium_event"
+        return entry.compile_id in self._of_eager and entry.kind != "chromium_event"
 
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
-        if isinstance(event, ev.Ignored):  # most entries are one of these two
-            self.ignored[family(kind)] += 1
-            return
-        if isinstance(event, ev.SpanMarked):
-            self._mark(event)
-            return
         match event:
+            case ev.Ignored():
+                self.ignored[family(kind)] += 1
             case ev.FileName():
                 self.files[event.number] = event.name
             case ev.Started():
@@ -378,6 +379,7 @@ class Raw(Struct):
     def _meet(self, compile_id: str) -> None:
         if compile_id not in self.seen:
             self.seen[compile_id] = None
+            self.of_frame.setdefault(compile_id.partition("/")[0], []).append(compile_id)
 
     def _print(self, compile_id: str, printed: Printed) -> None:
         """Keep a graph, and drop the graphs of earlier attempts."""
@@ -399,13 +401,17 @@ class Raw(Struct):
         if event.sweep is not None:
             self.autotuning.append(event.sweep)
         self.marks.append(event)
-        spans = self.spans.setdefault(event.thread, [])
+        spans = self.spans.get(event.thread)
+        if spans is None:
+            spans = self.spans[event.thread] = []
         if event.begins:
             spans.append(event)
-            return
-        at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
-        if at is not None:
-            del spans[at:]
+        elif spans and spans[-1].name == event.name:  # nearly always
+            spans.pop()
+        else:
+            at = next((at for at in reversed(range(len(spans))) if spans[at].name == event.name), None)
+            if at is not None:
+                del spans[at:]
 
     def _ask(self, lookup: CacheLookup, thread: str) -> None:
         self.lookups.append((lookup, tuple(each.name for each in self.spans.get(thread, ()))))

@@ -5,9 +5,9 @@ payload follows in lines that start with a tab. A broken record becomes a `Broke
 """
 
 import time
-from binascii import hexlify
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
+from functools import lru_cache
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from ctrace.inspector.files.stored import Stored, Text
-from ctrace.inspector.log.checksums import Hasher, hasher
 from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
-from ctrace.inspector.log.framing import digest_of, payload_of, pieces, records
+from ctrace.inspector.log.framing import digest_of, payload_of, pieces
 from ctrace.inspector.log.headers import Context, Headers
+from ctrace.inspector.log.second_process import Piece, framed, framed_file
 
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
@@ -58,13 +58,17 @@ class Entry(Struct, frozen=True):
     @property
     def compile_id(self) -> str | None:
         """Frame and compile number, such as `0/1`; None outside a compilation."""
-        frame, compile_ = self.context.frame_id, self.context.frame_compile_id
-        return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
+        return _compile_id(self.context.frame_id, self.context.frame_compile_id)
 
     @property
     def attempt(self) -> int:
         """How many times Dynamo had restarted this compilation."""
         return self.context.attempt or 0
+
+
+@lru_cache  # records of one compilation follow each other
+def _compile_id(frame: int | str | None, compile_: int | None) -> str | None:
+    return None if frame is None or compile_ is None else intern(f"{frame}/{compile_}")
 
 
 class Left(Enum):
@@ -80,6 +84,10 @@ class Left(Enum):
     """The entry has the place of its first line, whose data need not be kept."""
     RAW = auto()
     """The entry has its lines, with the tabs that indent them."""
+
+
+_NOT, _ALL, _RAW = Left.NOT, Left.ALL, Left.RAW
+"""Looking a member up takes long (Python 3.11), and each record needs three."""
 
 
 class Broken(Struct, frozen=True):
@@ -124,15 +132,12 @@ def read(
     """
     with opened(path) as file:
         if is_compressed(path):
-            yield from Reader(trust=trust, digest=digest_of, counts=counts).entries(pieces(whole(file)))
+            yield from Reader(trust=trust, counts=counts).entries(framed(pieces(whole(file))))
             return
-        with hasher(path) as digest:
-            source = Source(path, later) if later is not None else None
-            headers = Headers(types if later is not None else None)
-            reader = Reader(
-                trust=trust, digest=digest, source=source, headers=headers, progress=progress, counts=counts
-            )
-            yield from reader.entries(pieces(file.read))
+        source = Source(path, later) if later is not None else None
+        headers = Headers(types if later is not None else None)
+        reader = Reader(trust=trust, source=source, headers=headers, progress=progress, counts=counts)
+        yield from reader.entries(framed_file(path, file))
 
 
 DAMAGED = "the compressed file is damaged or cut short"
@@ -197,13 +202,13 @@ def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> I
                 time.sleep(_POLL_SECONDS)
         return b"".join(found)
 
-    yield from Reader(digest=digest_of).entries(pieces(read))
+    yield from Reader().entries(framed(pieces(read)))
 
 
 def parse(lines: Iterable[str], *, trust: bool = False) -> Iterator[Entry | Broken]:
     """Turn lines into entries."""
     read_lines = _joining(line.encode("utf-8", "replace") for line in lines)
-    yield from Reader(trust=trust, digest=digest_of).entries(pieces(read_lines))
+    yield from Reader(trust=trust).entries(framed(pieces(read_lines)))
 
 
 class Source(dict[str, Left]):
@@ -225,7 +230,7 @@ class Source(dict[str, Left]):
         """Return where a payload is, or the first line before it."""
         if left is Left.HEADER:
             return Stored(self.path, offset - len(header), len(header))
-        return Stored(self.path, offset, len(raw)) if raw and left is not Left.RAW else None
+        return Stored(self.path, offset, len(raw)) if raw else None
 
 
 class Reader:
@@ -234,14 +239,12 @@ class Reader:
     def __init__(
         self,
         *,
-        digest: Hasher,
         trust: bool = False,
         source: "Source | None" = None,
         headers: Headers | None = None,
         progress: Callable[[int], None] | None = None,
         counts: Payloads | None = None,
     ) -> None:
-        self._digest = digest
         self._trust = trust
         self._source = source
         self._headers = headers or Headers()
@@ -249,32 +252,36 @@ class Reader:
         self._counts = counts or Payloads()
         self._threads: dict[bytes, str] = {}
 
-    def entries(self, found: Iterator[bytes]) -> Iterator[Entry | Broken]:
+    def entries(self, found: Iterable[Piece]) -> Iterator[Entry | Broken]:
         """Yield the entries of all pieces."""
-        number, base = 1, 0
-        for piece in found:
+        number, base, entry = 1, 0, self.entry
+        for piece, frames in found:
             cut = -1 if piece.endswith(b"\n") else len(piece)
-            for start, line, end in records(piece):
-                raw = piece[line:end]
-                if line == start:
-                    yield from self._lone(number, raw)
-                    number -= 1
+            start = 0
+            for first, rest, lines, digest in frames:
+                line = start + first
+                end = line + rest
+                if first:
+                    header, raw = piece[start:line], piece[line:end]
+                    yield entry(number, header, raw, base + line, is_last=end == cut, digest=digest)
+                    number += 1 + lines
                 else:
-                    yield self.entry(number, piece[start:line], raw, base + line, is_last=end == cut)
-                number += 1 + raw.count(b"\n")
+                    lost = lines + (end == cut)
+                    yield from (Broken(at, "a payload without a record") for at in range(number, number + lost))
+                    number += lines
+                start = end
             base += len(piece)
             if self._progress is not None:
                 self._progress(base)
 
-    def _lone(self, number: int, raw: bytes) -> Iterator[Broken]:
-        """Report the lines of a payload that belongs to no record, and keep the digests in step."""
-        self._digest(raw)
-        for at in range(number, number + raw.count(b"\n") + (not raw.endswith(b"\n"))):
-            yield Broken(at, "a payload without a record")
+    def entry(
+        self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool, digest: bytes | None = None
+    ) -> Entry | Broken:
+        """Return the entry of a record with a line number, from its first line and from the lines of its payload.
 
-    def entry(self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool) -> Entry | Broken:
-        """Return the entry of a record with a line number, from its first line and from the lines of its payload."""
-        digest = self._digest(raw) if raw else None
+        Args:
+            digest: That of the payload, if it is known.
+        """
         at = header.find(b"] {")
         if at < 0:
             return Broken(number, NO_RECORD, is_last)
@@ -286,20 +293,21 @@ class Reader:
         known = context.has_payload
         if known is not None:
             self._counts.all += 1
-            if known != hexlify(digest or digest_of(raw)).decode():
+            if known != (digest or digest_of(raw)).hex():
                 self._counts.other += not is_last
                 if not self._trust:
                     return Broken(number, f"{_PAYLOAD} {kind!r} is cut short or damaged", is_last)
         if kind == "artifact" and isinstance(data, dict):
             kind = intern(f"artifact:{data.get('name')}")
-        left = Left.NOT if self._source is None else self._source[kind]
+        left = _NOT if self._source is None else self._source[kind]
         stored, text, lines = None, "", b""
-        if left is Left.RAW:
+        if left is _RAW:
             lines = raw
-        elif raw and left is not Left.ALL:
-            text = payload_of(raw).decode("utf-8", "replace")
-        if self._source is not None and left is not Left.NOT:
-            stored = self._source.place(offset, header, raw, left)
+        else:
+            if raw and left is not _ALL:
+                text = payload_of(raw).decode("utf-8", "replace")
+            if self._source is not None and left is not _NOT:
+                stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header[:at])
         return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 

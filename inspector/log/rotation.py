@@ -6,7 +6,9 @@ logrotate and its like number the parts (`x.log`, the newest, then `x.log.1`, `x
 
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,6 +68,22 @@ def rotation_note(parts: tuple[Path, ...]) -> str:
     gap = _gap_in(parts)
     missing = f"; missing between them: {gap}" if gap else ""
     return f"{parts[-1].name} was rotated: its {len(parts)} files are read as one log{missing}"
+
+
+@contextmanager
+def one_file(log: Path, parts: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the file of a log; for a rotated one, a copy of its parts, which is deleted afterwards.
+
+    Raises:
+        RunError, SetupError: see `join`.
+    """
+    if not parts:
+        yield log
+        return
+    with tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder:
+        copy = Path(folder, log.name)
+        join(parts, copy)
+        yield copy
 
 
 def join(parts: Iterable[Path], to: Path) -> None:

@@ -12,6 +12,8 @@ from ctrace.inspector.errors import RunError, SetupError
 _PROCESSES = 2
 _AT_A_TIME = 256
 """Limit on the tasks that Ray has at once, so that the results of thousands of calls do not pile up."""
+_OF_A_LOG = 256 << 20
+"""Bytes of memory to reserve for a log: more than reading one takes, as its payloads stay on disk."""
 Result = TypeVar("Result")
 
 
@@ -23,9 +25,21 @@ class Engine(StrEnum):
 
 
 def results_of(
-    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], engine: Engine, *, is_large: bool
+    function: Callable[..., Result],
+    calls: Sequence[tuple[Any, ...]],
+    engine: Engine,
+    *,
+    is_large: bool,
+    memory: int = _OF_A_LOG,
 ) -> Iterator[Result]:
     """Yield the result of each call in order; small work stays in this process.
+
+    Args:
+        function: What to call.
+        calls: The arguments of each call.
+        engine: Where.
+        is_large: Whether the work is worth a second process.
+        memory: The bytes that Ray reserves on a worker for a call, beside one core.
 
     Raises:
         SetupError: Ray is not installed.
@@ -33,7 +47,7 @@ def results_of(
         Exception: what `function` raises.
     """
     if engine is Engine.RAY:
-        yield from _on_ray(function, calls)
+        yield from _on_ray(function, calls, memory)
     elif len(calls) > 1 and is_large and (os.cpu_count() or 1) > 1:
         from concurrent.futures import ProcessPoolExecutor
         from concurrent.futures.process import BrokenProcessPool
@@ -48,9 +62,11 @@ def results_of(
         yield from (function(*call) for call in calls)
 
 
-def _on_ray(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[Result]:
+def _on_ray(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], memory: int) -> Iterator[Result]:
     with _ray() as ray:
-        task = ray.remote(function)
+        # Ray waits forever for more memory than any worker has.
+        largest = max((int(node["Resources"].get("memory", 0)) for node in ray.nodes() if node["Alive"]), default=0)
+        task = ray.remote(num_cpus=1, memory=min(memory, largest))(function)
         waiting = [task.remote(*call) for call in calls[:_AT_A_TIME]]
         for number in range(len(calls)):
             found = waiting.pop(0)

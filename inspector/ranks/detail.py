@@ -1,8 +1,6 @@
 """Read what one rank recorded about one compilation, to show how two ranks differ."""
 
-from pathlib import Path
-
-from ctrace.inspector.log.files import opened
+from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.reader import Broken
 from ctrace.inspector.ranks.content import Item, items_of
 from ctrace.inspector.ranks.summary import Kind, Lines, Places
@@ -11,15 +9,16 @@ _NAMED = (Kind.INPUT, Kind.CACHE_KEY)
 """Kinds whose items have names, so that their order does not matter."""
 
 
-def items_in(path: Path, compile_id: str, kind: Kind) -> list[Item]:
+def items_in(log: LogFile, compile_id: str, kind: Kind) -> list[Item]:
     """Return the items of a kind that the last attempt of a compilation recorded.
 
     Raises:
         OSError: the log cannot be read.
+        RunError: its parts cannot be joined.
     """
     places = Places()
     found: list[Item] = []
-    with opened(path) as file:
+    with opened_log(log) as file:
         for entry in Lines().wanted(file):
             if isinstance(entry, Broken):
                 continue

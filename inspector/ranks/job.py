@@ -8,10 +8,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.log.files import first_record
-from ctrace.inspector.log.folders import LogFile, joining, logs_in, pieces_of_one
-from ctrace.inspector.log.rotation import join, rotation_note
+from ctrace.inspector.log.folders import LogFile, absolute, joining, logs_in, pieces_of_one
+from ctrace.inspector.log.rotation import rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.ranks.detail import first_difference, items_in
 from ctrace.inspector.ranks.summary import Digest, Kind, Summary, summary_of
@@ -67,8 +66,8 @@ class Job(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     reports: tuple[str, ...] = ()
     """Torch's own reports of a mismatch, each once."""
-    paths: dict[int, str] = field(default_factory=dict)
-    """The log of each rank."""
+    logs: dict[int, LogFile] = field(default_factory=dict)
+    """By rank."""
 
     @property
     def agree(self) -> bool | None:
@@ -91,23 +90,11 @@ def read_job(
         SetupError: Ray is not installed.
         OSError: a log cannot be read.
     """
-    logs, notes = _joined(_by_rank(folder, logs_in(folder)))
+    logs = _by_rank(folder, logs_in(folder))
     summaries = list(_interned(_summaries(logs, progress, engine)))
     job = _job(summaries, world_size)
-    return replace(job, notes=(*job.notes, *notes))
-
-
-def _joined(logs: Sequence[LogFile]) -> tuple[list[LogFile], tuple[str, ...]]:
-    """Join the parts of rotated logs to files that can be read again; return notes about them, too."""
     rotated = [log for log in logs if log.parts]
-    if not rotated:
-        return list(logs), ()
-    folder = scratch_folder()
-    copies = {log.path: folder / f"rank_{log.rank}.log" for log in rotated}
-    for log in rotated:
-        join(log.parts, copies[log.path])
-    notes = tuple(rotation_note(log.parts) for log in rotated[:_MOST_VALUES])
-    return [replace(log, path=copies.get(log.path, log.path)) for log in logs], notes
+    return replace(job, notes=(*job.notes, *(rotation_note(log.parts) for log in rotated[:_MOST_VALUES])))
 
 
 def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
@@ -149,7 +136,7 @@ def _summaries(
     logs: Sequence[LogFile], progress: Callable[[int, int], None] | None, engine: Engine
 ) -> Iterator[Summary]:
     """Read the logs one after the other; large ones in two processes."""
-    jobs = [(log.path.absolute(), log.rank or 0) for log in logs]
+    jobs = [(absolute(log),) for log in logs]
     is_large = sum(log.bytes for log in logs) > _PARALLEL_BYTES
     yield from _counted(results_of(summary_of, jobs, engine, is_large=is_large), len(jobs), progress)
 
@@ -201,7 +188,7 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
         seconds={each.rank: each.seconds for each in summaries},
         divergence=_divergence(ordered),
         notes=tuple(_notes(summaries, world_size)),
-        paths={each.rank: each.path for each in summaries},
+        logs={each.rank: each.log for each in summaries},
         reports=tuple(dict.fromkeys(text for each in summaries for text in each.reports)),
     )
 
@@ -266,12 +253,13 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
             last = group[0].compilations[-1].id if group[0].compilations else "the start"
             texts.append(group[0].cut or f"does not compile it: its log ends after {last}")
         else:
-            texts.append(_reason(group[0], each))
+            is_last = group[0].compilations[-1] is each
+            texts.append((group[0].cut if is_last else "") or _reason(group[0], each))
     return _made(one, kind, COMPILATION, dict(zip(map(_ranks, groups), texts, strict=True)))
 
 
 def _reason(summary: Summary, one: Digest) -> str:
-    items = items_in(Path(summary.path), one.id, Kind.RECOMPILE) if one.is_recompile else []
+    items = items_in(summary.log, one.id, Kind.RECOMPILE) if one.is_recompile else []
     reason = next((item.text for item in items if item.text.strip(" []")), "")
     return f"recompiles: {reason}" if reason else "recompiles" if one.is_recompile else "compiles it"
 
@@ -299,7 +287,7 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Kind) -> Div
     for group, one in zip(groups, there, strict=True):
         by_digest.setdefault(one.digests.get(kind), []).extend(_ranks(group))
         first.setdefault(one.digests.get(kind), group[0])
-    read = {digest: items_in(Path(first[digest].path), there[0].id, kind) for digest in list(first)[:_MOST_VALUES]}
+    read = {digest: items_in(first[digest].log, there[0].id, kind) for digest in list(first)[:_MOST_VALUES]}
     base, *others = list(read)
     found = [first_difference(read[base], read[other], kind) for other in others]
     lead = next((pair for pair in found if pair != (None, None)), (None, None))

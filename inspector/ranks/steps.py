@@ -1,14 +1,12 @@
 """Read the compile steps of one rank, for a time line over all ranks."""
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from ctrace.inspector.compile_time.fold import Timeline, timeline
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.events.core import SpanMarked
-from ctrace.inspector.log.files import opened
-from ctrace.inspector.log.framing import digest_of, pieces, records
+from ctrace.inspector.log.folders import LogFile, opened_log
+from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Entry, Reader, whole
 
@@ -26,16 +24,17 @@ class Steps(Struct, frozen=True):
     """When each compilation began, in seconds from the first step of this rank."""
 
 
-def steps_of(path: Path, rank: int) -> Steps:
+def steps_of(log: LogFile) -> Steps:
     """Read the steps of a log, and skip its other records.
 
     Raises:
         OSError: it cannot be read.
+        RunError: its parts cannot be joined.
         SetupError: it is compressed in a way that this Python cannot read.
     """
     marks, starts = Marks(), dict[str, float]()
-    reader = Reader(digest=digest_of)
-    with opened(path) as file:
+    reader = Reader()
+    with opened_log(log) as file:
         for piece in pieces(whole(file)):
             for start, line, end in records(piece):
                 header = piece[start:line]
@@ -48,7 +47,7 @@ def steps_of(path: Path, rank: int) -> Steps:
                     _learn(mark, starts)
     found = timeline(marks.columns())
     first = found.start or 0.0
-    return Steps(rank, found, {graph: (at - first) / 1e6 for graph, at in starts.items()})
+    return Steps(log.rank or 0, found, {graph: (at - first) / 1e6 for graph, at in starts.items()})
 
 
 def _learn(mark: SpanMarked, starts: dict[str, float]) -> None:

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from ctrace.inspector.log.files import opened
-from ctrace.inspector.log.framing import digest_of, pieces, records
+from ctrace.inspector.log.folders import LogFile, opened_log
+from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, whole
 from ctrace.inspector.ranks.content import items_of
 
@@ -50,7 +50,7 @@ class Summary(Struct, frozen=True):
     """What one rank compiled."""
 
     rank: int
-    path: str
+    log: LogFile
     compilations: tuple[Digest, ...] = ()
     seconds: float = 0.0
     """Time in compilations, as torch measured it."""
@@ -82,20 +82,21 @@ _WRAPPER = ("inner", "_dynamo/external_utils.py")
 _INSTALLED = "-packages/"
 
 
-def summary_of(path: Path, rank: int) -> Summary:
+def summary_of(log: LogFile) -> Summary:
     """Read a log once, and keep only digests.
 
     Raises:
         OSError: it cannot be read.
+        RunError: its parts cannot be joined.
         SetupError: it is compressed in a way that this Python cannot read.
     """
     lines, fold = Lines(), _Fold()
-    with opened(path) as file:
+    with opened_log(log) as file:
         for entry in lines.wanted(file):
             fold.add(entry)
     return Summary(
-        rank=rank,
-        path=str(path),
+        rank=log.rank or 0,
+        log=log,
         compilations=tuple(fold.compilations()),
         seconds=fold.seconds,
         cut=fold.cut(lines),
@@ -116,7 +117,7 @@ class Lines:
 
     def wanted(self, file: BinaryIO) -> Iterator[Entry | Broken]:
         """Yield the records that a summary needs."""
-        reader, is_wanted = Reader(digest=digest_of), _WANTED.search
+        reader, is_wanted = Reader(), _WANTED.search
         for piece in pieces(whole(file)):
             start = line = end = 0
             for start, line, end in records(piece):
@@ -135,7 +136,7 @@ class Lines:
             return self.record.decode("utf-8", "replace").strip()
         if not (self.payload or self.record).endswith(b"\n"):
             return "the log stops in the middle of a line"
-        last = Reader(digest=digest_of).entry(0, self.record, self.payload, 0, is_last=True)
+        last = Reader().entry(0, self.record, self.payload, 0, is_last=True)
         return "the last record is cut short" if isinstance(last, Broken) else ""
 
 

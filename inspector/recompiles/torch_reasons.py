@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ctrace.inspector.guards.failed_guard_text import TENSOR, check_order
 from ctrace.inspector.guards.printed_tree import completed, read_comment
@@ -33,6 +34,7 @@ def failed_of(compile_id: str, reasons: Iterable[str], files: Iterable[str]) -> 
     return GuardsFailed(compile_id, (EntryHeld(nearest["entry"], (guard,), number=1),))
 
 
+@lru_cache(maxsize=2000)  # each recompilation repeats the reasons of all earlier entries
 def _distance(text: str) -> tuple[int, bool]:
     code = text.partition("  # ")[0].strip()
     match = TENSOR.match(code)

@@ -10,6 +10,7 @@ from ctrace.inspector.files.collecting import no_collection
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
 from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
+from ctrace.inspector.log.files import unreadable
 from ctrace.inspector.log.reader import Payloads, read
 from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
@@ -79,9 +80,7 @@ def load_log(
                 return replace(known, target=Target(path=str(log)))
             session = _marked(_read(log, size, progress))
     except OSError as error:
-        raise RunError(
-            f"{log} cannot be read: {error.strerror or error}", "name a log that TORCH_TRACE wrote"
-        ) from None
+        raise unreadable(log, error) from None
     if index is not None:
         _keep(index, session, say)
     return session

@@ -108,7 +108,20 @@ def holds(question: Callable[[], bool]) -> bool:
         return False
 
 
+def _is_forbidden(path: Path) -> bool:
+    """Whether we may not even look for a file."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        pass
+    return False
+
+
 def _no_such_file(path: Path) -> TargetError:
+    if _is_forbidden(path):
+        return TargetError(f"{path} cannot be read: Permission denied", "check the permissions of its folder")
     if holds(path.is_dir):
         if any(holds(partial(is_log, each)) for each in path.glob("*.log*")):
             return _is_no_model(f"{path} is a folder with logs of torch")

@@ -5,6 +5,7 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,6 +57,7 @@ def bounds_of(expression: str) -> tuple[str, int | None, int | None] | None:
     return match["symbol"], None, limit - (sign == "<")
 
 
+@lru_cache(maxsize=2000)  # compilations of one function have the same conditions
 def _as_python(expression: str) -> str:
     if len(expression) > _LONGEST:
         return expression

@@ -41,8 +41,7 @@ def place_of(raw: Raw, compile_id: str) -> Place:
     place = _code(raw, compile_id)
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
         return place
-    frame_id = compile_id.partition("/")[0]
-    ids = [compile_id, *(other for other in raw.seen if other.startswith(f"{frame_id}/"))]
+    ids = [compile_id, *raw.of_frame.get(compile_id.partition("/")[0], ())]
     wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
     place = replace(place, function=wraps or _guarded(raw, compile_id) or place.function)
     start = next((raw.starts[other] for other in ids if other in raw.starts), None)
@@ -72,9 +71,8 @@ def _code(raw: Raw, compile_id: str) -> Place:
         frame = start.stack[-1]
         function, at = resumed(frame.name)
         return Place(function, raw.files.get(frame.file, "?"), frame.line, at)
-    frame_id = compile_id.partition("/")[0]
-    for other in raw.seen:
-        if other != compile_id and other.startswith(f"{frame_id}/") and (other in raw.bytecode or other in raw.starts):
+    for other in raw.of_frame.get(compile_id.partition("/")[0], ()):
+        if other != compile_id and (other in raw.bytecode or other in raw.starts):
             return _code(raw, other)
     measured = raw.metrics.get(compile_id)
     function, at = resumed((measured and measured.function) or "?")

@@ -46,7 +46,8 @@ function changed(each) {
   const lines = each.detail.slice(2);
   return h("div", {}, h("p", {}, badge(`${sign} ${word}`, kind)), h("div", { class: "wasnow" }, side("before", each.was), side("after", each.now)),
     lines.length ? h("details", {}, h("summary", {}, `Source: ${plural(lines.filter((line) => /^[+-]/.test(line)).length, "changed line")}`),
-      h("pre", { class: "udiff", tabindex: "0" }, lines.slice(0, 2000).map((line) => h("span", { class: line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : "" }, line || " ")))) : null);
+      h("pre", { class: "udiff", tabindex: "0" }, lines.slice(0, 2000).map((line) => h("span", { class: line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : "" }, line || " ")))) : null,
+    each.follows.length > 1 ? h("details", {}, h("summary", {}, each.follows[0]), h("ul", {}, each.follows.slice(1).map((line) => h("li", {}, line)))) : null);
 }
 
 PAGES.push({

@@ -30,4 +30,5 @@ def _change(change: Change) -> dict[str, Any]:
         "was": change.was,
         "now": change.now,
         "detail": list(change.detail),
+        "follows": list(change.follows),
     }

@@ -46,6 +46,7 @@ def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableTy
             for number, text in enumerate(_sides(change, cut=not all_of_it)):
                 yield Padding(Text.assemble((f"{' ' if number else sign} ", style), text), (0, 0, 0, 4))
             yield from _detail(change, all_of_it=all_of_it)
+            yield from _follows(change, all_of_it=all_of_it)
     if len(shown) < len(changes):
         yield from more(len(changes), "change", "--all or --json")
 
@@ -72,6 +73,16 @@ def _detail(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
         text.append(f"{fmt.plain(line)}\n", style=style)
     text.rstrip()
     yield Padding(text, (0, 0, 0, 6))
+
+
+def _follows(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show what follows from a change: in short, if the change does not say it, or each line."""
+    summary, each = change.follows[:1], change.follows[1:]
+    short = () if change.what is What.KERNEL else summary
+    for line in each if all_of_it else short:
+        yield Padding(
+            Text(f"so {fmt.one_line(line)}" if line in summary else fmt.one_line(line), style="dim"), (0, 0, 0, 6)
+        )
 
 
 def _edits(lines: tuple[str, ...]) -> int:

@@ -1,6 +1,7 @@
 """Logs from standard input, and logs that a job still writes."""
 
 import gzip
+import os
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def test_standard_input_without_a_log_is_refused():
     done = piped(b"hello\n", "explain", "-")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == b"ctrace: standard input is not a trace log"
+    assert piped(b"", "explain", "-").stderr.splitlines()[0] == b"ctrace: standard input is empty"
 
 
 def test_follow_needs_a_file(tmp_path: Path):
@@ -65,3 +67,36 @@ def test_file_without_a_record_is_not_a_log(tmp_path: Path):
     done = piped(b"", "explain", str(tmp_path / "other.log"))
     assert done.returncode == 2
     assert done.stderr.splitlines()[0].endswith(b"other.log is not a trace log: it has no record")
+
+
+@pytest.mark.parametrize(("data", "code", "says"), [
+    (LOG.read_bytes(), 0, b""),
+    (b"", 2, b" is empty"),
+    (b"hello\n", 2, b" is not a trace log"),
+])  # fmt: skip
+def test_a_named_pipe_is_read_like_standard_input(data: bytes, code: int, says: bytes, tmp_path: Path):
+    os.mkfifo(pipe := tmp_path / "pipe")
+    writer = subprocess.Popen(["sh", "-c", 'cat > "$0"', str(pipe)], stdin=subprocess.PIPE)
+    done = subprocess.Popen([*CTRACE, "breaks", str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    writer.communicate(data)
+    out, err = done.communicate()
+    assert done.returncode == code
+    assert says in err
+    assert (b"print_break.py:9" in out) == (code == 0)
+
+
+@pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00", gzip.compress(b"a,b\n1,2\n")])
+def test_a_compressed_file_without_a_record_is_no_python_program(data: bytes, tmp_path: Path):
+    if data[0] == 0x28:
+        pytest.importorskip("zstandard")
+    (tmp_path / "data.bin").write_bytes(data)
+    done = piped(b"", "explain", str(tmp_path / "data.bin"))
+    assert done.returncode == 2
+    assert b"data.bin is not a trace log: it has no record" in done.stderr
+
+
+def test_a_compressed_log_is_not_followed(tmp_path: Path):
+    (log := tmp_path / "job.log.gz").write_bytes(gzip.compress(LOG.read_bytes()))
+    done = piped(b"", "explain", str(log), "--follow")
+    assert done.returncode == 2
+    assert b"job.log.gz is compressed, so no job writes it" in done.stderr

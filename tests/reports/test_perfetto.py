@@ -1,7 +1,6 @@
 """The trace holds against the trace event format: balanced, nested, in order, and complete events."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,7 +101,7 @@ def test_the_check_itself_fails_on_broken_traces(broken: list[dict[str, Any]]) -
 
 def rank_events(case: str) -> list[dict[str, Any]]:
     job = read_job(DATA / "ranks" / case)
-    tracks = [steps_of(Path(path), rank) for rank, path in job.paths.items()]
+    tracks = [steps_of(log) for log in job.logs.values()]
     found: list[dict[str, Any]] = json.loads(render_ranks_perfetto(job, tracks))["traceEvents"]
     return found
 

@@ -3,15 +3,16 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.files.scratch import scratch_folder
 from ctrace.inspector.gate.model import TRACE, Job, JobKey, Ran
 from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Seen
 from ctrace.inspector.log.files import rank_of
-from ctrace.inspector.log.folders import LogFile, logs_in
-from ctrace.inspector.log.rotation import join
+from ctrace.inspector.log.folders import LogFile, absolute, logs_in
+from ctrace.inspector.log.rotation import one_file, rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.request import Options
@@ -35,7 +36,7 @@ def traced(path: Path, name: str, policy: Policy, root: Path, engine: Engine = E
     for log, label in zip(logs, labels(each.rank for each in logs), strict=True):
         key = JobKey(name, label, TRACE) if label else known
         job = Job(key, str(log.path), Options(), policy.limits, known_as=known)
-        calls.append((job, _whole(log).absolute(), root.absolute()))
+        calls.append((job, absolute(log), root.absolute()))
     yield from results_of(_read, calls, engine, is_large=sum(log.bytes for log in logs) > _PARALLEL_BYTES)
 
 
@@ -45,15 +46,6 @@ def _logs(path: Path) -> list[LogFile]:
         others = (each for each in sorted(path.glob("*.log")) if not each.is_file())
         return [*logs_in(path), *(LogFile(each, None, 0) for each in others)]
     return [LogFile(path, rank_of(path), path.stat().st_size)] if path.exists() else []
-
-
-def _whole(log: LogFile) -> Path:
-    """Return the file to read; the files of a rotated log are joined."""
-    if not log.parts:
-        return log.path
-    whole = scratch_folder() / f"{log.rank}-{log.path.name}"
-    join(log.parts, whole)
-    return whole
 
 
 def labels(ranks: Iterable[int | None]) -> list[str]:
@@ -71,8 +63,12 @@ def labels(ranks: Iterable[int | None]) -> list[str]:
     return found
 
 
-def _read(job: Job, log: Path, root: Path) -> Seen:
+def _read(job: Job, log: LogFile, root: Path) -> Seen:
     try:
-        return seen(Ran(job, load_log(log)), root)
+        with one_file(log.path, log.parts) as path:
+            found = seen(Ran(job, load_log(path)), root)
     except RunError as error:
         return seen(Ran(job, error=error), root)
+    if found.state is None or not log.parts:
+        return found
+    return replace(found, state=replace(found.state, notes=(*found.state.notes, rotation_note(log.parts))))

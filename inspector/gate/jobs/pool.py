@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 
-_GUESS = 1 << 30
+GUESS = 1 << 30
 """The estimate, in bytes, until one job has finished; a process with torch and a small model needs half of it."""
 
 
@@ -56,7 +56,7 @@ class Room:
         known = self._of_model.get(job.key.model)
         if known is not None:
             return known
-        return int(median(self._of_model.values())) if self._of_model else _GUESS
+        return int(median(self._of_model.values())) if self._of_model else GUESS
 
 
 STARTED = "started"

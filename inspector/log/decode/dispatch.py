@@ -73,6 +73,8 @@ def type_of_data(kind: str) -> Any:
     """Return as what to decode the data of a kind of entry, if the log is there to read the rest later."""
     if _DECODERS.get(kind) is _measured:
         return _Metrics
+    if kind == "dynamo_start":
+        return _Started
     return Raw if kind == "chromium_event" or kind in _IGNORED else Any
 
 
@@ -91,12 +93,32 @@ def _stage(data: Fields) -> Stage:
     return Stage(data.text("stage"))
 
 
+_Line = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 def _file_name(entry: Entry) -> ev.FileName:
     name, number = entry.data
     return ev.FileName(int(number), str(name))
 
 
+class _Framed(Struct):
+    """A frame of a stack; torch writes numbers for the names of files."""
+
+    filename: _Line
+    line: _Line
+    name: str
+
+
+class _Started(Struct):
+    """The data of `dynamo_start`."""
+
+    stack: list[_Framed]
+
+
 def _compile_started(entry: Entry) -> ev.CompileStarted:
+    if isinstance(entry.data, _Started):
+        found = tuple(_frame(each.filename, each.line, each.name) for each in entry.data.stack)
+        return ev.CompileStarted(_id(entry), entry.attempt, found)
     frames = Fields(entry.data, "dynamo_start").objects("stack")
     stack = (_frame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
     return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
@@ -278,6 +300,7 @@ def family(kind: str) -> str:
 
 
 _decode_chrome = Decoder(_Chrome).decode
+_FAR = float(MOST)  # comparing a float with an integer of this size takes long
 
 
 def _span(entry: Entry) -> ev.Event:
@@ -289,7 +312,7 @@ def _span(entry: Entry) -> ev.Event:
     begins, at = _PHASES.get(mark.ph), mark.ts
     if begins is None:
         return ev.Ignored()
-    if (at is not None and not -MOST <= at <= MOST) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
+    if (at is not None and not -_FAR <= at <= _FAR) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
         return _odd_span(entry)
     return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
 

@@ -1,6 +1,7 @@
 """Decode the graphs that torch prints into the log as text; `graphs/` parses the text on demand."""
 
 from functools import lru_cache
+from sys import intern
 
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
@@ -27,7 +28,7 @@ STAGES = {
 def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
     """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
-    sizes = {name: _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
+    sizes = {intern(name): _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
     text = entry.text
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
     return ev.GraphMade(compile_id, None, None, printed=traced)

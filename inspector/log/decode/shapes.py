@@ -1,6 +1,8 @@
 """Decode entries about sizes; torch logs its own in fx/experimental/symbolic_shapes.py (2.11 and 2.13)."""
 
+from functools import lru_cache
 from sys import intern
+from typing import Any
 
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
@@ -69,15 +71,28 @@ def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
 def _lines(data: Fields, name: str) -> tuple[CodeLine, ...]:
     if data.is_null(name):  # torch knows no user code there
         return ()
-    return tuple(
-        CodeLine(each.integer("filename"), each.integer("line"), each.text("name"), each.maybe_text("loc") or "")
-        for each in data.objects(name)
+    return _shared(
+        tuple(
+            _line(each.integer("filename"), each.integer("line"), each.text("name"), each.maybe_text("loc") or "")
+            for each in data.objects(name)
+        )
     )
+
+
+@lru_cache(maxsize=20_000)
+def _line(file: int, line: int, name: str, text: str) -> CodeLine:
+    return CodeLine(file, line, name, text)
+
+
+@lru_cache(maxsize=20_000)
+def _shared(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the first equal tuple: thousands of events have the same stacks."""
+    return items
 
 
 def _functions(data: Fields) -> tuple[str, ...]:
     innermost = data.maybe_list("stack")[-_DEEPEST:]
-    return tuple(intern(Fields(each, "an item of stack").text("name")) for each in innermost)
+    return _shared(tuple(intern(Fields(each, "an item of stack").text("name")) for each in innermost))
 
 
 def _symbol(data: Fields) -> Symbol:

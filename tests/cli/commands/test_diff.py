@@ -72,6 +72,7 @@ def test_json_has_the_fixed_names():
         "was": None,
         "now": "mul(relu, 2) -> f32[4, 32]",
         "detail": [],
+        "follows": [],
     }
 
 

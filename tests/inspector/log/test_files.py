@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from ctrace.inspector.errors import SetupError
-from ctrace.inspector.log.files import is_log, rank_of
+from ctrace.inspector.log.files import is_log, rank_of, unreadable
 from ctrace.inspector.log.reader import Broken, read
 from tests.support.places import DATA
 
@@ -104,3 +104,11 @@ def test_damaged_zstd_is_reported(tmp_path: Path):
     data[len(data) // 2] ^= 255
     (tmp_path / "log").write_bytes(data)
     assert any(isinstance(each, Broken) for each in read(tmp_path / "log"))
+
+
+def test_advice_on_a_log_that_cannot_be_read_fits_the_reason():
+    forbidden = unreadable(Path("a.log"), PermissionError(13, "Permission denied"))
+    assert (forbidden.what, forbidden.todo) == ("a.log cannot be read: Permission denied", "check its permissions")
+    assert (
+        unreadable(Path("a.log"), IsADirectoryError(21, "Is a directory")).todo == "name a log that TORCH_TRACE wrote"
+    )

@@ -1,10 +1,13 @@
 """Rotated logs: their parts are found, ordered, joined and distinguished from other logs."""
 
 import gzip
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.gate.jobs.from_trace import traced
+from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.log.folders import choose, logs_in, whole
 from ctrace.inspector.log.rotation import grouped, join, rotation_note
 from ctrace.inspector.ranks.job import read_job
@@ -84,3 +87,23 @@ def test_rotated_logs_of_ranks_are_compared_whole(tmp_path: Path):
     job = read_job(tmp_path)
     assert (job.agree, job.ranks) == (True, (0, 1))
     assert sum("was rotated: its 3 files" in note for note in job.notes) == 2
+
+
+def test_difference_of_rotated_logs_is_read_from_their_parts(tmp_path: Path):
+    for log in (DATA / "ranks" / "shape").glob("*.gz"):
+        rotate(gzip.decompress(log.read_bytes()), tmp_path, log.name.removesuffix(".gz"))
+    assert read_job(tmp_path).divergence == read_job(DATA / "ranks" / "shape").divergence
+
+
+def test_check_of_a_rotated_log_says_so_and_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder := tmp_path / "logs").mkdir()
+    (copies := tmp_path / "copies").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    rotate(LOG.read_bytes(), folder, "job.log")
+    (found,) = traced(folder, "train", Policy(), tmp_path)
+    (whole,) = traced(LOG, "train", Policy(), tmp_path)
+    assert found.state is not None
+    assert whole.state is not None
+    assert found.state.sites == whole.state.sites
+    assert [note for note in found.state.notes if "was rotated: its 3 files are read as one log" in note]
+    assert not list(copies.iterdir())

@@ -2,6 +2,8 @@
 
 import sys
 import tempfile
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,43 @@ def test_error_in_a_process_is_the_error_here():
     with pytest.raises(RunError, match="this log cannot be read") as caught:
         list(results_of(fails, [(1,), (2,)], Engine.PROCESSES, is_large=True))
     assert caught.value.todo == "try another one"
+
+
+class FakeRay(ModuleType):
+    """As much of Ray as is needed to see what a task reserves; its workers have little memory."""
+
+    def __init__(self, memory: float) -> None:
+        super().__init__("ray")
+        self.memory = memory
+        self.reserved: list[dict[str, int]] = []
+        self.exceptions = SimpleNamespace(RayTaskError=ZeroDivisionError, RayError=ZeroDivisionError)
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [
+            {"Alive": True, "Resources": {"CPU": 2.0, "memory": self.memory}},
+            {"Alive": True, "Resources": {"CPU": 2.0}},
+            {"Alive": False, "Resources": {"CPU": 2.0, "memory": 1e15}},
+        ]
+
+    def remote(self, **reserved: int) -> Any:
+        self.reserved.append(reserved)
+        return lambda function: SimpleNamespace(remote=function)
+
+    def get(self, result: Any) -> Any:
+        return result
+
+
+@pytest.mark.parametrize(("has", "gets"), [(4 * 2**30, 2**30), (2**29, 2**29)])
+def test_task_on_ray_reserves_a_core_and_memory_that_some_worker_has(
+    has: int, gets: int, monkeypatch: pytest.MonkeyPatch
+):
+    ray = FakeRay(has)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    assert list(results_of(product, CALLS, Engine.RAY, is_large=True, memory=2**30)) == [0, 3, 6, 9, 12, 15, 18]
+    assert ray.reserved == [{"num_cpus": 1, "memory": gets}]
 
 
 @pytest.mark.integration

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.log.folders import choose
+from ctrace.inspector.log.folders import LogFile, choose
 from ctrace.inspector.ranks.job import Job, read_job
 from ctrace.inspector.ranks.summary import Kind, summary_of
 from tests.support.places import DATA
@@ -146,6 +146,18 @@ def test_truncated_rank_without_a_compilation_of_the_others_is_missing_it(tmp_pa
     assert "3/0" in found.divergence.values[1]
 
 
+def test_rank_killed_in_a_compilation_of_its_own_is_said_to_end_there(tmp_path: Path):
+    folder = copied("ddp", tmp_path)
+    for rank, kind in ((0, "start"), (1, "end")):
+        lines = log_of(folder, rank).read_text(encoding="utf-8").splitlines(keepends=True)
+        starts = [number for number, line in enumerate(lines) if '"dynamo_start"' in line and '"frame_id": 4' in line]
+        log_of(folder, rank).write_text("".join(lines[: starts[0] + (kind == "end")]), encoding="utf-8")
+    found = read_job(folder)
+    assert found.divergence is not None
+    assert found.divergence.values[1] == found.cut[1]
+    assert found.divergence.values[1].startswith("the log ends while 4/0 of ")
+
+
 def test_pieces_of_one_log_are_no_second_attempt(tmp_path: Path):
     """Somebody split a log, and named the pieces as torch names logs."""
     folder = copied("equal", tmp_path)
@@ -211,7 +223,7 @@ def test_ids_devices_and_group_names_do_not_make_a_difference(tmp_path: Path):
         log = log_of(folder, rank)
         text = log.read_text(encoding="utf-8").replace("'0')", f"'{rank + 7}')").replace("]cpu", f"]cuda:{rank}")
         log.write_text(text, encoding="utf-8")
-    lines = [summary_of(log_of(folder, rank), rank).compilations[0].digests for rank in (0, 1)]
+    lines = [summary_of(LogFile(log_of(folder, rank), rank, 0)).compilations[0].digests for rank in (0, 1)]
     assert lines[0].get("collective") == lines[1].get("collective")
 
 

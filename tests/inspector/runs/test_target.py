@@ -216,3 +216,13 @@ def test_a_log_is_no_model(tmp_path: Path):
         with pytest.raises(TargetError) as raised:
             resolve(str(named), ())
         assert str(raised.value).startswith(f"{named} {what}: this command needs a model")
+
+
+def test_file_in_a_folder_that_we_may_not_enter_is_not_said_to_be_missing(monkeypatch: pytest.MonkeyPatch):
+    def refuse(self: Path, **_options: object) -> object:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(TargetError, match=r"locked/model\.py cannot be read: Permission denied") as caught:
+        resolve("locked/model.py")
+    assert caught.value.todo == "check the permissions of its folder"

@@ -1,15 +1,16 @@
 """Entries become typed events."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.decode.dispatch import decode, left_in_log, type_of_data
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events.kernels import KernelMade
-from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.reader import Entry, read
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.fusion import Fusion, FusionRound
 from ctrace.inspector.model.graphs import Module, ModulesSeen
@@ -340,3 +341,26 @@ def test_what_belongs_to_a_compilation_says_to_which(name: str):
 )  # fmt: skip
 def test_artifacts_of_torch_that_no_view_shows_are_known(name: str):
     assert event_of(Log().artifact(name, "text", at="0/0")) == ev.Ignored()
+
+
+@pytest.mark.parametrize("frame", [
+    {"filename": 0, "line": 3, "name": "f"},
+    {"filename": 0, "line": 3, "name": "f", "loc": "x = 1"},
+    {"filename": -1, "line": 2**40, "name": ""},
+    {"filename": "a.py", "line": 3, "name": "f"},
+    {"filename": 0, "line": 3.5, "name": "f"},
+    {"filename": 0, "line": 3},
+    {"filename": True, "line": 3, "name": "f"},
+])  # fmt: skip
+def test_start_of_a_compilation_in_a_large_log_reads_as_in_a_small_one(frame: dict[str, Any], tmp_path: Path) -> None:
+    log = Log().record("dynamo_start", {"stack": [frame]}, at="0/0")
+    (path := tmp_path / "job.log").write_text(log.text)
+
+    def found(entry: Any) -> Any:
+        try:
+            return decode(entry)
+        except (ValueError, KeyError, TypeError) as error:
+            return repr(error)
+
+    (small,), (large,) = read(path), read(path, later=left_in_log, types=type_of_data)
+    assert found(small) == found(large)
