@@ -43,6 +43,10 @@ _MEASURING = "ctrace.inspector.capture.timing.main"
 _START_SECONDS = 240
 
 
+class RefusedError(Exception):
+    """The server cannot fork: in a build of torch for CUDA, Inductor's imports ask the driver for GPUs."""
+
+
 class WarmServer:
     """Starts the server, and gives commands access to it. Close it at the end."""
 
@@ -69,6 +73,8 @@ class WarmServer:
             os.close(each)
         assert select.select([self._ours], [], [], _START_SECONDS)[0], "the server is not ready"
         message = json.loads(self._ours.recv(1 << 20) or b'{"refused": "it ended"}')
+        if "GPU" in message.get("refused", ""):
+            raise RefusedError(message["refused"])
         assert "modules" in message, message
 
     @property
