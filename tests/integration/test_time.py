@@ -118,6 +118,16 @@ def test_a_model_that_changes_its_inputs_gets_new_ones(ctrace: Command) -> None:
     assert "Calls change their inputs, so each call got new ones" in " ".join(result.out.split())
 
 
+def test_a_model_that_compiles_a_part_of_itself_is_no_plain_eager(ctrace: Command) -> None:
+    ctrace.write(
+        "net.py",
+        "import torch\n\nwave = torch.compile(torch.sin)\n\n\ndef model(x):\n    return wave(x) + 1\n\n\n"
+        "inputs = (torch.rand(4),)\n",
+    )
+    result = ctrace("time", "net.py", "--rounds", "3")
+    assert "Eager calls compile, too: the model calls torch.compile itself" in " ".join(result.out.split())
+
+
 def test_calls_that_compile_do_not_count_as_measured(ctrace: Command) -> None:
     ctrace.write("model.py", STATEFUL)
     report = ctrace("time", "model.py:sizes", *FAST, "--no-dynamic", "--rounds", "6", "--json").report

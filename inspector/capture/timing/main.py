@@ -99,11 +99,11 @@ class _Timing:
             self._record(outcome(self._request.configuration, self._compilations, self._skips, self._device))
 
     def _try_eager(self, name: str, way: Way) -> bool:
-        """Call the model once without torch.compile; note whether it changes inputs or records unused gradients."""
+        """Call the model once without torch.compile; note whether it changes inputs, compiles or records gradients."""
         import torch
 
         call = way.make()
-        before = [_version(tensor) for tensor in tensors(call)]
+        before, compiled = [_version(tensor) for tensor in tensors(call)], self._compilations.total
         with training(self._loaded.model, way), gradients(way):
             outputs = self._loaded.model(*call.args, **call.kwargs)
             records_gradients = torch.is_grad_enabled() and _requires_gradients(outputs)
@@ -114,6 +114,8 @@ class _Timing:
         if [_version(tensor) for tensor in tensors(call)] != before:
             self._mutating.add(name)
             self._record(Noted(name, "mutates_inputs"))
+        if self._compilations.total > compiled:
+            self._record(Noted(name, "compiles_itself"))
         if records_gradients and not self._options.train:
             self._record(Noted(name, "unused_gradients"))
         return True
