@@ -148,8 +148,8 @@ def _of_model(measured: Measured, part: Part) -> list[tuple[str, str]]:
         found.append(("Calls record gradients that nothing uses.",
                       "--train measures the backward, too; --vary grad=off calls under no_grad"))  # fmt: skip
     if "compiles_itself" in kinds:
-        found.append(("Eager calls compile, too: the model calls torch.compile itself, or an operator that does, such as "
-                      "torch.cond.", "to compare with plain eager, remove the inner torch.compile"))  # fmt: skip
+        found.append(("Eager calls compile, too: the model calls torch.compile itself, or an operator that does, "
+                      "as torch.cond.", "to compare with plain eager, remove the inner torch.compile"))  # fmt: skip
     if "mutates_inputs" in kinds:
         found.append(("Calls change their inputs, so each call got new ones, made between the timed blocks.", ""))
     if "damaged" in kinds:
