@@ -15,6 +15,7 @@ _PRIMS = {
     "prims.convert_element_type.default": "aten.to.dtype",
     "prims.prepare_softmax_online.default": "prepare_softmax_online",
     "prims.fma.default": "multiply_add",
+    "prims.rev.default": "aten.flip.default",
     "prims.iota.default": "iota",
     "prims._low_memory_max_pool_with_offsets.default": "max_pool_with_offsets",
     "prims._low_memory_max_pool_offsets_to_indices.default": "offsets_to_indices",
