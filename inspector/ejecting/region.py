@@ -372,7 +372,7 @@ class _Names:
     _TAKEN = frozenset(
         ("torch", "aten", "triton", "tl", "operator", "definition", "device", "self", "grid", "kernel", "meta", "math",
          "covers", "run_kernel", "run_definition", "as_strided_copy", "flops", "save_inputs", "differentiate",
-         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "rows",
+         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "copied", "rows",
          "layers", "libdevice", "max", "min", "float", *keyword.kwlist)
     )  # fmt: skip
     """Names that the package's files use otherwise."""

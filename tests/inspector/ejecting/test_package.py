@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.ejecting.definition import definition_of
+from ctrace.inspector.ejecting.definition import FUNCTIONS, definition_of
 from ctrace.inspector.ejecting.generalize import generalized
 from ctrace.inspector.ejecting.package import Package, op_name, package_of
 from ctrace.inspector.ejecting.refusals import RefusalError
@@ -134,10 +134,25 @@ def test_an_op_in_place_of_a_view_changes_what_the_view_is_of() -> None:
 
 
 def test_an_op_of_prims_has_an_aten_op_as_its_definition() -> None:
+    """Where an element comes from depends on the size, which so stays fixed."""
     graph = GRAPH.replace("aten.exp.default(mul)", "prims.rev.default(mul, [1])")
     package = package_for(graph=graph)
+    assert package.sizes == ()
     assert "exp = aten.flip.default(mul, [1])" in [line.text for line in package.definition.lines]
     assert package.definition.pattern[1].startswith("Step('exp', 'prims.rev.default', ")
+
+
+def test_an_op_without_a_derivative_has_a_function_as_its_definition() -> None:
+    graph = GRAPH.replace("aten.exp.default(mul)", "aten.copy.default(mul, mm)").replace("exp", "copied")
+    package = package_for(graph=graph)
+    assert package.definition.functions == ("copied",)
+    assert "copied_ = copied(mul, mm)" in [line.text for line in package.definition.lines]
+    known: dict[str, Any] = {}
+    exec(FUNCTIONS["copied"], known)
+    torch = pytest.importorskip("torch")
+    y = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    result = known["copied"](torch.zeros(2, 3), y)
+    assert (result.shape, result.dtype, result.requires_grad) == ((2, 3), torch.float32, True)
 
 
 def test_strides_are_written_as_in_the_graph() -> None:
