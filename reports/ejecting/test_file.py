@@ -18,6 +18,7 @@ def test_file(package: Package) -> str:
         "INTERPRETABLE": repr(package.cpp is None and not any(part.triton.imports for part in package.parts)),
         "DEVICE": "cuda" if package.cpp is None else "cpu",
         "GRADCHECK": repr(_is_smooth(package)),
+        "SMALL": repr(all(each.dtype != "float16" for each in (*package.region.inputs, *package.region.outputs))),
     }
     written = text("test")
     for name, value in fields.items():
