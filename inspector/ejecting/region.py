@@ -239,7 +239,7 @@ class _Finder:
         return min(read & dependent, default=None)
 
     def _is_fresh(self, node: FxNode, steps: set[str]) -> bool:
-        """Whether an op in place changes memory that the region makes and that nothing else uses, also through views."""
+        """Whether an op in place changes memory that the region makes and nothing else uses, also through views."""
         for _ in self._nodes:  # at most so many views: the text of a damaged log may have a cycle
             name = node.uses[0] if node.uses else ""
             users = [each for each in self._nodes.values() if name in each.uses]
@@ -372,8 +372,8 @@ class _Names:
     _TAKEN = frozenset(
         ("torch", "aten", "triton", "tl", "operator", "definition", "device", "self", "grid", "kernel", "meta", "math",
          "covers", "run_kernel", "run_definition", "as_strided_copy", "flops", "save_inputs", "differentiate",
-         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "copied", "rows",
-         "layers", "libdevice", "max", "min", "float", *keyword.kwlist)
+         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "copied",
+         "rows", "layers", "libdevice", "max", "min", "float", *keyword.kwlist)
     )  # fmt: skip
     """Names that the package's files use otherwise."""
 

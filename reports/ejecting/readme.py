@@ -51,7 +51,11 @@ def readme(package: Package) -> str:
             f"+from {name} import {name}",
             f"+{results} = {name}({names})",
             "```",
-            *(["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."] if passed else []),
+            *(
+                ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
+                if passed
+                else []
+            ),
             "",
             "## Change it",
             "",

@@ -26,6 +26,4 @@ def check_line(before: Checked | None, found: Checked) -> str:
     left = fmt.count(len(found.checks) - len(ran), "other")
     rest = f", not run for {left} ({why})" if len(ran) < len(found.checks) else ""
     how = _RAN[ran[0].kernel]
-    return (
-        f"correct within {tolerance(largest)} for {fmt.count(len(ran), 'size')}{how}{rest}, {speed(before, found)}"
-    )
+    return f"correct within {tolerance(largest)} for {fmt.count(len(ran), 'size')}{how}{rest}, {speed(before, found)}"

@@ -107,7 +107,9 @@ def test_a_kernel_that_reads_what_depends_on_its_result_is_refused() -> None:
     """As a C++ kernel that writes both parts of a concatenation and then reads the whole."""
     found = session()
     (call,) = found.kernel_calls
-    read, written = (structs.replace(each, node=node) for each, node in zip(call.buffers, ("mul_1", "mul"), strict=True))
+    read, written = (
+        structs.replace(each, node=node) for each, node in zip(call.buffers, ("mul_1", "mul"), strict=True)
+    )
     with pytest.raises(RefusalError, match="reads mul_1, which depends on a value that it stores"):
         package_for(calls=(structs.replace(call, buffers=(read, written)),))
 

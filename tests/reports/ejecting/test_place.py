@@ -136,7 +136,9 @@ def test_a_place_may_use_the_result_of_another_place(placing: Callable[..., Any]
 
 def test_places_that_overlap_are_not_both_replaced(placing: Callable[..., Any], operator_with: Any) -> None:
     operator_with("(Tensor x) -> Tensor", lambda x: x * 4.0)
-    steps = "Step('inner', 'aten.mul.Tensor', (V('x'), 2.0), {}), Step('mul', 'aten.mul.Tensor', (V('inner'), 2.0), {}),"
+    steps = (
+        "Step('inner', 'aten.mul.Tensor', (V('x'), 2.0), {}), Step('mul', 'aten.mul.Tensor', (V('inner'), 2.0), {}),"
+    )
     place = placing("m", symbols="{'m': ('x', 0)}", steps=steps)
     graph = graph_of(lambda x: x * 2.0 * 2.0 * 2.0, 8)
     matches, _ = place.find(graph)
@@ -229,9 +231,7 @@ def test_of_several_sizes_that_fit_one_expression_the_one_that_fits_all_is_taken
 
 def test_two_sizes_that_occur_only_in_expressions_are_found(placing: Callable[..., Any]) -> None:
     place = placing("(n + 2 * m) // 3", "n // 2", symbols="{'m': None, 'n': None}")
-    graph = graph_of(
-        lambda x: x.new_ones([(x.shape[0] + 2 * x.shape[1]) // 3, x.shape[0] // 2]) * 2.0, 8, 6
-    )
+    graph = graph_of(lambda x: x.new_ones([(x.shape[0] + 2 * x.shape[1]) // 3, x.shape[0] // 2]) * 2.0, 8, 6)
     (match,), why = place.find(graph)
     assert not why
     shape = graph.find_nodes(op="placeholder")[0].meta["val"].shape

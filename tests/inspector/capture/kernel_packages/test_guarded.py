@@ -34,9 +34,8 @@ def test_inputs_that_stay_are_no_fault() -> None:
 
 def test_a_masked_load_without_other_has_no_zeros() -> None:
     pytest.importorskip("triton")
-    from tests.support.masked_sum import row_sums
-
     from ctrace.inspector.capture.kernel_packages.kernel_sides import Interpreted
+    from tests.support.masked_sum import row_sums
 
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         x = torch.ones(2, 5, dtype=dtype)
