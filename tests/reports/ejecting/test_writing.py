@@ -73,6 +73,14 @@ def test_the_files_of_a_cpp_kernel_speak_of_it() -> None:
     assert "grid" not in text
 
 
+def test_small_values_are_no_test_of_a_choice_among_values() -> None:
+    found = package()
+    assert "HAS_SMALL = True" in make_test_file(found)
+    steps = (structs.replace(found.region.steps[0], target="aten.argmax.default"), *found.region.steps[1:])
+    region = structs.replace(found.region, steps=steps)
+    assert "HAS_SMALL = False" in make_test_file(structs.replace(found, region=region))
+
+
 def test_the_users_lines_are_in_order() -> None:
     kernel = structs.replace(session().kernels[0], lines=("b.py:20", "b.py:9", "a.py:30", "b.py:9"))
     assert package_of(structs.replace(session(), kernels=(kernel,)), kernel).lines == ("b.py:9", "b.py:20", "a.py:30")

@@ -225,6 +225,8 @@ def test_a_wrapped_kernel_without_checks_says_so():
 
 
 def test_the_import_names_the_file_that_the_operator_is_written_to():
-    made = replace(MADE.wrapped, function="add_relu", calls=("def add_relu(...): ...", "from add_relu_op import add_relu"))
+    made = replace(
+        MADE.wrapped, function="add_relu", calls=("def add_relu(...): ...", "from add_relu_op import add_relu")
+    )
     found = in_file(replace(MADE, wrapped=made), Path("ops/mine.py"))
     assert found.wrapped.calls == ("def add_relu(...): ...", "from mine import add_relu")
