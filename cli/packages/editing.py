@@ -63,11 +63,10 @@ class Editing:
         from ctrace.reports.wording.editing import check_line
 
         found = self._check()
-        is_right = bool(found.checks) and all(each.equal for each in found.checks)
         lines = [check_line(None, found), *found.notes]
         text = render_edit_json(str(self._folder), found) if json else plain_document("\n".join(lines) + "\n")
         write_report(text, output)
-        return Exit.DONE if is_right else Exit.WORSE
+        return Exit.DONE if found.is_right else Exit.WORSE
 
     def watch(self) -> int:
         """Check now and after every save, until Ctrl-C."""
@@ -108,5 +107,5 @@ class Editing:
         if self._last is not None:
             lines += code_diffs(self._last, found)
         write_report(plain_document("\n".join(lines) + "\n"), None)
-        if found.checks and all(each.equal for each in found.checks):
+        if found.is_right:
             self._last = found

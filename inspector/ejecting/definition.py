@@ -15,6 +15,8 @@ _PRIMS = {
     "prims.convert_element_type.default": "aten.to.dtype",
     "prims.prepare_softmax_online.default": "prepare_softmax_online",
     "prims.fma.default": "multiply_add",
+    "prims.rev.default": "aten.flip.default",
+    "aten.copy.default": "copied",
     "prims.iota.default": "iota",
     "prims._low_memory_max_pool_with_offsets.default": "max_pool_with_offsets",
     "prims._low_memory_max_pool_offsets_to_indices.default": "offsets_to_indices",
@@ -46,6 +48,11 @@ def max_pool_with_offsets(x, window, stride, padding, dilation, ceil_mode):
     row = (indices // x.shape[-1] - rows) // dilation[0]
     column = (indices % x.shape[-1] - columns) // dilation[1]
     return largest, (row * window[1] + column).to(torch.int8)
+''',
+    "copied": '''\
+def copied(x, y, non_blocking=False):
+    """Return the values of y with the sizes and the dtype of x."""
+    return y.expand(x.shape).to(x.dtype)
 ''',
     "offsets_to_indices": '''\
 def offsets_to_indices(offsets, window, size, stride, padding, dilation):

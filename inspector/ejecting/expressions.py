@@ -2,7 +2,8 @@
 
 import ast
 import copy
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 _ALLOWED = (
@@ -99,15 +100,17 @@ def are_equal(one: str, other: str) -> bool:
     Raises:
         UnknownExpressionError: one of them cannot be parsed.
     """
-    names = dict.fromkeys((*symbols_of(one), *symbols_of(other)))
-    return all(
-        value(one, known) == value(other, known)
-        for known in ({name: base + step * at for at, name in enumerate(names)} for base, step in _TRIALS)
-    )
+    names = tuple(dict.fromkeys((*symbols_of(one), *symbols_of(other))))
+    return all(value(one, known) == value(other, known) for known in _trials(names))
 
 
-_TRIALS = ((2, 1), (7, 3), (16, 8), (64, 32), (97, 10), (128, 128), (1000, 37))
-"""Values for symbols: the first one's, and the difference to the next one's."""
+def _trials(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Yield values for symbols: different ones, all 0 and all 1, and each alone 0 and 1."""
+    for base, step in ((2, 1), (7, 3), (16, 8), (64, 32), (97, 10), (128, 128), (1000, 37), (0, 0), (1, 0)):
+        yield {name: base + step * at for at, name in enumerate(names)}
+    if len(names) > 1:
+        for small, alone in itertools.product((0, 1), names):
+            yield {name: small if name == alone else 7 + 3 * at for at, name in enumerate(names)}
 
 
 def _computed(node: ast.expr, symbols: Mapping[str, int]) -> float:

@@ -26,7 +26,8 @@ _FIXED = frozenset(
     ("iota", "arange", "index", "gather", "scatter", "index_put", "as_strided", "select", "flip", "roll", "sort",
      "cumsum", "constant_pad_nd", "repeat", "slice_scatter", "select_scatter", "diagonal", "unbind", "split", "bmm",
      "mm", "addmm", "convolution", "max_pool2d_with_indices", "_low_memory_max_pool_with_offsets", "topk",
-     "masked_scatter", "_low_memory_max_pool_offsets_to_indices", "scatter_add")
+     "masked_scatter", "_low_memory_max_pool_offsets_to_indices", "scatter_add", "rev", "cumprod", "cummax", "cummin",
+     "logcumsumexp", "transpose", "t", "unfold")
 )  # fmt: skip
 """Ops whose result depends on sizes in other ways than those that `_Dimensions` knows."""
 

@@ -149,9 +149,17 @@ def _package(session: Session, kernel: Kernel, call: KernelCall) -> Package:
         region=region,
         sizes=sizes,
         definition=definition_of(region, symbols, f"{region.inputs[0].name}.device"),
-        lines=tuple(dict.fromkeys(line for each in parts for line in each.kernel.lines)),
+        lines=_in_order(line for each in parts for line in each.kernel.lines),
         symbols=symbols,
     )
+
+
+def _in_order(lines: Iterable[str]) -> tuple[str, ...]:
+    """Sort the user's lines as `file:line`, the files in the order in which they come first."""
+    pairs = [(file, int(number) if number.isdigit() else 0, line) for line in lines
+             for file, _, number in (line.rpartition(":"),)]  # fmt: skip
+    files = list(dict.fromkeys(file for file, _, _ in pairs))
+    return tuple(dict.fromkeys(line for _, _, line in sorted(pairs, key=lambda each: (files.index(each[0]), each[1]))))
 
 
 def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequence[CallOfKernel]) -> Package:
@@ -182,7 +190,7 @@ def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequen
         region=region,
         sizes=sizes,
         definition=definition_of(region, symbols, f"{region.inputs[0].name}.device"),
-        lines=kernel.lines,
+        lines=_in_order(kernel.lines),
         symbols=symbols,
         cpp=cpp,
     )

@@ -11,6 +11,7 @@ from ctrace.inspector.ejecting.expressions import UnknownExpressionError, are_eq
 from ctrace.inspector.ejecting.refusals import SEE_DUMP, RefusalError
 from ctrace.inspector.graphs.inputs import aten_inputs, traced_inputs
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind
+from ctrace.inspector.graphs.text.ops import is_view, op_name
 from ctrace.inspector.graphs.view import compiled
 from ctrace.inspector.model.graphs import GraphStage
 from ctrace.inspector.model.kernels import Kernel, KernelBuffer, KernelCall, Pointer
@@ -23,6 +24,8 @@ _DTYPES = {
     "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 _IN_PLACE = re.compile(r"(?<=[^\W_])_(\.\w+)$")
+_ALIASING = frozenset(("getitem", "aten.reshape", "aten.contiguous", "aten.to"))
+"""Ops beside views that may return the memory of their argument; for some, that depends on its strides or dtype."""
 _COPY = "torch.ops.aten.copy_.default"
 _SPLIT = ("torch.ops.aten.convolution.default", "torch.ops.aten.addmm.default")
 
@@ -164,6 +167,8 @@ class _Finder:
         main = set(written) - passed
         for name in written:
             node = node_after(self._buffers[name], self._nodes)
+            if node is not None and name in main and self._nodes[node].kind is not Kind.CALL_FUNCTION:
+                raise RefusalError(f"it copies {node} into a part of another value, such as a concatenation", SEE_DUMP)
             if node is not None and (name in main or self._why_not(node, self._buffers[name]) is None):
                 found[node] = name
             elif name in main:
@@ -205,6 +210,8 @@ class _Finder:
 
     def _steps(self, stored: set[str], read: set[str]) -> list[str]:
         """Return the nodes between the values read and those stored, in the order of the graph."""
+        if late := self._dependent(read, stored):
+            raise RefusalError(f"it reads {late}, which depends on a value that it stores", SEE_DUMP)
         todo, found = list(stored), set[str]()
         while todo:
             name = todo.pop()
@@ -221,15 +228,27 @@ class _Finder:
                 )
             found.add(name)
             todo += node.uses
-        inside = read & found
-        if inside:
-            raise RefusalError(f"it reads {sorted(inside)[0]}, which depends on a value that it stores", SEE_DUMP)
         return [name for name in self._nodes if name in found]
 
+    def _dependent(self, read: set[str], stored: set[str]) -> str | None:
+        """Return a value read that depends on one stored, so that no op can take one and return the other."""
+        dependent = set(stored)
+        for node in self._nodes.values():
+            if not dependent.isdisjoint(node.uses):
+                dependent.add(node.name)
+        return min(read & dependent, default=None)
+
     def _is_fresh(self, node: FxNode, steps: set[str]) -> bool:
-        """Whether an op in place changes a value that the region makes and that nothing else uses."""
-        users = [each for each in self._nodes.values() if set(node.uses[:1]) & set(each.uses)]
-        return bool(node.uses) and node.uses[0] in steps and len(users) == 1
+        """Whether an op in place changes memory that the region makes and nothing else uses, also through views."""
+        for _ in self._nodes:  # at most so many views: the text of a damaged log may have a cycle
+            name = node.uses[0] if node.uses else ""
+            users = [each for each in self._nodes.values() if name in each.uses]
+            if name not in steps or len(users) != 1:
+                return False
+            node = self._nodes[name]
+            if not _may_be_view(node):
+                return True
+        return False
 
     def _refuse(self, steps: Sequence[str]) -> None:
         for name in steps:
@@ -279,6 +298,11 @@ class _Finder:
             shape=type_.sizes if type_ else (),
             at=node.at,
         )
+
+
+def _may_be_view(node: FxNode) -> bool:
+    """Whether the memory of an op's result may be that of its first argument."""
+    return is_view(node) or op_name(node) in _ALIASING
 
 
 def _as_in_graph(node: FxNode, buffer: KernelBuffer) -> tuple[str, ...]:
@@ -348,8 +372,8 @@ class _Names:
     _TAKEN = frozenset(
         ("torch", "aten", "triton", "tl", "operator", "definition", "device", "self", "grid", "kernel", "meta", "math",
          "covers", "run_kernel", "run_definition", "as_strided_copy", "flops", "save_inputs", "differentiate",
-         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "rows",
-         "layers", "libdevice", "max", "min", "float", *keyword.kwlist)
+         "prepare_softmax_online", "multiply_add", "iota", "max_pool_with_offsets", "offsets_to_indices", "copied",
+         "rows", "layers", "libdevice", "max", "min", "float", *keyword.kwlist)
     )  # fmt: skip
     """Names that the package's files use otherwise."""
 

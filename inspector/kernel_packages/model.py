@@ -215,6 +215,11 @@ class Checked(Struct, frozen=True):
     """Of each kernel, the code by stage: ttir, ttgir, ptx."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_right(self) -> bool:
+        """Whether the kernel ran, and no result is wrong; a definition that equals itself says nothing about it."""
+        return all(each.equal for each in self.checks) and any(each.kernel != "fallback" for each in self.checks)
+
 
 class CheckRequest(Struct, frozen=True):
     """Check a package as it is now, in a child process."""

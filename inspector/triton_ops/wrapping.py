@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget, resolve
 from ctrace.inspector.tasks.running import TaskError, run_task
@@ -76,3 +78,10 @@ def _assigned(file: SourceFile) -> list[set[str]]:
 def default_file(result: WrapResult) -> Path:
     """Return the name for the file in instructions."""
     return Path(f"{result.wrapped.function}_op.py")
+
+
+def in_file(result: WrapResult, file: Path) -> WrapResult:
+    """Return the result with the import of the operator from the file that it is written to."""
+    before, after = result.wrapped.calls
+    called = after.replace(f"from {result.wrapped.function}_op import ", f"from {file.stem} import ")
+    return replace(result, wrapped=replace(result.wrapped, calls=(before, called)))

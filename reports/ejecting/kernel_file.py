@@ -26,6 +26,8 @@ def kernel_file(package: Package) -> str:
             parts += ["", helper.rstrip(), ""]
     for each in dict.fromkeys(function for triton in found for function in triton.functions):
         parts += ["", each, ""]
+    if parts[-2]:  # a function
+        parts.append("")
     for part in package.parts:
         parts += [*_configs(package, part), "", "", *_function(package, part), "", ""]
     return "\n".join(parts).rstrip() + "\n"

@@ -52,6 +52,10 @@ def _template(package: Package) -> str:
         return written
     _, _, rest = written.partition("\n\ndef definition(")
     before, _, after = rest.partition("def compute(")
+    before = before.replace(
+        "PyTorch operators: on the CPU, for other dtypes, and for sizes that the kernel does not take",
+        "PyTorch operators: on other devices, for other dtypes, and for sizes that the kernel does not take",
+    ).replace("launch `kernel`, in the form of KERNEL: what takes `[grid](...)`, or a tuple of these", "call `kernel`")
     return (
         text("op_cpp_head")
         + "\n\ndef definition("

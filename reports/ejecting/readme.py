@@ -9,7 +9,11 @@ from ctrace.reports.ejecting.op_file import NAMESPACE
 def readme(package: Package) -> str:
     """Say what the op computes, and how to use, change, check and measure it."""
     name = package.name
-    names = ", ".join(each.name for each in package.region.inputs)
+    passed = [each.name for each in package.sizes if not each.source]
+    names = ", ".join([*(each.name for each in package.region.inputs), *passed])
+    results = ", ".join(each.name for each in package.region.outputs)
+    file = "kernel.py" if package.cpp is None else "kernel.cpp"
+    where = "on the CPU" if package.cpp is None else "on other devices"
     tensors = [
         f"| `{each.name}` | {kind} | {each.dtype} | {_sizes(package, each.shape)} | {_sizes(package, each.stride)} |"
         for kind, found in (("input", package.region.inputs), ("output", package.region.outputs))
@@ -45,18 +49,23 @@ def readme(package: Package) -> str:
             "```diff",
             *(f"-{fmt.one_line(_code(package, each), 100)}" for each in package.lines[:1]),
             f"+from {name} import {name}",
-            f"+... = {name}({names})",
+            f"+{results} = {name}({names})",
             "```",
+            *(
+                ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
+                if passed
+                else []
+            ),
             "",
             "## Change it",
             "",
-            "1. Edit `kernel.py`. Its configurations are `CONFIGS`.",
+            f"1. Edit `{file}`." + (" Its configurations are `CONFIGS`." if package.cpp is None else ""),
             f"2. `python -m pytest {name}/test_{name}.py` compares it with the definition in `op.py`.",
             f"3. `python {name}/bench.py` times it beside the bounds of memory and arithmetic.",
             "",
             "## What it does not do",
             "",
-            "- The kernel takes the dtypes and sizes in the table; for others, and on the CPU, the op computes the"
+            f"- The kernel takes the dtypes and sizes in the table; for others, and {where}, the op computes the"
             " definition in PyTorch operators.",
             "- Its gradient is that of the definition, which the backward computes again.",
             "- An input with other strides is copied first.",

@@ -18,6 +18,7 @@ def test_file(package: Package) -> str:
         "INTERPRETABLE": repr(package.cpp is None and not any(part.triton.imports for part in package.parts)),
         "DEVICE": "cuda" if package.cpp is None else "cpu",
         "GRADCHECK": repr(_is_smooth(package)),
+        "SMALL": repr(_has_small(package)),
     }
     written = text("test")
     for name, value in fields.items():
@@ -65,3 +66,14 @@ def _sizes(package: Package) -> list[str]:
 def _is_smooth(package: Package) -> bool:
     """Whether the definition keeps float64: it casts to no other dtype."""
     return not any("torch.float" in line.text or "torch.bfloat" in line.text for line in package.definition.lines)
+
+
+_EXACT = frozenset(("eq", "ne", "argmax", "argmin", "max", "min", "sort", "topk", "floor", "ceil", "round", "trunc"))
+"""Operators whose result jumps where two values are nearly equal, as small ones are after a sigmoid."""
+
+
+def _has_small(package: Package) -> bool:
+    """Whether values near 0.001 give results that rounding does not change: no float16, and no choice among values."""
+    dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
+    ops = {step.target.split(".")[1] for step in package.region.steps if "." in step.target}
+    return "float16" not in dtypes and not any(each in _EXACT or "max_pool" in each for each in ops)

@@ -5,7 +5,7 @@ from ctrace.inspector.kernel_packages.watching import speed
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.kernel_packages import element, tolerance
 
-_RAN = {"gpu": "", "cpu": "", "interpreter": " in Triton's interpreter", "fallback": " (the kernel was not run)"}
+_RAN = {"gpu": "", "cpu": "", "interpreter": " in Triton's interpreter"}
 
 
 def check_line(before: Checked | None, found: Checked) -> str:
@@ -17,10 +17,13 @@ def check_line(before: Checked | None, found: Checked) -> str:
         return f"WRONG for {fmt.one_line(each.sizes, 80)}: {what}"
     if not found.checks:
         return "nothing was checked: the package defines no operator"
-    largest = max(each.largest or 0.0 for each in found.checks)
-    kinds = {each.kernel for each in found.checks}
-    ran = _RAN[kinds.pop()] if len(kinds) == 1 else " (partly in Triton's interpreter)"
-    notes = {each.note for each in found.checks if each.note and each.kernel == "fallback"}
-    why = f" ({fmt.one_line('; '.join(sorted(notes)), 200)})" if notes else ""
-    sizes = fmt.count(len(found.checks), "size")
-    return f"correct within {tolerance(largest)} for {sizes}{ran}{why}, {speed(before, found)}"
+    ran = [each for each in found.checks if each.kernel != "fallback"]
+    notes = sorted({each.note for each in found.checks if each.note and each.kernel == "fallback"})
+    why = fmt.one_line("; ".join(notes), 200)
+    if not ran:
+        return f"NOT CHECKED, the kernel was not run: {why or 'reason not known'}"
+    largest = max(each.largest or 0.0 for each in ran)
+    left = fmt.count(len(found.checks) - len(ran), "other")
+    rest = f", not run for {left} ({why})" if len(ran) < len(found.checks) else ""
+    how = _RAN[ran[0].kernel]
+    return f"correct within {tolerance(largest)} for {fmt.count(len(ran), 'size')}{how}{rest}, {speed(before, found)}"

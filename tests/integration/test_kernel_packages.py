@@ -104,22 +104,31 @@ def test_an_unchanged_package_applies_to_every_place(ctrace: Command, package: P
         (r"(r0_mask = r0_index < r0_numel)", r"\1 - 1"),
         (r"tl\.where\([^,]+, ([^,]+), [^)]+\)", r"\1"),
         (r"(= \w+) \+ 0\.25", r"\1 + 0.26"),
+        (r"(= \w+) \+ 0\.25", r"\1 + quarter"),
+        (r"(\n +)(tl\.store\()\w+_ptr( \+ \(r0_1.*)", r"\1\2INPUT_ptr\3\g<0>"),
     ],
-    ids=["off_by_one", "no_where", "wrong_constant"],
+    ids=["off_by_one", "no_where", "wrong_constant", "unknown_name", "store_to_an_input"],
 )
 def test_a_wrong_edit_is_caught_before_anything_is_timed(ctrace: Command, package: Path, pattern: str, by: str):
     text = (package / "kernel.py").read_text()
-    if not re.search(pattern, text):
-        pytest.skip(f"this kernel has no {pattern}")
-    edit(package, pattern, by)
+    first = re.search(r"(\w+)_ptr,", text)
+    assert first is not None
+    edit(package, pattern, by.replace("INPUT", first[1]))
     done = ctrace("kernels", "edit", str(package), "--once", "--json")
     assert done.code == 1, done.err
     assert done.report["equal"] is False
     wrong = next(each for each in done.report["checks"] if not each["equal"])
-    assert wrong["first_difference"]["at"] is not None
-    if "0.26" in by:
+    if "quarter" in by:
+        assert "does not compile" in wrong["note"]
+        assert "quarter" in wrong["note"]
+    elif "INPUT" in by:
+        assert "writes to input 1" in wrong["note"]
+    else:
+        assert wrong["first_difference"]["at"] is not None
+    if "25" in pattern or "INPUT" in by:
         code, found = apply(ctrace, package)
         assert (code, found["equal"], found["before"]) == (1, False, None)
+    if "0.26" in by:
         assert len(found["first_difference"]["at"]) == 2
 
 

@@ -37,6 +37,7 @@ def wrap(
     from ctrace.cli.packages.running import refuse_existing, wrap_result
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
+    from ctrace.inspector.triton_ops.wrapping import in_file
     from ctrace.reports.escape import plain_document
     from ctrace.reports.json.packages.wrap import render_wrap_json
     from ctrace.reports.terminal.packages.wrap import wrap_screen
@@ -50,5 +51,7 @@ def wrap(
     else:
         write_report(plain_document(found.wrapped.source), output)
         is_printed = output is None or str(output) == "-"
+        if output is not None and not is_printed:
+            found = in_file(found, output)
         show_screen(lambda width: wrap_screen(found, width), None, on_stderr=is_printed)
     raise typer.Exit(Exit.PROGRAM if failed else Exit.DONE)

@@ -70,7 +70,7 @@ def seconds_of(operator: Operator, case: Case) -> float | None:
     if not operator.kernels or not operator.module.covers(*case.args):
         return None
     launches: list[tuple[Any, tuple[Any, ...]]] = [
-        (kernel[grid], args) for kernel, grid, args in launches_of(operator, case)
+        (kernel[grid], args) for kernel, grid, args in launches_of(operator, case.args)
     ]
 
     def run() -> None:
@@ -88,7 +88,7 @@ def _code(found: Imported, operator: Operator, target: str, *, is_gpu: bool) -> 
     case = next(iter(cases(found, operator, "cuda" if is_gpu else "cpu")))
     code: dict[str, str] = {}
     with contextlib.nullcontext() if is_gpu else absent(gpu_named(target)):
-        for kernel, _, args in launches_of(operator, case):
+        for kernel, _, args in launches_of(operator, case.args):
             chosen = getattr(kernel, "configs", None)
             if not chosen:
                 raise ValueError("a kernel has no CONFIGS")

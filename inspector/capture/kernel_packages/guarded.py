@@ -3,7 +3,7 @@
 A kernel that forgets a mask reads behind its input, or leaves a part of its output unwritten. Both often go unnoticed:
 the memory behind a tensor is mapped, and a freshly allocated output may still hold the right values of the call before.
 So inputs are copied into larger buffers filled with NaN, and buffers that the operator allocates are filled with NaN,
-with guard values behind them that must still be there afterwards.
+with guard values behind them that must still be there afterwards. The inputs must be what they were before, too.
 """
 
 import math
@@ -22,9 +22,17 @@ class Guards(Struct):
     """The buffers that were allocated, each with the length that belongs to its tensor."""
 
     buffers: list[tuple[Any, int]] = field(default_factory=list)
+    inputs: list[tuple[Any, Any]] = field(default_factory=list)
+    """The inputs, each with the bytes of its memory before the call."""
 
     def overwritten(self) -> str:
-        """Describe the first store outside of a tensor; empty if there is none."""
+        """Describe the first store outside of a tensor that the operator allocates; empty if there is none."""
+        for number, (tensor, before) in enumerate(self.inputs):
+            changed = (_bytes(tensor) != before).nonzero()
+            if changed.numel():
+                at, used = int(changed[0]) // tensor.element_size(), _extent(tensor.shape, tensor.stride())
+                where = f"at element {at} of its memory" if at < used else f"at {at - used + 1} past its end"
+                return f"the kernel writes to input {number + 1}, {where}"
         for number, (buffer, used) in enumerate(self.buffers):
             behind = buffer[used:]
             kept = behind.isnan() if behind.is_floating_point() else behind == _value_for(behind.dtype)
@@ -35,15 +43,16 @@ class Guards(Struct):
 
 
 def guarded_call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, str]:
-    """Call a function, and return its result and a description of a store outside of a tensor.
+    """Call a function, and return its result and a description of a store where it must not write.
 
     Raises:
         Exception: whatever the function raises.
     """
     import torch
 
-    guards = Guards()
     placed = [surrounded(each) if isinstance(each, torch.Tensor) else each for each in args]
+    strided = [each for each in placed if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    guards = Guards(inputs=[(each, _bytes(each).clone()) for each in strided])
     with allocating(guards):
         found = function(*placed, **kwargs)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -55,8 +64,10 @@ def surrounded(tensor: Any) -> Any:
     """Copy a tensor, with its strides, into a larger buffer whose other values are NaN."""
     import torch
 
-    if not tensor.numel() or tensor.layout is not torch.strided or _value_for(tensor.dtype) is None:
+    if not tensor.numel() or tensor.layout is not torch.strided:
         return tensor
+    if _value_for(tensor.dtype) is None:
+        return copied(tensor)
     length = _extent(tensor.shape, tensor.stride())
     return _placed(tensor, _buffer(length + _AROUND, tensor.dtype, tensor.device))
 
@@ -69,6 +80,13 @@ def copied(tensor: Any) -> Any:
         return tensor.detach().clone()
     length = _extent(tensor.shape, tensor.stride())
     return _placed(tensor, torch.empty(length, dtype=tensor.dtype, device=tensor.device))
+
+
+def _bytes(tensor: Any) -> Any:
+    """Return all of the memory that a tensor is in."""
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
 def _placed(tensor: Any, buffer: Any) -> Any:

@@ -9,8 +9,12 @@ from msgspec import Struct
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.kernel_packages.guarded import guarded_call
 from ctrace.inspector.capture.kernel_packages.importing import Operator
+from ctrace.inspector.capture.kernel_packages.launches import absent, compiled, configuration_of, launches_of
 from ctrace.inspector.capture.kernel_packages.libdevice import on_cpu
+from ctrace.inspector.capture.kernel_packages.masked_loads import undefined
 from ctrace.inspector.capture.virtual.triton_interpreter import run_interpreted
+from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.kernel_packages.model import Configuration
 
 _MOST_VALUES = 1 << 18
 """Above this many values, the interpreter would take longer than a person waits."""
@@ -32,7 +36,7 @@ class Interpreted:
             kernel = kernel.fn
         for name in ("num_warps", "num_stages"):
             named.pop(name, None)
-        with on_cpu():
+        with on_cpu(), undefined():
             run_interpreted(kernel, args, named, grid)
 
 
@@ -45,7 +49,7 @@ class Outcome(Struct, frozen=True):
     note: str = ""
     raised: str = ""
     is_outside: bool = False
-    """Whether the kernel stored outside of its tensors."""
+    """Whether the kernel stored outside of the tensors that the operator allocates."""
 
 
 def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Outcome:
@@ -65,8 +69,29 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> O
         found = _guarded(run, "interpreter", args, kwargs)
         if not found.raised:
             return found
+        if why := _does_not_compile(operator, args):
+            return Outcome(None, "interpreter", raised=why)
         reason = f"Triton's interpreter: {found.raised}"
     return _guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
+
+
+def _does_not_compile(operator: Operator, args: Sequence[Any]) -> str:
+    """Return what Triton's compiler says against the kernels; empty if it takes them.
+
+    The interpreter lacks parts of the language, so what it raises does not say that a kernel is wrong.
+    """
+    from triton.errors import TritonError
+
+    try:
+        with absent(gpu_named("h100")):
+            for kernel, _, passed in launches_of(operator, args):
+                configs = getattr(kernel, "configs", None)
+                compiled(kernel, passed, configuration_of(configs[0]) if configs else Configuration({}, 4, 1))
+    except (TritonError, TypeError, NameError, AttributeError, LookupError, ValueError) as error:
+        return f"it does not compile: {kind_and_message(error)}"[:600]
+    except (RuntimeError, OSError, ImportError):  # this Triton cannot compile for the GPU
+        return ""
+    return ""
 
 
 def _covers(operator: Operator, args: Sequence[Any]) -> bool:

@@ -1,6 +1,6 @@
 """The launch of a package's kernel: recorded once, then compiled or timed with other configurations."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -62,11 +62,11 @@ def configuration_of(config: Any) -> Configuration:
     return Configuration(blocks, int(config.num_warps), int(config.num_stages))
 
 
-def launches_of(operator: Operator, case: Case) -> list[tuple[Any, Any, tuple[Any, ...]]]:
+def launches_of(operator: Operator, values: Sequence[Any]) -> list[tuple[Any, Any, tuple[Any, ...]]]:
     """Return each kernel that the operator launches for some inputs, with its grid and arguments."""
     recorded = [Recorded() for _ in operator.kernels]
     pending = iter(recorded)
-    operator.module.run_kernel(operator.with_kernels(lambda _kernel: next(pending)), *case.args)
+    operator.module.run_kernel(operator.with_kernels(lambda _kernel: next(pending)), *values)
     return [
         (kernel, grid, args)
         for kernel, of in zip(operator.kernels, recorded, strict=True)
@@ -100,7 +100,7 @@ def launch_of(operator: Operator, case: Case, index: int = 0) -> Launch:
     Raises:
         ValueError: the operator launches this kernel not once.
     """
-    found = launches_of(operator, case)
+    found = launches_of(operator, case.args)
     wanted = [at for at, (kernel, _grid, _args) in enumerate(found) if kernel is operator.kernels[index]]
     if len(wanted) != 1:
         raise ValueError(f"run_kernel launches {name_of(operator.kernels[index])} {len(wanted)} times, not once")

@@ -136,10 +136,18 @@ def _piece(name: str, layout: Any) -> str:
     return str(getattr(node.args[0][parts.index(name)], "name", ""))
 
 
+_REDUCTIONS = {
+    "sum": ("aten.sum.",), "prod": ("aten.prod.",), "max": ("aten.amax.",), "min": ("aten.amin.",),
+    "any": ("aten.any.",), "argmax": ("aten.argmax.",), "argmin": ("aten.argmin.",),
+}  # fmt: skip
+"""Inductor's reductions, and the ops that are no more than that."""
+
+
 def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
     """Return the last of the nodes fused into a buffer if it has the buffer's sizes and dtype; empty: it has not.
 
-    A buffer has no node of its own if the op that reads it, such as a convolution, asked for its strides.
+    A buffer has no node of its own if the op that reads it, such as a convolution, asked for its strides. A reduction
+    has none either if its op goes on with it: of a mean, the buffer has the sum (2.11 and 2.13, _inductor/lowering.py).
     """
     import torch
 
@@ -148,6 +156,9 @@ def _last_origin(buffer: Any, sizes: "_Expressions") -> str:
         return ""
     order = {node: at for at, node in enumerate(origins[0].graph.nodes)}
     last = max(origins, key=lambda each: order.get(each, -1))
+    kind = getattr(getattr(buffer, "data", None), "reduction_type", None)
+    if kind is not None and not str(last.target).startswith(_REDUCTIONS.get(kind, ())):
+        return ""
     value = last.meta["val"]
     shape = [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape]
     is_same = shape == [sizes.text(size) for size in buffer.get_size()] and value.dtype == buffer.get_dtype()

@@ -174,7 +174,7 @@ def render_edit_json(package: str, found: Checked, failed: str = "") -> Document
             "package": package,
             "device": found.device,
             "failed": failed or None,
-            "equal": bool(found.checks) and all(each.equal for each in found.checks),
+            "equal": found.is_right,
             "checks": [
                 {
                     "operator": each.operator,

@@ -26,7 +26,7 @@ def wrap_screen(result: WrapResult, width: int) -> Iterator[RenderableType]:
     unknown = [each for each in result.checks if each.passed is None]
     head, style = ("WRAPPED", "bold green") if not failed else ("WRAPPED, WRONG", "bold red")
     if not failed and (unknown or not result.checks):
-        head, style = "WRAPPED, NOT ALL CHECKED", "bold yellow"
+        head, style = f"WRAPPED, NOT {'ALL ' if result.checks else ''}CHECKED", "bold yellow"
     place = fmt.one_line(f"{made.file}:{made.line}")
     yield Text.assemble(
         (head, style), "  ", (fmt.one_line(made.name), "bold"), f"  {fmt.one_line(made.kernel)}, {place}"
@@ -41,6 +41,8 @@ def wrap_screen(result: WrapResult, width: int) -> Iterator[RenderableType]:
     yield section("Checks")
     for each in result.checks:
         yield from _check(each)
+    if not result.checks:
+        yield Text("  none: the model was not run")
     applying = [each for each in result.limits if each.applies]
     yield section("Limits of torch: those with ! apply" if applying else "Limits of torch: none applies")
     for limit in result.limits:

@@ -27,6 +27,21 @@ def test_expressions_that_are_written_differently_are_equal() -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Max(1, s0)", "s0"),
+        ("Max(2, s0)", "s0"),
+        ("s0*Max(1, s1)", "s0*s1"),
+        ("s0 // s0", "1"),
+        ("s0*s1 // Max(1, s0)", "s1"),
+        ("s0*s1", "s0*Max(2, s1)"),
+    ],
+)
+def test_expressions_that_differ_only_at_0_or_1_are_not_equal(one: str, other: str) -> None:
+    assert not are_equal(one, other)
+
+
+@pytest.mark.parametrize(
     ("sympy", "python"),
     [
         ("1 + FloorDiv(-1 + FloorDiv(s0, 2), 2)", "((s0//2) - 1)//2 + 1"),

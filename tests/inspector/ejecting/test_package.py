@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.ejecting.definition import definition_of
+from ctrace.inspector.ejecting.definition import FUNCTIONS, definition_of
 from ctrace.inspector.ejecting.generalize import generalized
 from ctrace.inspector.ejecting.package import Package, op_name, package_of
 from ctrace.inspector.ejecting.refusals import RefusalError
@@ -88,6 +88,7 @@ def test_the_definition_and_the_pattern_have_the_same_steps() -> None:
         ({"graph": GRAPH.replace("(exp, mm)", "(exp, a)")}, "depend on a"),
         ({"graph": ""}, "last graph"),
         ({"node": ""}, "part of a reduction"),
+        ({"node": "b"}, "copies b into a part of another value"),
     ],
 )
 def test_what_cannot_be_ejected_has_a_reason(changes: Mapping[str, Any], why: str) -> None:
@@ -100,6 +101,60 @@ def test_an_op_in_place_of_a_value_of_the_region_is_the_op_that_inductor_made_it
     package = package_for(graph=GRAPH.replace("aten.exp.default(mul)", "aten.exp_.default(mul)"))
     assert [each.target for each in package.region.steps] == ["aten.mul.Tensor", "aten.exp.default", "aten.mul.Tensor"]
     assert "exp = aten.exp.default(mul)" in [line.text for line in package.definition.lines]
+
+
+def test_a_kernel_that_reads_what_depends_on_its_result_is_refused() -> None:
+    """As a C++ kernel that writes both parts of a concatenation and then reads the whole."""
+    found = session()
+    (call,) = found.kernel_calls
+    read, written = (
+        structs.replace(each, node=node) for each, node in zip(call.buffers, ("mul_1", "mul"), strict=True)
+    )
+    with pytest.raises(RefusalError, match="reads mul_1, which depends on a value that it stores"):
+        package_for(calls=(structs.replace(call, buffers=(read, written)),))
+
+
+_VIEWED = """class GraphModule(torch.nn.Module):
+    def forward(self, a: "f32[32, 64][64, 1]cuda:0", b: "f32[64, 512][512, 1]cuda:0"):
+        mm: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.mm.default(a, b);  a = b = None
+        mul: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.mul.Tensor(mm, 0.5)
+        reshape: "f32[16384][1]cuda:0" = torch.ops.aten.reshape.default(FIRST, [16384])
+        view: "f32[64, 256][256, 1]cuda:0" = torch.ops.aten.view.default(reshape, [64, 256])
+        exp: "f32[64, 256][256, 1]cuda:0" = torch.ops.aten.exp_.default(view)
+        view_1: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.view.default(exp, [32, 512])
+        mul_1: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.mul.Tensor(view_1, SECOND)
+        return (mul_1,)
+"""
+
+
+def test_an_op_in_place_of_a_view_changes_what_the_view_is_of() -> None:
+    fresh = package_for(graph=_VIEWED.replace("FIRST", "mul").replace("SECOND", "2.0"))
+    assert "exp = aten.exp.default(view)" in [line.text for line in fresh.definition.lines]
+    for first, second in (("mm", "2.0"), ("mul", "mul"), ("mul", "reshape")):  # an argument; its base or a view, used
+        with pytest.raises(RefusalError, match="changes its input"):
+            package_for(graph=_VIEWED.replace("FIRST", first).replace("SECOND", second))
+
+
+def test_an_op_of_prims_has_an_aten_op_as_its_definition() -> None:
+    """Where an element comes from depends on the size, which so stays fixed."""
+    graph = GRAPH.replace("aten.exp.default(mul)", "prims.rev.default(mul, [1])")
+    package = package_for(graph=graph)
+    assert package.sizes == ()
+    assert "exp = aten.flip.default(mul, [1])" in [line.text for line in package.definition.lines]
+    assert package.definition.pattern[1].startswith("Step('exp', 'prims.rev.default', ")
+
+
+def test_an_op_without_a_derivative_has_a_function_as_its_definition() -> None:
+    graph = GRAPH.replace("aten.exp.default(mul)", "aten.copy.default(mul, mm)").replace("exp", "copied")
+    package = package_for(graph=graph)
+    assert package.definition.functions == ("copied",)
+    assert "copied_ = copied(mul, mm)" in [line.text for line in package.definition.lines]
+    known: dict[str, Any] = {}
+    exec(FUNCTIONS["copied"], known)
+    torch = pytest.importorskip("torch")
+    y = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    result = known["copied"](torch.zeros(2, 3), y)
+    assert (result.shape, result.dtype, result.requires_grad) == ((2, 3), torch.float32, True)
 
 
 def test_strides_are_written_as_in_the_graph() -> None:

@@ -205,6 +205,21 @@ def test_one_line_for_a_correct_kernel():
     assert line == "correct within 1e-8 for 1 size, 2 us: 2.00x faster"
 
 
+def test_a_kernel_that_was_not_run_is_not_called_correct():
+    """The operator's definition was compared with itself."""
+    not_run = Sizes("relu_0", "n=8", "fallback", equal=True, largest=0.0, note="no interpreter")
+    none = Checked("cpu", (not_run,))
+    assert not none.is_right
+    assert check_line(None, none) == "NOT CHECKED, the kernel was not run: no interpreter"
+    ran = Sizes("relu_0", "n=4", "interpreter", equal=True, largest=1e-8)
+    some = Checked("cpu", (ran, not_run))
+    assert some.is_right
+    assert check_line(None, some) == (
+        "correct within 1e-8 for 1 size in Triton's interpreter, not run for 1 other (no interpreter), time not measured"
+    )
+    assert not Checked("cpu", ()).is_right
+
+
 def test_places_in_compiled_code_are_no_difference():
     before, after = checked(1e-6, ".loc 1 2\nadd.f32 a;\n// one"), checked(1e-6, ".loc 1 3\nadd.f32 a;\n// two")
     assert code_diffs(before, after) == ["# ejected::relu_0: ptx is the same"]

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from ctrace.inspector.ejecting.cpp_source import CppKernel
 from ctrace.inspector.ejecting.package import Package, Size, package_of
 from ctrace.inspector.errors import DumpError
 from ctrace.reports.ejecting.op_file import op_file
+from ctrace.reports.ejecting.readme import readme
 from ctrace.reports.ejecting.test_file import test_file as make_test_file
 from ctrace.reports.ejecting.writing import Written, make_folder, packages_in, write_package
 from tests.support.ejecting import session
 
 ALLOWED = {"torch", "triton", "pytest", "importlib", "os", "subprocess", "sys", "pathlib", "hashlib", "operator",
-           "dataclasses"}  # fmt: skip
+           "dataclasses", "contextlib", "functools", "numpy"}  # fmt: skip
 
 
 def package() -> Package:
@@ -51,6 +53,37 @@ def test_a_package_needs_torch_and_triton_alone(tmp_path: Path) -> None:
 def test_the_files_are_complete(tmp_path: Path) -> None:
     for file in written(tmp_path).folder.iterdir():
         assert "$" not in file.read_text(), file.name
+
+
+def test_the_readme_calls_the_op_with_all_of_its_arguments() -> None:
+    found = package()
+    assert "+mul_1 = exp_mul_0(mm)" in readme(found)
+    text = readme(structs.replace(found, sizes=(Size("n", "", 32), Size("m", "mm.shape[1]", 8))))
+    assert "+mul_1 = exp_mul_0(mm, n)" in text
+    assert "The sizes n occur only in expressions" in text
+
+
+def test_the_files_of_a_cpp_kernel_speak_of_it() -> None:
+    cpp = CppKernel("void kernel() {}", "", ("mm", "mul_1"), ())
+    found = structs.replace(package(), cpp=cpp)
+    assert "1. Edit `kernel.cpp`.\n" in readme(found)
+    assert "and on other devices, the op computes" in readme(found)
+    text = op_file(found)
+    assert "on other devices, for other dtypes" in text
+    assert "grid" not in text
+
+
+def test_small_values_are_no_test_of_a_choice_among_values() -> None:
+    found = package()
+    assert "HAS_SMALL = True" in make_test_file(found)
+    steps = (structs.replace(found.region.steps[0], target="aten.argmax.default"), *found.region.steps[1:])
+    region = structs.replace(found.region, steps=steps)
+    assert "HAS_SMALL = False" in make_test_file(structs.replace(found, region=region))
+
+
+def test_the_users_lines_are_in_order() -> None:
+    kernel = structs.replace(session().kernels[0], lines=("b.py:20", "b.py:9", "a.py:30", "b.py:9"))
+    assert package_of(structs.replace(session(), kernels=(kernel,)), kernel).lines == ("b.py:9", "b.py:20", "a.py:30")
 
 
 def test_the_users_lines_are_comments(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Screens and JSON of `ctrace kernels apply`, `tune` and `wrap`."""
 
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -22,6 +23,7 @@ from ctrace.inspector.kernel_packages.model import (
     TunedKernel,
 )
 from ctrace.inspector.triton_ops.model import Check, Limit, Wrapped, WrapResult
+from ctrace.inspector.triton_ops.wrapping import in_file
 from ctrace.reports.json.packages.results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.packages.wrap import render_wrap_json
 from ctrace.reports.terminal.packages.applied import apply_screen
@@ -214,3 +216,17 @@ def test_foreign_text_is_shown_escaped():
     text += drawn(tune_screen(UNSEEN, replace(TUNED, device=UNSEEN), 80, (UNSEEN,)), 80)
     text += drawn(wrap_screen(replace(MADE, checks=(Check(UNSEEN, None, UNSEEN),)), 80), 80)
     assert "\x1b" not in text.replace("\n", "")
+
+
+def test_a_wrapped_kernel_without_checks_says_so():
+    text = drawn(wrap_screen(replace(MADE, checks=()), 80), 80)
+    assert text.startswith("WRAPPED, NOT CHECKED")
+    assert "none: the model was not run" in text
+
+
+def test_the_import_names_the_file_that_the_operator_is_written_to():
+    made = replace(
+        MADE.wrapped, function="add_relu", calls=("def add_relu(...): ...", "from add_relu_op import add_relu")
+    )
+    found = in_file(replace(MADE, wrapped=made), Path("ops/mine.py"))
+    assert found.wrapped.calls == ("def add_relu(...): ...", "from mine import add_relu")
