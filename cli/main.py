@@ -142,9 +142,8 @@ def _ending(prog_name: str | None) -> None:
             _report_bug()
         _refuse(_system_error(error))
     except Exception as error:
-        signal = ending_signal(error)
-        if signal is not None:
-            _leave(signal)
+        if (behind := ending_signal(error)) is not None:
+            _leave(behind)
         _report_bug()
 
 
