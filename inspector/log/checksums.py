@@ -17,10 +17,13 @@ Hasher = Callable[[bytes], bytes]
 
 
 @contextmanager
-def hasher(path: Path) -> Iterator[Hasher]:
-    """Return what hashes the payloads of a log, which must be asked about all of them in order."""
+def hasher(path: Path) -> Iterator[Hasher | None]:
+    """Return what hashes the payloads of a log, which must be asked about all of them in order.
+
+    None: the reader hashes them itself.
+    """
     if not _is_worth_it(path):
-        yield framing.digest_of
+        yield None
         return
     command = [sys.executable, "-I", "-S", framing.__file__, str(path.absolute())]
     try:
@@ -28,7 +31,7 @@ def hasher(path: Path) -> Iterator[Hasher]:
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 16
         )
     except OSError:  # no more processes: it only takes longer
-        yield framing.digest_of
+        yield None
         return
     assert child.stdout is not None
     read = child.stdout.read

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.checksums import Hasher, hasher
 from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
-from ctrace.inspector.log.framing import digest_of, payload_of, pieces, records
+from ctrace.inspector.log.framing import checksum, payload_of, pieces, records
 from ctrace.inspector.log.headers import Context, Headers
 
 _POLL_SECONDS = 0.05
@@ -124,7 +124,7 @@ def read(
     """
     with opened(path) as file:
         if is_compressed(path):
-            yield from Reader(trust=trust, digest=digest_of, counts=counts).entries(pieces(whole(file)))
+            yield from Reader(trust=trust, counts=counts).entries(pieces(whole(file)))
             return
         with hasher(path) as digest:
             source = Source(path, later) if later is not None else None
@@ -197,13 +197,13 @@ def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> I
                 time.sleep(_POLL_SECONDS)
         return b"".join(found)
 
-    yield from Reader(digest=digest_of).entries(pieces(read))
+    yield from Reader().entries(pieces(read))
 
 
 def parse(lines: Iterable[str], *, trust: bool = False) -> Iterator[Entry | Broken]:
     """Turn lines into entries."""
     read_lines = _joining(line.encode("utf-8", "replace") for line in lines)
-    yield from Reader(trust=trust, digest=digest_of).entries(pieces(read_lines))
+    yield from Reader(trust=trust).entries(pieces(read_lines))
 
 
 class Source(dict[str, Left]):
@@ -234,7 +234,7 @@ class Reader:
     def __init__(
         self,
         *,
-        digest: Hasher,
+        digest: Hasher | None = None,
         trust: bool = False,
         source: "Source | None" = None,
         headers: Headers | None = None,
@@ -268,13 +268,18 @@ class Reader:
 
     def _lone(self, number: int, raw: bytes) -> Iterator[Broken]:
         """Report the lines of a payload that belongs to no record, and keep the digests in step."""
-        self._digest(raw)
+        if self._digest is not None:
+            self._digest(raw)
         for at in range(number, number + raw.count(b"\n") + (not raw.endswith(b"\n"))):
             yield Broken(at, "a payload without a record")
 
     def entry(self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool) -> Entry | Broken:
         """Return the entry of a record with a line number, from its first line and from the lines of its payload."""
-        digest = self._digest(raw) if raw else None
+        digest, payload = None, b""
+        if raw and self._digest is not None:
+            digest = self._digest(raw)
+        elif raw:
+            payload = payload_of(raw)
         at = header.find(b"] {")
         if at < 0:
             return Broken(number, NO_RECORD, is_last)
@@ -286,7 +291,7 @@ class Reader:
         known = context.has_payload
         if known is not None:
             self._counts.all += 1
-            if known != hexlify(digest or digest_of(raw)).decode():
+            if known != hexlify(digest or checksum(payload)).decode():
                 self._counts.other += not is_last
                 if not self._trust:
                     return Broken(number, f"{_PAYLOAD} {kind!r} is cut short or damaged", is_last)
@@ -297,7 +302,7 @@ class Reader:
         if left is Left.RAW:
             lines = raw
         elif raw and left is not Left.ALL:
-            text = payload_of(raw).decode("utf-8", "replace")
+            text = (payload or payload_of(raw)).decode("utf-8", "replace")
         if self._source is not None and left is not Left.NOT:
             stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header[:at])

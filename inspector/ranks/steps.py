@@ -8,7 +8,7 @@ from ctrace.inspector.compile_time.fold import Timeline, timeline
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.events.core import SpanMarked
 from ctrace.inspector.log.files import opened
-from ctrace.inspector.log.framing import digest_of, pieces, records
+from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Entry, Reader, whole
 
@@ -34,7 +34,7 @@ def steps_of(path: Path, rank: int) -> Steps:
         SetupError: it is compressed in a way that this Python cannot read.
     """
     marks, starts = Marks(), dict[str, float]()
-    reader = Reader(digest=digest_of)
+    reader = Reader()
     with opened(path) as file:
         for piece in pieces(whole(file)):
             for start, line, end in records(piece):

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from ctrace.inspector.log.files import opened
-from ctrace.inspector.log.framing import digest_of, pieces, records
+from ctrace.inspector.log.framing import pieces, records
 from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, whole
 from ctrace.inspector.ranks.content import items_of
 
@@ -116,7 +116,7 @@ class Lines:
 
     def wanted(self, file: BinaryIO) -> Iterator[Entry | Broken]:
         """Yield the records that a summary needs."""
-        reader, is_wanted = Reader(digest=digest_of), _WANTED.search
+        reader, is_wanted = Reader(), _WANTED.search
         for piece in pieces(whole(file)):
             start = line = end = 0
             for start, line, end in records(piece):
@@ -135,7 +135,7 @@ class Lines:
             return self.record.decode("utf-8", "replace").strip()
         if not (self.payload or self.record).endswith(b"\n"):
             return "the log stops in the middle of a line"
-        last = Reader(digest=digest_of).entry(0, self.record, self.payload, 0, is_last=True)
+        last = Reader().entry(0, self.record, self.payload, 0, is_last=True)
         return "the last record is cut short" if isinstance(last, Broken) else ""
 
 
