@@ -197,7 +197,7 @@ class _Reader:
             self._comment(line)
         elif line.startswith("return "):
             self._return(line)
-        elif line and line != "pass" and not self._is_about_inputs(line):
+        elif line and line != "pass" and (self._nodes or not self._is_about_inputs(line)):
             self._statement(line)
 
     def _comment(self, line: str) -> None:
@@ -205,9 +205,7 @@ class _Reader:
             self._at, self._tag = found
 
     def _is_about_inputs(self, line: str) -> bool:
-        """Parse the line that unpacks a graph's tree or list of inputs into names."""
-        if self._nodes:
-            return False
+        """Parse the line that unpacks a graph's tree or list of inputs into names, which precedes all nodes."""
         if match := _TREE.match(line):
             self._flatten(pieces(match["names"]))
         elif match := _RENAMED.fullmatch(line):
@@ -247,13 +245,12 @@ class _Reader:
 
     def _statement(self, line: str) -> None:
         known = self._known
-        if (found := usual(line)) and "torch" not in known:
-            type_, symbol = annotation(found.annotation)
-            uses = tuple([name for name in found.names if name in known])
-            kind = Kind.CALL_FUNCTION
-            node = FxNode(found.name, kind, found.target, found.args, uses, type_, symbol, self._at, self._tag)
-            self._nodes.append(node)
-            known.add(found.name)
+        if (found := usual(line)) is not None and "torch" not in known:
+            name, annotated, target, args, names = found
+            type_, symbol = annotation(annotated)
+            uses = tuple([each for each in names if each in known])
+            self._nodes.append(FxNode(name, Kind.CALL_FUNCTION, target, args, uses, type_, symbol, self._at, self._tag))
+            known.add(name)
             return
         parts, made = self._read(line)
         lines = 1

@@ -51,16 +51,6 @@ class Statement(Struct, frozen=True):
     """For an in-place operation, the statement of the operation, which torch prints before the name."""
 
 
-class Usual(Struct, frozen=True):
-    """A statement that calls an op or takes an item of a tuple, with the names that may be nodes that it reads."""
-
-    name: str
-    annotation: str
-    target: str
-    args: str
-    names: tuple[str, ...]
-
-
 class Call(Struct, frozen=True):
     """What a node does; `args` is the text of its arguments."""
 
@@ -70,10 +60,11 @@ class Call(Struct, frozen=True):
 
 
 @lru_cache(maxsize=20_000)
-def usual(text: str) -> Usual | None:
+def usual(text: str) -> tuple[str, str, str, str, tuple[str, ...]] | None:
     """Parse a statement of the usual form in one step, which several stages of a graph have; None: of another form.
 
-    It is what `statement` and `call` return, unless a node has the name `torch`.
+    Return its name, annotation, target, arguments, and the names that may be nodes that it reads; they are what
+    `statement` and `call` return, unless a node has the name `torch`.
     """
     match = _USUAL.fullmatch(text)
     if match is None or match[5] == "self":
@@ -81,7 +72,7 @@ def usual(text: str) -> Usual | None:
     name, annotation, target, args, whole, at = match.groups()
     if target is None:
         target, args = f"{_OPERATOR}getitem", f"{whole}, {at}"
-    return Usual(name, annotation, target, args, tuple(dict.fromkeys(all_names_in(args))))
+    return name, annotation, target, args, tuple(dict.fromkeys(all_names_in(args)))
 
 
 def plain_arguments(text: str) -> list[tuple[str, str]] | None:
