@@ -275,11 +275,8 @@ class Reader:
 
     def entry(self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool) -> Entry | Broken:
         """Return the entry of a record with a line number, from its first line and from the lines of its payload."""
-        digest, payload = None, b""
-        if raw and self._digest is not None:
-            digest = self._digest(raw)
-        elif raw:
-            payload = payload_of(raw)
+        digest = self._digest(raw) if raw and self._digest is not None else None
+        payload = payload_of(raw) if digest is None else b""
         at = header.find(b"] {")
         if at < 0:
             return Broken(number, NO_RECORD, is_last)

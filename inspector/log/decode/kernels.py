@@ -31,7 +31,8 @@ def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
     """Decode the stacks of each line of a kernel object; tens of thousands of lines share few sets of stacks."""
     lines: dict[int, tuple[str, ...]] = {}
     sets: dict[tuple[int, ...], tuple[str, ...]] = {}
-    stacks, last = (), None
+    stacks: tuple[str, ...] = ()
+    last: list[Any] | None = None
     for row in rows:
         text, numbers = row
         if type(text) is not int or type(numbers) is not list:
