@@ -2,14 +2,12 @@
 
 A compile makes many objects that stay: modules imported on the way, graphs, nodes, symbols. Python answers with full
 collections, each of which visits all of torch and finds next to nothing. That time is better spent on what a capture
-records. Only where a compile took much memory, one collection follows it, since the compiled code needs memory, too.
-torch tells when a compile begins and ends, also one of a backward on its first call
+records. torch tells when a compile begins and ends, also one of a backward on its first call
 (`CompilationCallbackHandler.install_callbacks`, 2.11 to 2.15, _dynamo/callback.py); after a `torch._dynamo.reset()` of
 the program it no longer does, and Python 3.14 has no such threshold: then all is as without ctrace.
 """
 
 import gc
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
@@ -21,8 +19,6 @@ Callback = Callable[..., None]
 
 _FULL = 100
 """Collections of the middle generation before a full one; the default of Python 3.11 to 3.13 is 10."""
-_GROWN = 64 << 20
-"""The growth of the process, in bytes, that is worth a collection: one takes about 0.3 s."""
 
 
 class _Threshold:
@@ -30,8 +26,6 @@ class _Threshold:
 
     def __init__(self) -> None:
         self._before: tuple[int, int, int] | None = None
-        self._memory = _memory()
-        """After the last collection that followed a compile."""
 
     def raise_(self, *_about: object) -> None:
         """Make full collections rarer."""
@@ -45,18 +39,6 @@ class _Threshold:
         before, self._before = self._before, None
         if before is not None and gc.get_threshold() == (*before[:2], _FULL):
             gc.set_threshold(*before)
-            if gc.isenabled() and _memory() - self._memory >= _GROWN:
-                gc.collect()
-                self._memory = _memory()
-
-
-def _memory() -> int:
-    """Return the resident memory of this process in bytes; 0 where the system does not tell, as on macOS."""
-    try:
-        with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123 - called for each compile
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 @contextmanager

@@ -4,8 +4,7 @@ import gc
 
 import pytest
 
-from ctrace.inspector.capture.dynamo import collector
-from ctrace.inspector.capture.dynamo.collector import _FULL, _GROWN, _Threshold
+from ctrace.inspector.capture.dynamo.collector import _FULL, _Threshold
 
 
 @pytest.fixture(autouse=True)
@@ -42,23 +41,3 @@ def test_what_the_program_sets_during_a_compile_stays():
     gc.set_threshold(1000, 5, 5)
     threshold.restore()
     assert gc.get_threshold() == (1000, 5, 5)
-
-
-@pytest.mark.parametrize(("grown", "is_on", "collects"), [(_GROWN, True, 1), (_GROWN - 1, True, 0), (_GROWN, False, 0)])
-def test_a_compile_that_took_much_memory_is_followed_by_a_collection(
-    grown: int, is_on: bool, collects: int, monkeypatch: pytest.MonkeyPatch
-):
-    now, collected = 1 << 30, []
-    monkeypatch.setattr(collector, "_memory", lambda: now)
-    monkeypatch.setattr(gc, "isenabled", lambda: is_on)
-    monkeypatch.setattr(gc, "collect", lambda: collected.append(now))
-    threshold = _Threshold()
-    for _ in range(2):  # the second compile takes no more memory
-        threshold.raise_()
-        now = (1 << 30) + grown
-        threshold.restore()
-    assert len(collected) == collects
-
-
-def test_memory_is_that_of_this_process():
-    assert collector._memory() == 0 or collector._memory() > 1 << 20
