@@ -14,6 +14,8 @@ from ctrace.inspector.model.kernels import Stage as Part
 from ctrace.inspector.model.session import Compilation, Session
 
 _INDUCTOR_ATEN = (GraphStage.BEFORE_POST_GRAD, GraphStage.POST_GRAD)
+_ID = "\n # graph id: "
+"""What Inductor prints after a graph, before its id (2.11 to 2.15, _inductor/compile_fx.py)."""
 _PARTS = {
     GraphStage.FORWARD: Part.FORWARD,
     GraphStage.BACKWARD: Part.BACKWARD,
@@ -47,6 +49,9 @@ class Staged(Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> FxGraph | None:
+    body, mark, number = text.rpartition(_ID)
+    if mark and number.strip().isdecimal():  # stages whose graphs differ only in that are parsed once
+        return _parsed(body.rstrip())
     return parse(text)
 
 

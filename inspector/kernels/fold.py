@@ -8,7 +8,7 @@ wrote all of its lines.
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -32,12 +32,17 @@ def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, 
     """Return the lines of a source whose origin in the user's or a library's code is known."""
     objects = tuple(lines for lines in written if lines)
     found = []
+    known: dict[tuple[tuple[str, ...], ...], tuple[str, ...]] = {}
+    """The user's lines, keyed by stacks; most lines of a kernel have those of the line before."""
     for block in _blocks(source, objects):
-        owners = [lines for lines in objects if all(text in lines for _, text in block)] or objects
+        texts = {text for _, text in block}
+        owners = [lines for lines in objects if texts <= lines.keys()] or objects
         for number, text in block:
-            stacks = [stack for lines in owners for stack in lines.get(text, ())]
-            if places := user_lines(stacks, prefixes):
-                found.append(Statement(number, places))
+            stacks = tuple([lines[text] for lines in owners if text in lines])
+            if stacks not in known:
+                known[stacks] = user_lines(chain.from_iterable(stacks), prefixes)
+            if known[stacks]:
+                found.append(Statement(number, known[stacks]))
     return tuple(found)
 
 

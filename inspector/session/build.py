@@ -19,7 +19,7 @@ from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.model.compile_time import Metrics
-from ctrace.inspector.model.findings import CacheUse, Limit, Owner
+from ctrace.inspector.model.findings import CacheUse, Limit, Owner, Recompile
 from ctrace.inspector.model.graphs import Graphs, GraphStage, SymbolMeant
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.kernels import Stage
@@ -39,7 +39,6 @@ from ctrace.inspector.model.session import (
     Time,
     TorchCode,
 )
-from ctrace.inspector.recompiles.fold import recompiles_of
 from ctrace.inspector.scenarios.dangers import dangers_of
 from ctrace.inspector.session.crosschecks import disagreements, missing
 from ctrace.inspector.session.cut_off import cut_off, exited
@@ -103,7 +102,7 @@ def assemble(
         coverage=total([each.coverage for each in scenarios if each.kind is not ScenarioKind.PROVOKED]),
         breaks=breaks,
         skips=skips,
-        recompiles=recompiles_of(raw),
+        recompiles=_recompiles(raw),
         dangers=dangers_of(raw),
         limit=_limit(raw),
         shapes=shapes_of(raw),
@@ -143,6 +142,15 @@ def assemble(
         inductor_guards=dict(raw.inductor_guards),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
+
+
+def _recompiles(raw: Raw) -> tuple[Recompile, ...]:
+    """List the recompilations; what explains them is imported only for a code object with several compilations."""
+    if len({each.partition("/")[0] for each in raw.seen}) == len(raw.seen):
+        return ()
+    from ctrace.inspector.recompiles.fold import recompiles_of
+
+    return recompiles_of(raw)
 
 
 def _environment(raw: Raw) -> Environment:

@@ -13,7 +13,6 @@ from ctrace.inspector.breaks.fold import Report
 from ctrace.inspector.graphs.passes import miscounted
 from ctrace.inspector.kernels.crosscheck import miscounted_kernels
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.recompiles.crosscheck import unexplained
 from ctrace.inspector.source.functions import place_of
 from ctrace.inspector.words.counting import count
 
@@ -32,7 +31,10 @@ def missing(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
 def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     """Yield a sentence for each disagreement of two sources, with both numbers; missing entries come first."""
     yield from missing(raw, reports)
-    yield from unexplained(raw)
+    if raw.unmet:
+        from ctrace.inspector.recompiles.crosscheck import unexplained  # slow to import, and few runs recompile
+
+        yield from unexplained(raw)
     yield from miscounted(raw)
     yield from miscounted_kernels(raw)
 

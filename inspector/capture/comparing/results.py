@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.comparing.copies import copy_of
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
 
 _DEEP = 4
@@ -26,7 +27,7 @@ def taken(results: Results) -> Results:
     from torch.utils import _pytree
 
     def copied(value: Any) -> Any:
-        return _pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), value)
+        return _pytree.tree_map_only(torch.Tensor, copy_of, value)
 
     return Results(*map(copied, (results.outputs, results.inputs, results.gradients, results.buffers)))
 

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode, Kind, Output, TensorType
 from ctrace.inspector.graphs.text.scan import closing, left_open, names_in, pieces
-from ctrace.inspector.graphs.text.statements import Call, Statement, call, placeholder, statement
+from ctrace.inspector.graphs.text.statements import (
+    Call,
+    Statement,
+    call,
+    placeholder,
+    plain_arguments,
+    statement,
+    usual,
+)
 
 _TENSOR = re.compile(
     r"(?P<dtype>[A-Za-z]\w*)\[(?P<sizes>[^\[\]]*)\](?:\[(?P<strides>[^\[\]]*)\])?(?P<device>(?:\w+(?::\d+)?)?)"
@@ -48,6 +56,7 @@ def _sizes(text: str) -> tuple[str, ...]:
     return tuple(text.split(", ")) if "(" not in text and text else pieces(text)
 
 
+_NODE = re.compile(r"^ +[^\W\d]\w*: \"[^\"\n]*\" = .*", re.MULTILINE)
 _CLASS = re.compile(r"(?P<indent> *)class (?P<name>.+)\(torch\.nn\.Module\):$")
 _PLACE = re.compile(r"#(?P<before>.*?) File: (?P<file>.+?):(?P<line>\d+) in (?P<function>.+?), code: ?(?P<code>.*)")
 _TAG = re.compile(r"(?:recompute:|ac_graph_id: \d+ -) (?P<tag>\w+)")
@@ -81,8 +90,14 @@ def parse(text: str) -> FxGraph | None:
 
 def input_names(text: str) -> tuple[str, ...]:
     """Return the names of a printed graph's inputs, as `parse` reads them, without parsing the rest."""
-    block = _outermost(text)
-    return _Reader(block).input_names() if block else ()
+    first = _NODE.search(text)
+    for part in (text[: first.end()], text) if first else (text,):
+        block = _outermost(part)
+        reader = _Reader(block) if block else None
+        names = reader.input_names() if reader else ()
+        if reader and reader.has_nodes:  # of a damaged graph, the part may have none
+            break
+    return names
 
 
 def _outermost(text: str) -> _Block | None:
@@ -90,7 +105,7 @@ def _outermost(text: str) -> _Block | None:
     top: list[_Block] = []
     open_: list[_Block] = []
     for line in text.splitlines():
-        head = _CLASS.match(line)
+        head = _CLASS.match(line) if line.endswith("(torch.nn.Module):") else None
         if head is None:
             if open_:
                 open_[-1].lines.append(line.strip())
@@ -127,6 +142,10 @@ class _Reader:
             self._step()
         return tuple(node.name for node in self._inputs.values())
 
+    @property
+    def has_nodes(self) -> bool:
+        return bool(self._nodes)
+
     def graph(self) -> FxGraph:
         self._head()
         while self._next < len(self._lines):
@@ -148,7 +167,16 @@ class _Reader:
             head += f"{line} "
             if line.endswith(":") and left_open(head) <= 0:
                 break
-        for text in pieces(head[head.find("(") + 1 : head.rfind(")")]):
+        body = head[head.find("(") + 1 : head.rfind(")")]
+        if (plain := plain_arguments(body)) is not None:
+            for name, annotated in plain:
+                type_, symbol = annotation(annotated)
+                comment = described.get(name, "")
+                node = FxNode(name, Kind.PLACEHOLDER, name, type=type_, symbol=symbol, described=comment)
+                self._inputs[name] = node
+            self._known.update(self._inputs)
+            return
+        for text in pieces(body):
             if text != "self":
                 self._add_input(text, described)
 
@@ -169,21 +197,15 @@ class _Reader:
             self._comment(line)
         elif line.startswith("return "):
             self._return(line)
-        elif line and line != "pass" and not self._is_about_inputs(line):
+        elif line and line != "pass" and (self._nodes or not self._is_about_inputs(line)):
             self._statement(line)
 
     def _comment(self, line: str) -> None:
-        match = _PLACE.match(line)
-        if match is None and _NO_PLACE not in line:
-            return
-        tag = _TAG.search(match["before"] if match else line)
-        self._tag = tag["tag"] if tag else ""
-        self._at = match and At(match["file"], int(match["line"][:9]), match["function"], match["code"])
+        if (found := _place(line)) is not None:
+            self._at, self._tag = found
 
     def _is_about_inputs(self, line: str) -> bool:
-        """Parse the line that unpacks a graph's tree or list of inputs into names."""
-        if self._nodes:
-            return False
+        """Parse the line that unpacks a graph's tree or list of inputs into names, which precedes all nodes."""
         if match := _TREE.match(line):
             self._flatten(pieces(match["names"]))
         elif match := _RENAMED.fullmatch(line):
@@ -222,6 +244,14 @@ class _Reader:
         return True
 
     def _statement(self, line: str) -> None:
+        known = self._known
+        if (found := usual(line)) is not None and "torch" not in known:
+            name, annotated, target, args, names = found
+            type_, symbol = annotation(annotated)
+            uses = tuple([each for each in names if each in known])
+            self._nodes.append(FxNode(name, Kind.CALL_FUNCTION, target, args, uses, type_, symbol, self._at, self._tag))
+            known.add(name)
+            return
         parts, made = self._read(line)
         lines = 1
         while made is None and self._goes_on(line) and lines < _LONGEST:
@@ -268,6 +298,17 @@ class _Reader:
         described = comments if len(comments) == len(items) else {}
         self._outputs = tuple(Output(item, described.get(at, "")) for at, item in enumerate(items))
         self._nodes.append(FxNode("output", Kind.OUTPUT, "output", text, names_in(text, self._known)))
+
+
+@lru_cache(maxsize=20_000)
+def _place(line: str) -> tuple[At | None, str] | None:
+    """Parse a comment about the nodes below it, which several stages of a graph have; None: it is another comment."""
+    match = _PLACE.match(line)
+    if match is None and _NO_PLACE not in line:
+        return None
+    tag = _TAG.search(match["before"] if match else line)
+    at = match and At(match["file"], int(match["line"][:9]), match["function"], match["code"])
+    return at, tag["tag"] if tag else ""
 
 
 def _parted(line: str) -> tuple[str, str]:

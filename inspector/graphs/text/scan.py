@@ -6,6 +6,8 @@ from collections.abc import Container
 _STRING = r"""(?:[bBrRuU]{0,2}(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))"""
 _SIGNS = re.compile(rf"{_STRING}|[()\[\]{{}},]")
 _NAMES = re.compile(rf"{_STRING}|(?<![\w.])[^\W\d]\w*(?!\w|\s*=[^=])")
+_PLAIN_NAMES = re.compile(r"(?<![\w.])[^\W\d]\w*")
+"""The same for a text without strings and keywords, as most arguments are."""
 _FLAT = r"""[^"'()\[\]{}]"""
 _SHALLOW = re.compile(rf"[(\[{{](?:{_FLAT}++|[(\[{{]{_FLAT}*+[)\]}}])*+[)\]}}]")
 """Brackets with at most one more level inside and no strings, as most arguments are: the fast case of `closing`."""
@@ -45,12 +47,20 @@ def closing(text: str, start: int) -> int:
 
 def left_open(text: str) -> int:
     """Return the number of opening brackets minus closing ones."""
+    if '"' not in text and "'" not in text:
+        return sum(map(text.count, _OPEN)) - sum(map(text.count, _CLOSE))
     return sum((match[0] in _OPEN) - (match[0] in _CLOSE) for match in _SIGNS.finditer(text))
 
 
 def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
     """List the known names that an expression reads, each once; ignore keywords and strings."""
-    return tuple(dict.fromkeys([name for name in _NAMES.findall(text) if name in known]))
+    return tuple(dict.fromkeys([name for name in all_names_in(text) if name in known]))
+
+
+def all_names_in(text: str) -> list[str]:
+    """List the names that an expression may read; ignore keywords and strings."""
+    is_plain = "=" not in text and '"' not in text and "'" not in text
+    return (_PLAIN_NAMES if is_plain else _NAMES).findall(text)
 
 
 def splits_at(text: str, sign: str) -> int:

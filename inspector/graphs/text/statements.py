@@ -5,11 +5,12 @@ How each kind of node is printed: fx/graph.py, `CodeGen._gen_python_code`, `emit
 
 import re
 from collections.abc import Container
+from functools import lru_cache
 
 from msgspec import Struct
 
 from ctrace.inspector.graphs.text.fx import Kind
-from ctrace.inspector.graphs.text.scan import closing, splits_at
+from ctrace.inspector.graphs.text.scan import all_names_in, closing, splits_at
 
 _ANNOTATED = r"(?P<name>[^\W\d]\w*)(?: ?: ?(?:\"(?P<annotation>[^\"\n]*)\"|(?P<type>[^\"=]+?)))?"
 _STATEMENT = re.compile(rf"{_ANNOTATED} = (?P<value>.*)", re.DOTALL)
@@ -17,6 +18,15 @@ _FREED = re.compile(r";  (?:[^\W\d]\w* = )+None$")
 _IN_PLACE = re.compile(rf"(?P<done>.+);  {_ANNOTATED} = (?P<same>.+)", re.DOTALL)
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _ON_SELF = re.compile(r"(?:getattr\()*self\b")
+_USUAL = re.compile(
+    r"([^\W\d]\w*): \"([^\"\n]*)\" = "
+    r"(?:(torch(?:\.[^\W\d]\w*)++)\(((?:[^()\[\]{}\"'\n]|\[[^()\[\]{}\"'\n]*+\])*+)\)|([^\W\d]\w*)\[(\d+)\])"
+    r"(?:;  (?:[^\W\d]\w* = )+None)?"
+)
+"""A call of an op whose arguments have no strings and no nested brackets, or an item of a tuple: most statements."""
+_ARGUMENT = re.compile(r", ([^\W\d]\w*): \"([^\"=\\\n]*)\"")
+_ARGUMENTS = re.compile(rf"self(?:{_ARGUMENT.pattern.replace('(', '(?:')})*+")
+_PLACEHOLDER = re.compile(rf"\*{{0,2}}{_ANNOTATED}")
 _UNARY = {"-": "neg", "+": "pos", "~": "invert"}
 _BINARY = {
     " == ": "eq", " != ": "ne", " <= ": "le", " >= ": "ge", " << ": "lshift", " >> ": "rshift", " ** ": "pow",
@@ -47,6 +57,27 @@ class Call(Struct, frozen=True):
     kind: Kind
     target: str
     args: str = ""
+
+
+@lru_cache(maxsize=20_000)
+def usual(text: str) -> tuple[str, str, str, str, tuple[str, ...]] | None:
+    """Parse a statement of the usual form in one step, which several stages of a graph have; None: of another form.
+
+    Return its name, annotation, target, arguments, and the names that may be nodes that it reads; they are what
+    `statement` and `call` return, unless a node has the name `torch`.
+    """
+    match = _USUAL.fullmatch(text)
+    if match is None or match[5] == "self":
+        return None
+    name, annotation, target, args, whole, at = match.groups()
+    if target is None:
+        target, args = f"{_OPERATOR}getitem", f"{whole}, {at}"
+    return name, annotation, target, args, tuple(dict.fromkeys(all_names_in(args)))
+
+
+def plain_arguments(text: str) -> list[tuple[str, str]] | None:
+    """Parse the arguments of a graph's function to names and annotations; None: one has another form."""
+    return _ARGUMENT.findall(text) if _ARGUMENTS.fullmatch(text) else None
 
 
 def statement(text: str) -> Statement | None:
@@ -145,5 +176,5 @@ def _of_module(value: str) -> Call | None:
 def placeholder(text: str) -> Statement | None:
     """Parse one argument of a graph's function: a name, an annotation, a default."""
     name, _, default = text.partition(" = ")
-    match = re.fullmatch(rf"\*{{0,2}}{_ANNOTATED}", name.strip())
+    match = _PLACEHOLDER.fullmatch(name.strip())
     return Statement(match["name"], match["annotation"] or "", default) if match else None

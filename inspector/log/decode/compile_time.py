@@ -1,6 +1,5 @@
 """Decode what torch records about its caches, and what ctrace adds to it."""
 
-import json
 import re
 from typing import Any
 
@@ -10,7 +9,7 @@ from msgspec.json import Decoder
 from ctrace.inspector.files.typed_json import typed
 from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.reader import Entry
 from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Outcome, Speed
 
@@ -40,7 +39,7 @@ def asked(entry: Entry) -> ev.Event:
         )
         return ct.CacheAsked(found)
     try:
-        data = Fields(json.loads(entry.payload), "the payload")
+        data = Fields(loaded(entry.payload), "the payload")
     except (ValueError, TypeError, RecursionError):
         return ev.Ignored()
     lookup = CacheLookup(
@@ -77,7 +76,7 @@ def _without_components(payload: str) -> _Brief | None:
 def components_in(payload: str) -> tuple[KeyPart, ...]:
     """Return the components of a key from torch's record of a look-up; empty: it has none, or is cut short."""
     try:
-        return _parts(Fields(json.loads(payload), "the payload").maybe_list("components"))
+        return _parts(Fields(loaded(payload), "the payload").maybe_list("components"))
     except (ValueError, TypeError, RecursionError):
         return ()
 
@@ -95,7 +94,7 @@ def precompile_bypassed(entry: Entry) -> ev.Event:
     """Decode torch's record of a function that it cannot store as a precompiled package."""
     reason = ""
     try:
-        reason = Fields(json.loads(entry.payload), "the payload").maybe_text("_reason") or ""
+        reason = Fields(loaded(entry.payload), "the payload").maybe_text("_reason") or ""
     except (ValueError, TypeError, RecursionError):  # 2.13 writes no JSON here
         reason = entry.payload[:_LONGEST]
     return ct.CacheAsked(CacheLookup("precompile", Outcome.BYPASS, entry.compile_id, reason=reason))
@@ -103,7 +102,7 @@ def precompile_bypassed(entry: Entry) -> ev.Event:
 
 def ours(entry: Entry) -> ev.Event:
     """Decode our record of a question to a cache of which torch records nothing: Triton's and the autotuner's."""
-    data = Fields(json.loads(entry.payload), "the payload")
+    data = Fields(loaded(entry.payload), "the payload")
     lookup = CacheLookup(
         cache=data.text("cache"),
         outcome=Outcome(data.text("outcome")),
@@ -118,27 +117,27 @@ def ours(entry: Entry) -> ev.Event:
 
 def stored(entry: Entry) -> ev.Event:
     """Decode our record of whether torch stored what it compiled."""
-    data = Fields(json.loads(entry.payload), "the payload")
+    data = Fields(loaded(entry.payload), "the payload")
     why, is_bypass = data.maybe_text("why") or "", data.maybe_flag("bypassed")
     return ct.CacheStored(data.text("cache"), data.text("key"), data.flag("stored"), why, is_bypass)
 
 
 def keyed(entry: Entry) -> ev.Event:
     """Decode our record of a key's components."""
-    data = Fields(json.loads(entry.payload), "the payload")
+    data = Fields(loaded(entry.payload), "the payload")
     return ct.CacheKeyed(data.text("cache"), data.text("key"), _parts(list(data.texts("components"))))
 
 
 def caches(entry: Entry) -> ev.Event:
     """Decode which caches the run could use."""
-    return ct.CachesFound(typed(CacheUse, json.loads(entry.payload), "the caches"))
+    return ct.CachesFound(typed(CacheUse, loaded(entry.payload), "the caches"))
 
 
 def earlier(entry: Entry) -> ev.Event:
     """Decode how a missed key differs from that of an earlier run."""
-    return ct.EarlierKeyFound(typed(EarlierKey, json.loads(entry.payload), "the earlier key"))
+    return ct.EarlierKeyFound(typed(EarlierKey, loaded(entry.payload), "the earlier key"))
 
 
 def speed(entry: Entry) -> ev.Event:
     """Decode the comparison of eager with compiled."""
-    return ct.SpeedMeasured(typed(Speed, json.loads(entry.payload), "the speed"))
+    return ct.SpeedMeasured(typed(Speed, loaded(entry.payload), "the speed"))

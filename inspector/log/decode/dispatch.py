@@ -3,7 +3,6 @@
 An entry that ctrace knows but does not use becomes `Ignored`; an entry that it does not know becomes `Unknown`.
 """
 
-import json
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events.kernels import KernelStacksSeen
-from ctrace.inspector.log.fields import Fields, frames
+from ctrace.inspector.log.fields import Fields, frames, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
 from ctrace.inspector.model.findings import Owner
@@ -86,7 +85,7 @@ def _id(entry: Entry) -> str:
 
 
 def _payload(entry: Entry) -> Fields:
-    return Fields(json.loads(entry.payload), "the payload")
+    return Fields(loaded(entry.payload), "the payload")
 
 
 def _stage(data: Fields) -> Stage:
@@ -190,7 +189,7 @@ def _versions(*texts: str | None) -> dict[str, str]:
 def _reasons(entry: Entry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
-    reasons = json.loads(text) if text.startswith("[\n") else [text]
+    reasons = loaded(text) if text.startswith("[\n") else [text]
     return ge.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
 
 
@@ -321,7 +320,7 @@ def _odd_span(entry: Entry) -> ev.Event:
     """Decode one of torch's spans; ignore one whose text is cut short, as in the logs of tests/support/record.py."""
     text = payload_of(entry.lines).decode("utf-8", "replace") if entry.lines else entry.payload
     try:
-        data = Fields(json.loads(text), "the payload")
+        data = Fields(loaded(text), "the payload")
         begins = _PHASES.get(data.text("ph"))
         name, at = data.text("name"), data.maybe_number("ts")
         sweep = None if begins else decode_autotuning.reported(entry.compile_id, data)
@@ -380,7 +379,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_mode": _mode,
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
-    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, json.loads(entry.payload), "the trial")),
+    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, loaded(entry.payload), "the trial")),
     "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
     "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
     "artifact:ctrace_eager_call": lambda entry: decode_scenarios.eager_call(_payload(entry)),

@@ -31,15 +31,19 @@ def _lines(rows: list[Any], known: tuple[str, ...]) -> Lines:
     """Decode the stacks of each line of a kernel object; tens of thousands of lines share few sets of stacks."""
     lines: dict[int, tuple[str, ...]] = {}
     sets: dict[tuple[int, ...], tuple[str, ...]] = {}
+    stacks: tuple[str, ...] = ()
+    last: list[Any] | None = None
     for row in rows:
         text, numbers = row
         if type(text) is not int or type(numbers) is not list:
             msg = f"not a line with its stacks: {row!r:.80}"
             raise TypeError(msg)
-        key = tuple(numbers)
-        if key not in sets:
-            sets[key] = _stacks(key, known)
-        lines[text] = sets[key]
+        if numbers != last:  # most lines have the stacks of the line before
+            key = tuple(numbers)
+            if key not in sets:
+                sets[key] = _stacks(key, known)
+            stacks, last = sets[key], numbers
+        lines[text] = stacks
     return lines
 
 

@@ -304,3 +304,19 @@ class TestDamage:
         assert len(list(tree.all_guards())) <= len(text.splitlines())
         assert count(text) >= 0
         latency_of(text)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("L['s'] == ___get_current_stream(torch.device('cuda'))", "CURRENT_STREAM_MATCH"),
+        ("L['s'] != ___get_current_stream(torch.device('cuda'))", "CURRENT_STREAM_MATCH"),
+        ("___cow_tensor_matches(L['x'], False)", "COW_TENSOR_MATCH"),
+        ("___list_reverseiterator_len(L['items']) == 3", "LIST_REVERSEITERATOR_LEN"),
+        ("2 <= L['x'].size()[0]", "LAMBDA_GUARD"),
+    ],
+)
+def test_a_lambda_is_named_for_the_helper_that_it_calls(code: str, kind: str):
+    """The code of these guards is that of GuardBuilder, _dynamo/guards.py (2.15)."""
+    tree = read(f"+- RootGuardManager\n| +- LAMBDA_GUARD: {code}")
+    assert [(guard.kind, guard.code) for guard in tree.root.guards] == [(kind, code)]

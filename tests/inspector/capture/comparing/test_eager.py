@@ -1,11 +1,13 @@
 """Copies for eager calls: the problem recorded if the model cannot be copied, at first or later."""
 
+import gc
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing import eager as module
 from ctrace.inspector.capture.comparing.arithmetic import Watched
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError
 from ctrace.inspector.capture.comparing.float64 import Float64
@@ -67,3 +69,18 @@ def test_other_arithmetic_that_the_model_cannot_be_computed_with_is_no_problem_o
         eager.run(call, way, look(model), arithmetic=Float64())
     assert eager.run(call, way, look(model), arithmetic=Watched()) is not None
     assert found.problems == []
+
+
+@pytest.mark.parametrize(
+    ("grown", "is_on", "collects"), [(32 << 20, True, 1), (1 << 20, True, 0), (32 << 20, False, 0)]
+)
+def test_what_a_large_eager_call_leaves_behind_is_collected(
+    grown: int, is_on: bool, collects: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resident, collected = iter([1 << 30, (1 << 30) + grown]), []
+    monkeypatch.setattr(module, "_resident", lambda: next(resident))
+    monkeypatch.setattr(gc, "isenabled", lambda: is_on)
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(grown))
+    eager = Eager(_Stubborn([0]), _Problems(), train=False)  # type: ignore[arg-type]
+    assert eager.run(None, None, None) is None  # type: ignore[arg-type]
+    assert len(collected) == collects
