@@ -61,3 +61,11 @@ def browser() -> Iterator[Any]:
         started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield started
         started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that ends with the test; one that is left open goes on asking a server that has ended."""
+    opened = browser.new_page()
+    yield opened
+    opened.close()

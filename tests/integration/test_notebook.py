@@ -43,10 +43,9 @@ def test_the_notebook_runs(ran: Any):
     assert "\x1b" not in printed
 
 
-def test_a_page_in_a_frame_can_be_used(ran: Any, browser: Any, tmp_path: Path):
+def test_a_page_in_a_frame_can_be_used(ran: Any, page: Any, tmp_path: Path):
     file = tmp_path / "cell.html"
     file.write_text("<!doctype html><title>notebook</title>" + shown(ran, "text/html")[0], encoding="utf-8")
-    page = browser.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)

@@ -47,8 +47,7 @@ def address(store: Store) -> Iterator[str]:
     thread.join(10)
 
 
-def test_the_list(browser: Any, store: Store, address: str):
-    page = browser.new_page()
+def test_the_list(page: Any, store: Store, address: str):
     errors: list[str] = []
     foreign: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
