@@ -24,6 +24,8 @@ from ctrace.inspector.source.text import any_keywords
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
 """Kinds of which advice/causes.yaml has expected cases, such as an optimizer's first step or a cache that fills up."""
+_PLAIN = frozenset(("int", "float", "bool", "str", "NoneType"))
+"""Types whose values have no parts."""
 _OPEN = "The first change of a value recompiles once and makes the value dynamic."
 
 
@@ -134,7 +136,8 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
 
 def _replaces_a_whole(cause: Cause) -> bool:
     """Whether a value changed between None or another type and a tensor or container."""
-    return cause.kind in (CauseKind.NONE, CauseKind.TYPE) and not (literal_type(cause.was) and literal_type(cause.now))
+    plain = [literal_type(each) or each in _PLAIN for each in (cause.was, cause.now)]
+    return cause.kind in (CauseKind.NONE, CauseKind.TYPE) and not all(plain)
 
 
 def _number_inside(wholes: Iterable[str], entry: EntryHeld) -> int:

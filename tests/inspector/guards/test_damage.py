@@ -89,6 +89,7 @@ SPECIMENS: dict[str, Any] = {
         "was": "not set", "now": "f", "file": MODEL, "line": 3, "proven": True,
     },
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
+    "artifact:ctrace_eager_call": {"ends": True},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},
     "artifact:ctrace_files": {"files": {MODEL: "0" * 64, "size.txt": ""}},
     "artifact:ctrace_exited": {"how": "os._exit(0)", "file": MODEL, "line": 3},
