@@ -31,7 +31,10 @@ def test_the_table_is_that_of_torchs_log(ctrace: Command) -> None:
     assert {each["name"]: round(each["seconds"] * 1e3, 4) for each in operation["choices"]} == printed
     assert f"AUTOTUNE {operation['op']}({', '.join(operation['shapes'])})" in result.err
     assert operation["winner"] == operation["taken"] == next(iter(printed))
-    assert all(each["spread"]["runs"] > 1 for each in operation["choices"])
+    # On a busy machine, the 100 ms that torch measures a choice for may be over after one run, which has no spread.
+    spreads = [each["spread"] for each in operation["choices"] if each["spread"] is not None]
+    assert spreads
+    assert all(spread["runs"] > 1 for spread in spreads)
     assert operation["noise"] in ("beyond", "within")
     assert not data["problems"]
     saved = ctrace("autotune", "--json")
