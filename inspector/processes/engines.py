@@ -88,6 +88,9 @@ def _ray() -> Iterator[Any]:
         ray = importlib.import_module("ray")
     except ImportError:
         raise SetupError("--on ray needs Ray, which is not installed", "pip install 'ctrace[ray]'") from None
+    if not hasattr(ray, "is_initialized"):  # a folder of that name is a package, too
+        found = ", ".join(getattr(ray, "__path__", ()))
+        raise SetupError(f"--on ray needs Ray, but {found} hides it", "rename it, or pip install 'ctrace[ray]'")
     is_ours = not ray.is_initialized()
     if is_ours:
         try:

@@ -36,6 +36,14 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     assert caught.value.todo == "pip install 'ctrace[ray]'"
 
 
+def test_a_folder_named_ray_is_not_ray(monkeypatch: pytest.MonkeyPatch):
+    folder = ModuleType("ray")
+    folder.__path__ = ["/home/me/ray"]
+    monkeypatch.setitem(sys.modules, "ray", folder)
+    with pytest.raises(SetupError, match="needs Ray, but /home/me/ray hides it"):
+        read_job(JOB, engine=Engine.RAY)
+
+
 def test_error_in_a_process_is_the_error_here():
     with pytest.raises(RunError, match="this log cannot be read") as caught:
         list(results_of(fails, [(1,), (2,)], Engine.PROCESSES, is_large=True))
