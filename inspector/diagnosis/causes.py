@@ -44,6 +44,8 @@ _OF_STATE = frozenset(
 """Kinds of causes from state outside of functions, such as the grad mode, which affects every function in a call."""
 _OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
 """Kinds of causes that a break on the same line produces: guards on its result, or on a container that stores it."""
+_UNTRACEABLE = frozenset((RootKind.UNSUPPORTED_CALL, RootKind.UNSUPPORTED_PYTHON))
+"""Kinds of breaks that stay when the numbers on the same line no longer come from tensors."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
 
@@ -119,7 +121,7 @@ def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[
 
 def _break_keys(each: Break) -> Iterator[Hashable]:
     """Yield keys that breaks with the same cause share: the statement or, outside the user's code, the failed call."""
-    yield "line", each.file, each.line, each.source
+    yield "line", each.file, each.line, each.source, break_kind(each) in _UNTRACEABLE
     if each.expression:
         yield "expression", each.gb, each.file, each.expression
     if each.kind is BreakKind.DISABLED:

@@ -19,6 +19,8 @@ _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
+_NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
+"""The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
@@ -155,6 +157,13 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
     place = f"{at(cause)}: " if at(cause) else ""
+    if no_fake := _NO_FAKE.search(failure.message):
+        text = (
+            f"{place}register a fake implementation of {no_fake['op']} (torch.library.register_fake), which returns an "
+            "empty tensor with the shape and dtype of the result: Dynamo traces the operator with it."
+        )
+        yield Candidate(text, (cause.id,), worth=90)
+        return
     yield from _branch_while_compiling(scene, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     code = f"`{line}`" if line else "the code"

@@ -1,5 +1,6 @@
 """Offer the advice tables' advice for the kind of a finding, without a trial, and a last resort for breaks."""
 
+import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.naming import at
@@ -11,8 +12,8 @@ from ctrace.inspector.model.findings import Break, Owner
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""
-_INTERNAL = "__"
-"""Prefix of torch's names for values passed across a break: `___stack0`, `__resume_frame_values[1]`."""
+_INTERNAL = re.compile(r"__(?!main__\.)")
+"""How torch's names for values passed across a break begin: `___stack0`, `__resume_frame_values[1]`."""
 
 
 def known_fixes(scene: Scene) -> Iterator[Candidate]:
@@ -36,7 +37,7 @@ def _known(scene: Scene, cause: RootCause) -> str:
         if skip.fix and skip.break_index is None:
             return skip.fix
     for guard in scene.guards(cause):
-        if guard.fix and str(guard.kind) == cause.kind and not guard.subject.startswith(_INTERNAL):
+        if guard.fix and str(guard.kind) == cause.kind and not _INTERNAL.match(guard.subject):
             return guard.fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:

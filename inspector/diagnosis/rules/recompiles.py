@@ -102,11 +102,30 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
             )
             yield Candidate(text, (cause.id,), worth=30)
             continue
+        if not _holds_tensor(scene, cause, name):
+            text = (
+                f"Nothing to change if you need calls with and without {name}: each case costs a graph, compiled once. "
+                f"Otherwise always pass {name}."
+            )
+            yield Candidate(text, (cause.id,), worth=30)
+            continue
         neutral = "ones if nothing is masked" if "mask" in name else "a neutral value if there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
         text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)
+
+
+def _holds_tensor(scene: Scene, cause: RootCause, name: str) -> bool:
+    """Whether an argument that some calls omit is a tensor, or not known to be anything else, in the others."""
+    values = {
+        value
+        for guard in scene.guards(cause)
+        if plain_name(guard.subject) == name
+        for value in (guard.was, guard.now)
+        if value not in (None, "None", "NoneType")
+    }
+    return not values or any("tensor" in value.lower() or value == "not None" for value in values if value)
 
 
 def _varies_in_size(scene: Scene, name: str) -> bool:

@@ -249,6 +249,27 @@ def test_a_number_that_the_caller_sets_is_left_open():
     assert "allow_unspec_int_on_nn_module = True" in first(counted(text, 9))
 
 
+BRANCHES = (
+    "if self.steps % 2 == 0:\n            x = -x",
+    "n = self.steps - 1\n        x = x if n > 3 else -x",
+    "for _ in range(self.steps):\n            x = x + 1",
+    "x = self.layers[self.steps](x)",
+)
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_no_buffer_is_offered_for_a_number_that_python_needs(branch):
+    text = first(counted(COUNTER.replace("return x * self.steps", f"{branch}\n        return x"), 10))
+    assert "buffer" not in text
+    assert "allow_unspec_int_on_nn_module = True, or choose what depends on it outside of compiled code" in text
+
+
+def test_a_global_of_the_program_gets_its_advice():
+    fix = "Pass it as an argument."
+    grown = recompile(Cause(CauseKind.GLOBAL_VALUE, "__main__.COUNT", "0", "1", line=4, file=FILE, fix=fix))
+    assert first(session(grown)) == f"model.py:4: {fix}"
+
+
 def test_flags_of_single_submodules_are_switched_together():
     flags = (
         Cause(CauseKind.TRAINING_MODE, "self.a.training", "True", "False"),
@@ -265,6 +286,9 @@ def test_flags_of_single_submodules_are_switched_together():
 def test_an_argument_that_is_left_out_is_always_passed():
     assert "lways pass mask" in first(session(recompile(Cause(CauseKind.NONE, "mask", "None", "not None"))))
     assert "lways pass" not in first(session(recompile(Cause(CauseKind.NONE, "self.cache", "None", "not None"))))
+    number = first(session(recompile(Cause(CauseKind.NONE, "top_k", "int", "None"))))
+    assert number.startswith("Nothing to change if you need calls with and without top_k")
+    assert "tensor" not in number
     calls = (
         shaped(0, tensor("L['kwargs']['ids']", 2, 6), tensor("L['kwargs']['attention_mask']", 2, 6)),
         shaped(1, tensor("L['kwargs']['ids']", 2, 6)),
