@@ -496,6 +496,35 @@ def test_what_raises_in_eager_is_put_right_first():
     assert "without torch.compile, too" in first(Session(failure=failure))
 
 
+def failed(message, type_="Unsupported"):
+    return Session(failure=Failure(FailurePhase.RUN, type_, message, FILE, 3))
+
+
+def test_a_break_in_a_full_graph_is_not_moved_to_another_break():
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html"
+    text = first(failed(f"Data-dependent branching\n For more details, please visit: {page}"))
+    assert text.startswith("model.py:3: Compute both sides and select with torch.where, or use torch.cond. Or compile")
+    assert "without fullgraph=True" in text
+    assert "disable" not in text
+    assert "Rewrite it, or compile without fullgraph=True" in first(failed(page.replace("0170", "9999")))
+
+
+def test_an_operator_without_a_fake_implementation_gets_one():
+    message = "got RuntimeError('There was no fake impl registered for <CustomOpDef(mine::twice)>. This is necessary')"
+    text = first(failed(message, "TorchRuntimeError"))
+    assert text.startswith("model.py:3: register a fake implementation of mine::twice (torch.library.register_fake)")
+
+
+def test_what_becomes_dynamic_does_not_name_a_cause_that_has_another_change():
+    """With n dynamic from the start, the call would compile again for requires_grad."""
+    number = Cause(CauseKind.ARGUMENT_VALUE, "n", "3", "4", is_open=True, expected="Once.", fix="Make n dynamic.")
+    grad = Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", "True", "False", fix="Pass inputs that agree.")
+    (cause,) = diagnose(session(recompile(number, grad))).causes
+    assert cause.title.startswith("x.requires_grad changed")
+    (cause,) = diagnose(session(recompile(replace(number, kind=CauseKind.SIZE), replace(grad, kind=CauseKind.STRIDE)))).causes
+    assert cause.title.startswith("n changed")
+
+
 def test_a_path_of_its_own_while_compiling_is_found():
     text = "def forward(x):\n    if torch.compiler.is_compiling():\n        raise ValueError\n    return x\n"
     failure = Failure(FailurePhase.RUN, "Unsupported", "no", FILE, 3)
