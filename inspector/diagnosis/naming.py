@@ -186,7 +186,14 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
     reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
     # To change only the leading cause would not help; that explains torch's reason, too.
     detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
-    return replace(cause, why=leading.reason, expected=expected, detail=detail)
+    return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
+
+
+def telling(same: list[Cause]) -> Cause:
+    """Return the change that tells most about a value that changed several times: the last one after which it is not
+    dynamic. At its first change it is not known yet whether the code lets the value become dynamic.
+    """
+    return next((cause for cause in reversed(same) if not cause.is_open), same[0])
 
 
 def _changed_too(leading: Cause, mine: list[Recompile]) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, telling
 from ctrace.inspector.diagnosis.rules.sizes import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.graphs.attention import answer_of
@@ -36,9 +36,10 @@ def _known(scene: Scene, cause: RootCause) -> str:
     for skip in scene.skips(cause):
         if skip.fix and skip.break_index is None:
             return skip.fix
-    for guard in scene.guards(cause):
-        if guard.fix and str(guard.kind) == cause.kind and not _INTERNAL.match(guard.subject):
-            return guard.fix
+    guards = [each for each in scene.guards(cause) if each.fix and str(each.kind) == cause.kind]
+    named = [each for each in guards if not _INTERNAL.match(each.subject)]
+    if named:
+        return telling([each for each in named if each.subject == named[0].subject]).fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:
             answer = answer_of(scene.session.attention[symptom.index])

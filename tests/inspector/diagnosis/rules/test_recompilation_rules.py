@@ -145,6 +145,28 @@ def test_an_argument_of_other_lengths_grows_only_if_the_function_adds_to_it():
     assert "grows" not in first(session(*longer, listings={FILE: text.format("y = xs[0]")}))
 
 
+def test_objects_with_other_numbers_of_items_are_no_list_that_grows():
+    """Each call passes another tree."""
+    longer = [
+        recompile(Cause(CauseKind.LENGTH, "len(node.kids)", str(n), str(n + 1), file=FILE, line=4), entry=n + 1, nearest=n)
+        for n in (0, 1)
+    ]
+    text = "import torch\n\ndef forward(x, node):\n    {}\n    return x * len(node.kids)\n"
+    passed = first(session(*longer, listings={FILE: text.format("y = node.kids")}))
+    assert passed.startswith("model.py:4: len(node.kids) differs between calls")
+    for adding in ("node.kids.append(x)", "node.kids[x] = x", "node.kids += [x]"):
+        assert "len(node.kids) grows" in first(session(*longer, listings={FILE: text.format(adding)}))
+
+
+def test_a_later_change_tells_whether_a_number_becomes_dynamic():
+    """At the first change of `layer`, nothing shows yet that the code compares it with numbers."""
+    once = Cause(CauseKind.ARGUMENT_VALUE, "layer", "0", "1", fix="Compile with dynamic=True.", reason="It gets dynamic.")
+    again = replace(once, was="1", now="2", fix="Compute with it.", reason="Your code needs the number.")
+    found = session(recompile(once), recompile(again, entry=2, nearest=1))
+    assert first(found).endswith(": Compute with it.")
+    assert diagnose(found).causes[0].why == "Your code needs the number."
+
+
 def test_what_else_changed_each_time_is_named():
     both = [
         recompile(
@@ -358,6 +380,8 @@ def test_only_inputs_that_are_one_are_cloned():
 def test_a_learning_rate_is_kept_in_a_tensor():
     rate = recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
     assert first(session(rate)).startswith("Pass lr=torch.tensor(0.1)")
+    once = recompile(rate.causes[0], entry=1, nearest=0)
+    assert first(session(replace(once, expected=True, why_expected="Once."))) == ""
     assert "torch.tensor(" not in first(
         session(recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.1", "0.09")))
     )
