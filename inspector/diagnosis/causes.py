@@ -10,12 +10,13 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
+from ctrace.inspector.diagnosis.edits import functions_at
 from ctrace.inspector.diagnosis.first_wordings import first_wording
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.source.names import RESULT
 
@@ -106,6 +107,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
     yield from _of_generation(session)
     yield from _of_breaks(session)
+    yield from _of_split_calls(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
     yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
     yield from _of_failure(session)
@@ -182,6 +184,37 @@ def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
             at = lines.get((cause.file or recompile.file, line))
             if at is not None and (cause.kind in _OF_RESULTS or cause.subject == RESULT):
                 yield Symptom(Finding.BREAK, at), Symptom(Finding.RECOMPILE, index)
+
+
+def _of_split_calls(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a recompilation for inputs with and without gradients to the break that makes a part run as a separate call.
+
+    If a caller runs eagerly because a function that it calls breaks, that function is compiled on its own, and its
+    inputs are results of other parts: the first layer gets data, the next ones get what depends on weights.
+    """
+    for skip in session.skips:
+        if skip.break_index is None or skip.break_index >= len(session.breaks):
+            continue  # a log that was cut may lack the break
+        called = set(_called_from(session, skip, session.breaks[skip.break_index]))
+        for index, each in enumerate(session.recompiles):
+            kinds = {cause.kind for cause in each.causes}
+            inputs = not any("." in cause.subject.removesuffix(".requires_grad") for cause in each.causes)
+            if kinds == {CauseKind.REQUIRES_GRAD} and inputs and (each.file, each.line) in called:
+                yield Symptom(Finding.BREAK, skip.break_index), Symptom(Finding.RECOMPILE, index)
+
+
+def _called_from(session: Session, skip: Skip, broken: Break) -> Iterator[tuple[str, int]]:
+    """Yield the functions that a skipped function called on the way to a break, by file and first line."""
+    for path in broken.paths:
+        frames = [(frame.file, _begin(session, frame)) for frame in path]
+        if (skip.file, skip.line) in frames:
+            yield from frames[frames.index((skip.file, skip.line)) + 1 :]
+
+
+def _begin(session: Session, frame: Frame) -> int:
+    """Return the first line of the function that runs a line, or the line itself if the source is not known."""
+    around = functions_at(session.listings.get(frame.file, ""), frame.line)
+    return around[-1].lineno if around else frame.line
 
 
 def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:

@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+_OF_CLASS = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^'\]]+)'\]")
+"""An attribute of a class (`TypeDictSource` of _dynamo/source.py, 2.13)."""
 _MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
 _IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
@@ -29,6 +31,7 @@ def user_name(source: str) -> str:
     name = _NUMPY.sub(r"\1", source.strip()).removeprefix("___from_numpy(")
     name = _WRAPPED.sub("model", name)
     name = _SCOPE.sub(r"\1", name)
+    name = _OF_CLASS.sub(r"type(\1).\2", name)
     name = _MODULES.sub(lambda match: _member(match[1]), name)
     name = _CLOSURE.sub(r"closure variable \1", name)
     name = _IMPORTED.sub(lambda match: match[1].replace("_dot_", "."), name)

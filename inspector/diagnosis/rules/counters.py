@@ -40,7 +40,11 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
             continue
         owner, name = _owner(scene, cause), guard.subject.rpartition(".")[2]
         decides = owner is not None and _needs_number(owner, name)
-        other = "choose what depends on it outside of compiled code" if decides else "keep the number in a buffer (a tensor)"
+        other = (
+            "choose what depends on it outside of compiled code"
+            if decides
+            else "keep the number in a buffer (a tensor)"
+        )
         text = (
             f"{at(cause)}: {guard.subject} changes from call to call, and torch specializes on each value: set "
             f"torch._dynamo.config.allow_unspec_int_on_nn_module = True, or {other}."

@@ -148,7 +148,9 @@ def test_an_argument_of_other_lengths_grows_only_if_the_function_adds_to_it():
 def test_objects_with_other_numbers_of_items_are_no_list_that_grows():
     """Each call passes another tree."""
     longer = [
-        recompile(Cause(CauseKind.LENGTH, "len(node.kids)", str(n), str(n + 1), file=FILE, line=4), entry=n + 1, nearest=n)
+        recompile(
+            Cause(CauseKind.LENGTH, "len(node.kids)", str(n), str(n + 1), file=FILE, line=4), entry=n + 1, nearest=n
+        )
         for n in (0, 1)
     ]
     text = "import torch\n\ndef forward(x, node):\n    {}\n    return x * len(node.kids)\n"
@@ -160,7 +162,9 @@ def test_objects_with_other_numbers_of_items_are_no_list_that_grows():
 
 def test_a_later_change_tells_whether_a_number_becomes_dynamic():
     """At the first change of `layer`, nothing shows yet that the code compares it with numbers."""
-    once = Cause(CauseKind.ARGUMENT_VALUE, "layer", "0", "1", fix="Compile with dynamic=True.", reason="It gets dynamic.")
+    once = Cause(
+        CauseKind.ARGUMENT_VALUE, "layer", "0", "1", fix="Compile with dynamic=True.", reason="It gets dynamic."
+    )
     again = replace(once, was="1", now="2", fix="Compute with it.", reason="Your code needs the number.")
     found = session(recompile(once), recompile(again, entry=2, nearest=1))
     assert first(found).endswith(": Compute with it.")
@@ -380,6 +384,8 @@ def test_only_inputs_that_are_one_are_cloned():
 def test_a_learning_rate_is_kept_in_a_tensor():
     rate = recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
     assert first(session(rate)).startswith("Pass lr=torch.tensor(0.1)")
+    warm = recompile(replace(rate.causes[0], was="0.03333333333333333"))
+    assert first(session(warm)).startswith("Pass lr=torch.tensor(...)")
     once = recompile(rate.causes[0], entry=1, nearest=0)
     assert first(session(replace(once, expected=True, why_expected="Once."))) == ""
     assert "torch.tensor(" not in first(
@@ -545,7 +551,9 @@ def test_what_becomes_dynamic_does_not_name_a_cause_that_has_another_change():
     grad = Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", "True", "False", fix="Pass inputs that agree.")
     (cause,) = diagnose(session(recompile(number, grad))).causes
     assert cause.title.startswith("x.requires_grad changed")
-    (cause,) = diagnose(session(recompile(replace(number, kind=CauseKind.SIZE), replace(grad, kind=CauseKind.STRIDE)))).causes
+    (cause,) = diagnose(
+        session(recompile(replace(number, kind=CauseKind.SIZE), replace(grad, kind=CauseKind.STRIDE)))
+    ).causes
     assert cause.title.startswith("n changed")
 
 
