@@ -15,8 +15,10 @@ _LENGTH_OF_NAME = re.compile(r"len\((?P<name>\w+)\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
 _SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
 _VALUES = (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
-_CHOICE = re.compile(r"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-"""A flag, a member of an enum, or a dtype."""
+_NAME = re.compile(r"'[A-Za-z_]\w*'")
+"""A string such as `'mean'`, which may name a choice."""
+_CHOICE = re.compile(rf"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|{_NAME.pattern}")
+"""A flag, a member of an enum, a dtype, or a name."""
 _FEW = 3
 """The most values that count as choices of a program, not as data."""
 
@@ -61,6 +63,8 @@ def flags(scene: Scene) -> Iterator[Candidate]:
             f"Nothing to change if you need {number} values of {', '.join(names[:3])}: each costs one graph, compiled "
             "once. Otherwise always pass the same value."
         )
+        if all(map(_NAME.fullmatch, values)):
+            text += " Keep strings that are new in each call, such as a request id, out of compiled code."
         yield Candidate(text, (cause.id,), worth=30)
 
 

@@ -44,13 +44,13 @@ def _mask(scene: Scene, cause: RootCause) -> str:
     return next(known, "keep all rows and multiply by the mask (or torch.where), so that no size depends on data")
 
 
+_BEFORE = "call it before the compiled call and pass the result: its size depends on data"
 _INSTEAD = {
-    "bincount": "count with torch.zeros(length).index_add(0, index, ones), whose size you choose: torch.bincount's depends "
-    "on data, even with minlength",
-    "repeat_interleave": "pass output_size to repeat_interleave, or call it before the compiled call: the size of its "
-    "result depends on data",
-    "unique": "call unique before the compiled call, and pass its result: the size depends on data",
-    "unique_consecutive": "call unique_consecutive before the compiled call, and pass its result: the size depends on data",
+    "bincount": "count with torch.zeros(length).index_add(0, index, ones), whose size you choose: the size of "
+    "torch.bincount depends on data, even with minlength",
+    "repeat_interleave": f"pass output_size to repeat_interleave, or {_BEFORE}",
+    "unique": _BEFORE,
+    "unique_consecutive": _BEFORE,
 }
 """What to do instead of functions without a mask, keyed by name."""
 

@@ -351,6 +351,11 @@ def test_a_flag_is_no_reason_for_a_change():
     )
     assert text.startswith("Nothing to change if you need both values of half")
     assert "torch.where" not in text
+    named = first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "reduction", "'mean'", "'sum'"))))
+    assert named.startswith("Nothing to change if you need both values of reduction")
+    assert "request id" in named
+    for value in ("'7f3a-91'", "2"):
+        assert "Nothing" not in first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "id", value, "'b'"))))
     modes = [("Mode.A", "Mode.B"), ("Mode.B", "Mode.C"), ("Mode.C", "Mode.D")]
     switched = [
         recompile(Cause(CauseKind.ARGUMENT_VALUE, "mode", *each), entry=n, nearest=n - 1)
