@@ -5,15 +5,7 @@ from collections.abc import Iterator, Mapping, Sized
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.edits import (
-    Change,
-    covers,
-    functions_at,
-    line_edits,
-    shortened,
-    source_of,
-    statement_at,
-)
+from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
@@ -59,8 +51,8 @@ def random_numbers(scene: Scene) -> Iterator[Candidate]:
             if not called or not set(each.gb) & _SKIPPED:
                 continue
             text = (
-                f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not trace "
-                f"{called}. Where Python does not need the number, torch.rand(()) stays in the graph."
+                f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not "
+                f"trace {called}. Where Python does not need the number, torch.rand(()) stays in the graph."
             )
             yield Candidate(text, (cause.id,), worth=60)
             break
@@ -71,11 +63,11 @@ _SKIPPED = frozenset(("GB0007", "GB0008"))
 
 
 def _draw_at(text: str, line: int) -> str:
-    """Return the name of the function of `random` that a line calls, such as `random.random()`; empty if it does not."""
-    statement = statement_at(text, line)
-    for node in ast.walk(statement) if statement is not None else ():
+    """Return the function of `random` that a line calls, such as `random.random()`; empty if it calls none."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if covers(node, line):
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
                 return f"random.{name}()"
     return ""
 

@@ -87,5 +87,7 @@ def test_a_random_number_is_not_drawn_once():
     text = "import random\n\ndef forward(x):\n    if random.random() < 0.5:\n        x = x + 1\n    return x\n"
     (found,) = random_numbers(scene(ran(text, broken(4, "GB0007"))))
     assert found.text.startswith("net.py:4: draw the number before the compiled call and pass it as an argument")
+    one_line = text.replace(":\n        x", ": x")
+    assert list(random_numbers(scene(ran(one_line, broken(4, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(5, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(4, "GB0124")))))
