@@ -153,6 +153,8 @@ def _attribute(facts: Facts) -> str:
     if _holder(facts) == "optimizer":
         return "optimizer"
     case = _value(facts)
+    if case in ("int", "float") and _holder(facts) == "object" and facts.is_fixed:
+        return "fixed"
     return "object_int" if case == "int" and _holder(facts) == "object" else case
 
 

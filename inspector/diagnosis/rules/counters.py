@@ -57,7 +57,9 @@ def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
         guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
-            yield cause, counting[0]
+            owner = _owner(scene, cause)
+            if owner is None or owner.bases or not counting[0].subject.startswith("self."):  # else no module
+                yield cause, counting[0]
 
 
 def _are_integers(guards: list[Cause]) -> bool:

@@ -38,8 +38,9 @@ def _known(scene: Scene, cause: RootCause) -> str:
             return skip.fix
     guards = [each for each in scene.guards(cause) if each.fix and str(each.kind) == cause.kind]
     named = [each for each in guards if not _INTERNAL.match(each.subject)]
-    if named:
-        return telling([each for each in named if each.subject == named[0].subject]).fix
+    leading = [each for each in named if cause.title.startswith(f"{each.subject} changed")] or named
+    if leading:
+        return telling([each for each in leading if each.subject == leading[0].subject]).fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:
             answer = answer_of(scene.session.attention[symptom.index])

@@ -57,6 +57,9 @@ SEEN = {
     "training_mode": Facts(CauseKind.TRAINING_MODE, "model.training", "True", "False"),
     "attribute_value": Facts(CauseKind.ATTRIBUTE_VALUE, "self.shape", "(2, 3)", "(3, 2)"),
     "attribute_value/int": Facts(CauseKind.ATTRIBUTE_VALUE, "self.step", "0", "1", "L['self'].step == 0", HINT),
+    "attribute_value/fixed": Facts(
+        CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0", is_fixed=True
+    ),
     "attribute_value/object_int": Facts(CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0"),
     "attribute_value/float": Facts(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.5", "1.5"),
     "attribute_value/bool": Facts(CauseKind.ATTRIBUTE_VALUE, "self.flag", "True", "False"),

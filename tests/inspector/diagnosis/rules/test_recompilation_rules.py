@@ -290,6 +290,20 @@ def test_no_buffer_is_offered_for_a_number_that_python_needs(branch):
     assert "allow_unspec_int_on_nn_module = True, or choose what depends on it outside of compiled code" in text
 
 
+def test_no_setting_of_modules_is_offered_for_another_object():
+    text = first(counted(COUNTER.replace("(torch.nn.Module)", ""), 10))
+    assert "buffer" not in text
+    assert "allow_unspec_int_on_nn_module" not in text
+
+
+def test_the_advice_is_on_the_change_that_the_title_names():
+    on = Cause(CauseKind.AUTOCAST, "autocast(cpu)_enabled", "False", "True", fix="Use autocast around every call.")
+    dtype = Cause(CauseKind.AUTOCAST, "autocast(cpu)_dtype", "bfloat16", "float16", fix="Use one autocast dtype.")
+    found = session(recompile(on), recompile(dtype, entry=2))
+    assert diagnose(found).causes[0].title.startswith("autocast(cpu)_dtype changed")
+    assert first(found).endswith("Use one autocast dtype.")
+
+
 def test_a_global_of_the_program_gets_its_advice():
     fix = "Pass it as an argument."
     grown = recompile(Cause(CauseKind.GLOBAL_VALUE, "__main__.COUNT", "0", "1", line=4, file=FILE, fix=fix))
