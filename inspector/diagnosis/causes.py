@@ -55,6 +55,10 @@ def root_causes(session: Session) -> tuple[RootCause, ...]:
     groups = _Groups(_findings(session))
     for first, second in _same_cause(session):
         groups.join(first, second)
+    for broken, recompile in (*_of_breaks(session), *_of_split_calls(session)):
+        # Two breaks are not one cause because calls recompile for the results of both.
+        if not groups.has_break(recompile):
+            groups.join(broken, recompile)
     made = [_cause(members, session) for members in groups.members()]
     return _with_ids(sorted(made, key=lambda cause: _urgency(cause, session)), session)
 
@@ -89,6 +93,11 @@ class _Groups:
             each = self._parent[each]
         return each
 
+    def has_break(self, each: Symptom) -> bool:
+        """Whether a break is in the group of a finding."""
+        root = self._root(each)
+        return any(other.what is Finding.BREAK and self._root(other) is root for other in self._parent)
+
     def members(self) -> list[list[Symptom]]:
         found: dict[Symptom, list[Symptom]] = {}
         for each in self._parent:
@@ -106,8 +115,6 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     for first, *others in steps(session):
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
     yield from _of_generation(session)
-    yield from _of_breaks(session)
-    yield from _of_split_calls(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
     yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
     yield from _of_failure(session)

@@ -178,6 +178,17 @@ def test_layers_that_a_break_made_calls_of_their_own_recompile_for_it() -> None:
     assert len(root_causes(replace(run, recompiles=(replace(again, causes=(weight,)),)))) == 2
 
 
+def test_breaks_whose_results_both_change_stay_apart() -> None:
+    clock, number = (
+        sessions.bare_break(file=MODEL, line=line, source=text, expression=text)
+        for line, text in ((2, "perf_counter()"), (3, "x.item()"))
+    )
+    changed = tuple(Cause(CauseKind.BREAK_RESULT, "the value", "1", "2", line, file=MODEL) for line in (2, 3))
+    again = Recompile("1/1", "f", MODEL, 2, False, changed)
+    causes = root_causes(Session(breaks=(clock, number), recompiles=(again,)))
+    assert [len(each.symptoms) for each in causes] == [2, 1]
+
+
 def test_a_call_that_dynamo_is_kept_out_of_is_no_number_of_a_tensor() -> None:
     """In pack_padded_sequence(x, lengths.tolist()), the call breaks without tolist(), too."""
     breaks = [
