@@ -14,7 +14,10 @@ from ctrace.inspector.source.owners import owner_of, user_frame_or_last
 from ctrace.inspector.source.text import text_around
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
-_CALLEE = re.compile(r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]")
+_CALLEE = re.compile(
+    r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]"
+    r"|module: .*, qualname: (?:\w+\.)*(?P<skipped>\w+),"
+)
 _LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
 """How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
 _EXPLICIT = "GB0025"
@@ -113,7 +116,7 @@ def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
     """Find the user's code that broke; torch 2.11 logs no columns, but names the function of a call."""
     text, line = text_around(raw.listings, frame)
     callee = _CALLEE.match(parsed.context)
-    name = (callee["builtin"] or callee["method"]) if callee else ""
+    name = (callee["builtin"] or callee["method"] or callee["skipped"]) if callee else ""
     branches = not _BRANCHES.isdisjoint(parsed.gb)
     return construct_at(text, line, frame.span, branches=branches, callee=name)
 

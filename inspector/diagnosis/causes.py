@@ -10,12 +10,13 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, titled_by_generation
+from ctrace.inspector.diagnosis.edits import functions_at
 from ctrace.inspector.diagnosis.first_wordings import first_wording
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
 from ctrace.inspector.graphs.attention import State, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Owner, Recompile
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.source.names import RESULT
 
@@ -44,6 +45,8 @@ _OF_STATE = frozenset(
 """Kinds of causes from state outside of functions, such as the grad mode, which affects every function in a call."""
 _OF_RESULTS = frozenset((CauseKind.BREAK_RESULT, CauseKind.LENGTH))
 """Kinds of causes that a break on the same line produces: guards on its result, or on a container that stores it."""
+_UNTRACEABLE = frozenset((RootKind.UNSUPPORTED_CALL, RootKind.UNSUPPORTED_PYTHON))
+"""Kinds of breaks that stay when the numbers on the same line no longer come from tensors."""
 _RANK = {Finding.FAILURE: 0, Finding.DANGER: 1, Finding.BREAK: 2, Finding.SKIP: 3, Finding.RECOMPILE: 4}
 
 
@@ -52,6 +55,10 @@ def root_causes(session: Session) -> tuple[RootCause, ...]:
     groups = _Groups(_findings(session))
     for first, second in _same_cause(session):
         groups.join(first, second)
+    for broken, recompile in (*_of_breaks(session), *_of_split_calls(session)):
+        # Two breaks are not one cause because calls recompile for the results of both.
+        if not groups.has_break(recompile):
+            groups.join(broken, recompile)
     made = [_cause(members, session) for members in groups.members()]
     return _with_ids(sorted(made, key=lambda cause: _urgency(cause, session)), session)
 
@@ -86,6 +93,11 @@ class _Groups:
             each = self._parent[each]
         return each
 
+    def has_break(self, each: Symptom) -> bool:
+        """Whether a break is in the group of a finding."""
+        root = self._root(each)
+        return any(other.what is Finding.BREAK and self._root(other) is root for other in self._parent)
+
     def members(self) -> list[list[Symptom]]:
         found: dict[Symptom, list[Symptom]] = {}
         for each in self._parent:
@@ -103,7 +115,6 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     for first, *others in steps(session):
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
     yield from _of_generation(session)
-    yield from _of_breaks(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
     yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
     yield from _of_failure(session)
@@ -119,7 +130,7 @@ def _pairs(what: Finding, keys: Iterable[Iterable[Hashable]]) -> Iterator[tuple[
 
 def _break_keys(each: Break) -> Iterator[Hashable]:
     """Yield keys that breaks with the same cause share: the statement or, outside the user's code, the failed call."""
-    yield "line", each.file, each.line, each.source
+    yield "line", each.file, each.line, each.source, break_kind(each) in _UNTRACEABLE
     if each.expression:
         yield "expression", each.gb, each.file, each.expression
     if each.kind is BreakKind.DISABLED:
@@ -180,6 +191,37 @@ def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
             at = lines.get((cause.file or recompile.file, line))
             if at is not None and (cause.kind in _OF_RESULTS or cause.subject == RESULT):
                 yield Symptom(Finding.BREAK, at), Symptom(Finding.RECOMPILE, index)
+
+
+def _of_split_calls(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a recompilation for inputs with and without gradients to the break that makes a part run as a separate call.
+
+    If a caller runs eagerly because a function that it calls breaks, that function is compiled on its own, and its
+    inputs are results of other parts: the first layer gets data, the next ones get what depends on weights.
+    """
+    for skip in session.skips:
+        if skip.break_index is None or skip.break_index >= len(session.breaks):
+            continue  # a log that was cut may lack the break
+        called = set(_called_from(session, skip, session.breaks[skip.break_index]))
+        for index, each in enumerate(session.recompiles):
+            kinds = {cause.kind for cause in each.causes}
+            inputs = not any("." in cause.subject.removesuffix(".requires_grad") for cause in each.causes)
+            if kinds == {CauseKind.REQUIRES_GRAD} and inputs and (each.file, each.line) in called:
+                yield Symptom(Finding.BREAK, skip.break_index), Symptom(Finding.RECOMPILE, index)
+
+
+def _called_from(session: Session, skip: Skip, broken: Break) -> Iterator[tuple[str, int]]:
+    """Yield the functions that a skipped function called on the way to a break, by file and first line."""
+    for path in broken.paths:
+        frames = [(frame.file, _begin(session, frame)) for frame in path]
+        if (skip.file, skip.line) in frames:
+            yield from frames[frames.index((skip.file, skip.line)) + 1 :]
+
+
+def _begin(session: Session, frame: Frame) -> int:
+    """Return the first line of the function that runs a line, or the line itself if the source is not known."""
+    around = functions_at(session.listings.get(frame.file, ""), frame.line)
+    return around[-1].lineno if around else frame.line
 
 
 def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:

@@ -67,6 +67,8 @@ others."""
 
 _FOLLOWING = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS, CauseKind.REQUIRES_GRAD)
 """Kinds of changes that follow from others."""
+_OF_LAYOUT = (CauseKind.STRIDE, CauseKind.DISPATCH_KEYS)
+"""Kinds of changes that may follow from another size or mode."""
 _SEVERAL = 2
 _TENSOR_CHECK = re.compile(r"(?:TENSOR_MATCH: )?check_tensor\((?P<source>[^,]+),.*\)")
 
@@ -149,6 +151,11 @@ def break_kind(each: Break) -> RootKind:
     return RootKind.UNSUPPORTED_PYTHON if each.owner is Owner.USER else RootKind.UNSUPPORTED_CALL
 
 
+def break_kind_of(gb: str) -> RootKind | None:
+    """Classify a break by torch's id, such as `GB0170`; None if only its text shows the kind."""
+    return _BY_GB.get(gb)
+
+
 def _skip(each: Skip) -> RootCause:
     cause = _made(RootKind.NOT_TRACED, f"{each.function} {each.outcome}", each.file, each.line, each.function)
     return replace(cause, why=each.reason)
@@ -164,7 +171,7 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
         )
         return replace(cause, why=_readable(first.reason), expected=expected)
     among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
-    recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], _leading(each[1])))
+    recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], *_leading(each[1])))
     same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     placed = next((cause for cause in same if cause.line is not None), leading)
@@ -179,7 +186,14 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
     reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
     # To change only the leading cause would not help; that explains torch's reason, too.
     detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
-    return replace(cause, why=leading.reason, expected=expected, detail=detail)
+    return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
+
+
+def telling(same: list[Cause]) -> Cause:
+    """Return the change that tells most about a value that changed several times: the last one after which it is not
+    dynamic. At its first change it is not known yet whether the code lets the value become dynamic.
+    """
+    return next((cause for cause in reversed(same) if not cause.is_open), same[0])
 
 
 def _changed_too(leading: Cause, mine: list[Recompile]) -> str:
@@ -221,9 +235,11 @@ def _change_of(cause: Cause) -> tuple[CauseKind, str]:
     return cause.kind, "" if cause.kind is CauseKind.TRAINING_MODE else cause.subject
 
 
-def _leading(cause: Cause) -> tuple[int, int, int]:
+def _leading(cause: Cause) -> tuple[int, int, int, int]:
+    """Return a sort key: what becomes dynamic comes after what does not, unless that may follow from it."""
     order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
-    return order, cause.subject.count("."), len(cause.subject)
+    settles = 1 if cause.is_open and cause.expected else 2 if cause.kind in _OF_LAYOUT else 0
+    return settles, order, cause.subject.count("."), len(cause.subject)
 
 
 def _change(cause: Cause, values: list[str]) -> str:

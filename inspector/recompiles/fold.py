@@ -199,6 +199,7 @@ def _facts(
         is_first=nearest.id.endswith("/0"),
         is_fixed=fixed is not None and fixed.value is not None,
         fixed_by=_fixed_by(fixed),
+        is_number=fixed is not None and fixed.kind is ConditionKind.NUMBER,
         is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
         is_weight=_is_weight(raw, nearest.id, guard),
     )

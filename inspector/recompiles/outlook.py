@@ -1,5 +1,6 @@
 """Predict from a run whether recompilations for a cause will stop."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -58,6 +59,10 @@ _FINITE = {
 }
 
 
+_COMPUTED = re.compile(r"^[^%]* [*/+-]+ [^%]*$")
+"""A subject such as `(x.size(0) // 8)`, without a remainder."""
+
+
 def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Prospect:
     """Judge a group of recompilations of one function for one cause."""
     kind = members[0][1].kind
@@ -68,7 +73,7 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     values = {value for _, cause in members for value in (cause.was, cause.now)}
     if values <= {"True", "False"} or values <= {"there", "missing"}:
         return Prospect(Outlook.SETTLES, "both values are compiled")
-    if kind in _FINITE:
+    if kind in _FINITE and not _is_number(members):
         return Prospect(Outlook.FINITE, _FINITE[kind])
     if members[-1][1].is_open:
         return Prospect(Outlook.SETTLES, "it is dynamic now, so the new graph takes other values")
@@ -81,6 +86,16 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     if len(members) < 2:
         return Prospect(Outlook.UNKNOWN, "each new value recompiles")
     return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
+
+
+def _is_number(members: Sequence[tuple[Recompile, Cause]]) -> bool:
+    """Whether the graphs need a number that is computed from sizes, such as `x.size(0) // 8`, instead of one of two
+    outcomes; a remainder has a limited number of values.
+    """
+    causes = [cause for _, cause in members]
+    values = [value or "" for cause in causes for value in (cause.was, cause.now)]
+    computed = all(cause.kind is CauseKind.RANGE and _COMPUTED.search(cause.subject) for cause in causes)
+    return computed and all(value.isdecimal() for value in values)
 
 
 def _sharing(session: Session, recompiles: list[Recompile]) -> int:

@@ -36,6 +36,8 @@ class Facts(Struct, frozen=True):
     """Whether the user's code specialized a dynamic size or number."""
     fixed_by: str = ""
     """What specialized the size: `operation`, or `lowered` after tracing; empty if Python code needs the number."""
+    is_number: bool = False
+    """Whether the user's code needs a number that is computed from sizes, such as `range(x.shape[0] // 8)` does."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
     is_weight: bool = False
@@ -97,6 +99,8 @@ def _zero_one(facts: Facts) -> str:
 
 
 def _range(facts: Facts) -> str:
+    if facts.is_number:
+        return "number"
     return "modulo" if "%" in facts.subject or "Mod(" in facts.subject else ""
 
 
@@ -149,6 +153,8 @@ def _attribute(facts: Facts) -> str:
     if _holder(facts) == "optimizer":
         return "optimizer"
     case = _value(facts)
+    if case in ("int", "float") and _holder(facts) == "object" and facts.is_fixed:
+        return "fixed"
     return "object_int" if case == "int" and _holder(facts) == "object" else case
 
 

@@ -43,7 +43,8 @@ def construct_at(
     node = _innermost_expression(chain, line)
     if branches:
         chain, node = _condition(chain, node, line)
-    elif columns is None:
+    elif columns is None or isinstance(node, ast.BinOp | ast.Compare):
+        # Torch's columns of a call may extend to the operation on its result, as in `perf_counter() - start`.
         node = _call_of(callee, node)
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 

@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+_OF_CLASS = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^'\]]+)'\]")
+"""An attribute of a class (`TypeDictSource` of _dynamo/source.py, 2.13)."""
 _MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
 _CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
 _IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
@@ -34,7 +36,8 @@ def user_name(source: str) -> str:
     if "fn" in name:
         name = _WRAPPED.sub("model", name)
     if "['" in name:
-        name = _MODULES.sub(lambda match: _member(match[1]), _SCOPE.sub(r"\1", name))
+        name = _OF_CLASS.sub(r"type(\1).\2", _SCOPE.sub(r"\1", name))
+        name = _MODULES.sub(lambda match: _member(match[1]), name)
     if "__" in name:
         name = _without_dunders(name)
     if "()[" in name:

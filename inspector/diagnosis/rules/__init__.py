@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     wrappers.torchs_own,
     numbers.numpy_on_numbers,
     numbers.integer_buffers,
+    numbers.random_numbers,
     shapes.experts_of_transformers,
     branches.choices,
     values.slices,

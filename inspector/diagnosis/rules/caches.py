@@ -10,6 +10,7 @@ from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause
 from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.source.text import parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
@@ -72,6 +73,13 @@ def growing_lists(scene: Scene) -> Iterator[Candidate]:
         if name.isidentifier() and not _fills(scene, cause, name):
             continue
         place = f"{at(cause)}: " if at(cause) else ""
+        if _is_of_argument(name) and not _is_filled(scene, cause, name.rpartition(".")[2]):
+            text = (
+                f"{place}{lengths[0].subject} differs between calls, and each length costs a graph: pass objects with "
+                "few different lengths, or move the code that goes through the items out of compiled code."
+            )
+            yield Candidate(text, (cause.id,), worth=55)
+            continue
         text = (
             f"{place}{lengths[0].subject} grows from call to call, and each length costs a graph. "
             "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
@@ -93,6 +101,29 @@ def _fills(scene: Scene, cause: RootCause, name: str) -> bool:
         if found == name:
             return True
     return False
+
+
+def _is_of_argument(name: str) -> bool:
+    """Whether a name is an attribute of anything but the model, such as `node.children`."""
+    return bool(re.fullmatch(r"(?!(?:self|model)\.)\w+(?:\.\w+)+", name))
+
+
+def _is_filled(scene: Scene, cause: RootCause, attribute: str) -> bool:
+    """Whether code in the cause's file adds to an attribute; if the file is not known, assume so."""
+    tree = parsed(scene.session.listings.get(cause.file or "", ""))
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in _ADDING:
+                pass
+            case ast.Subscript(value=ast.Attribute(attr=found), ctx=ast.Store()):
+                pass
+            case ast.AugAssign(target=ast.Attribute(attr=found)):
+                pass
+            case _:
+                continue
+        if found == attribute:
+            return True
+    return tree is None
 
 
 def _grows(was: str | None, now: str | None) -> bool:

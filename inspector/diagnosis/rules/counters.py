@@ -22,6 +22,8 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
         torch = scene.torch_name(cause.file or "")
         if owner is None or not torch or not scene.is_users(cause.file) or not _is_counted_up(owner, name):
             continue
+        if _needs_number(owner, name):
+            continue
         made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
         text = (
@@ -36,9 +38,16 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
     for cause, guard in _counters(scene):
         if _holder_is_object(guard):
             continue
+        owner, name = _owner(scene, cause), guard.subject.rpartition(".")[2]
+        decides = owner is not None and _needs_number(owner, name)
+        other = (
+            "choose what depends on it outside of compiled code"
+            if decides
+            else "keep the number in a buffer (a tensor)"
+        )
         text = (
             f"{at(cause)}: {guard.subject} changes from call to call, and torch specializes on each value: set "
-            "torch._dynamo.config.allow_unspec_int_on_nn_module = True, or keep the number in a buffer (a tensor)."
+            f"torch._dynamo.config.allow_unspec_int_on_nn_module = True, or {other}."
         )
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
 
@@ -48,7 +57,9 @@ def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
         guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
-            yield cause, counting[0]
+            owner = _owner(scene, cause)
+            if owner is None or owner.bases or not counting[0].subject.startswith("self."):  # else no module
+                yield cause, counting[0]
 
 
 def _are_integers(guards: list[Cause]) -> bool:
@@ -78,6 +89,43 @@ def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
     """Whether a method other than __init__ assigns the attribute; a caller that assigns it would need a tensor, too."""
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     return any(_assigns(node, name) for method in methods for node in ast.walk(method))
+
+
+def _needs_number(owner: ast.ClassDef, name: str) -> bool:
+    """Whether a method branches on the attribute, loops up to it, or takes an item at it: with a tensor in its place,
+    these break the graph.
+    """
+    methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
+    nodes = [node for method in methods for node in ast.walk(method)]
+    holders = {name} | {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and _reads(node.value, {name})
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(_reads(part, holders) for node in nodes for part in _numbers_in(node))
+
+
+def _numbers_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the parts of a node that Python needs as numbers or truth values."""
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+            yield test
+        case ast.Call(func=ast.Name(id="range" | "int" | "float" | "bool"), args=arguments):
+            yield from arguments
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self")), slice=index):
+            yield index
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left):
+            yield left
+
+
+def _reads(node: ast.expr, names: set[str]) -> bool:
+    parts = ast.walk(node)
+    return any(
+        (isinstance(each, ast.Attribute) and each.attr in names) or (isinstance(each, ast.Name) and each.id in names)
+        for each in parts
+    )
 
 
 def _assigns(node: ast.AST, name: str) -> bool:

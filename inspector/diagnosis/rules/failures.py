@@ -4,14 +4,16 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ctrace.inspector.advice import advice_on_break
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, break_kind_of
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Failure, FailurePhase
 from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
 from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.source.constructs import construct_at
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)
@@ -19,6 +21,10 @@ _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
+_NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
+"""The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
+_GB = re.compile(r"/gb/gb(?P<number>\d{4})\.html")
+"""Torch's link to the page of a graph break (_dynamo/exc.py, 2.11 to 2.13)."""
 _IS_COMPILER = re.compile(r"Dynamo|Unsupported|Backend|Inductor|Constraint|Guard|Uncaught|Recompile|Lowering")
 """Names of exceptions that only torch's compiler raises; the model itself may raise any other exception."""
 
@@ -152,9 +158,19 @@ def _base(file: str) -> str:
 
 def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
     """If eager worked, report that only the compiled model raises, and offer to exclude the line."""
+    place = f"{at(cause)}: " if at(cause) else ""
+    if no_fake := _NO_FAKE.search(failure.message):
+        text = (
+            f"{place}register a fake implementation of {no_fake['op']} (torch.library.register_fake), which returns an "
+            "empty tensor with the shape and dtype of the result: Dynamo traces the operator with it."
+        )
+        yield Candidate(text, (cause.id,), worth=90)
+        return
     if not _worked_in_eager(scene) and not _IS_COMPILER.search(failure.type):
         return
-    place = f"{at(cause)}: " if at(cause) else ""
+    if (known := _break_as_error(scene, failure, cause)) is not None:
+        yield known
+        return
     yield from _branch_while_compiling(scene, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     code = f"`{line}`" if line else "the code"
@@ -162,6 +178,21 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
     what = _original_error(failure)
     text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"
     yield Candidate(text, (cause.id,), worth=90)
+
+
+def _break_as_error(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | None:
+    """Say how to avoid a graph break that fullgraph=True makes an error; @torch.compiler.disable would be one, too."""
+    gb = _GB.search(failure.message)
+    if not failure.type.endswith("Unsupported") or gb is None:
+        return None
+    place, id_ = f"{at(cause)}: " if at(cause) else "", f"GB{gb['number']}"
+    text = scene.session.listings.get(cause.file or "", "")
+    construct = construct_at(text, cause.line or -1, None, branches=break_kind_of(id_) is RootKind.TENSOR_BRANCH)
+    entry = advice_on_break((id_,), construct.kind)
+    fix = entry.about(construct.expression).fix if entry is not None else ""
+    instead = f"{fix} Or compile" if fix else "Rewrite it, or compile"
+    advice = f"{place}{instead} without fullgraph=True (or error_on_graph_break), which makes a graph break an error."
+    return Candidate(advice, (cause.id,), worth=90)
 
 
 def _original_error(failure: Failure) -> str:

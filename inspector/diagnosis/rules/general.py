@@ -1,8 +1,9 @@
 """Offer the advice tables' advice for the kind of a finding, without a trial, and a last resort for breaks."""
 
+import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.naming import at, telling
 from ctrace.inspector.diagnosis.rules.sizes import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.graphs.attention import answer_of
@@ -11,8 +12,8 @@ from ctrace.inspector.model.findings import Break, Owner
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""
-_INTERNAL = "__"
-"""Prefix of torch's names for values passed across a break: `___stack0`, `__resume_frame_values[1]`."""
+_INTERNAL = re.compile(r"__(?!main__\.)")
+"""How torch's names for values passed across a break begin: `___stack0`, `__resume_frame_values[1]`."""
 
 
 def known_fixes(scene: Scene) -> Iterator[Candidate]:
@@ -35,9 +36,11 @@ def _known(scene: Scene, cause: RootCause) -> str:
     for skip in scene.skips(cause):
         if skip.fix and skip.break_index is None:
             return skip.fix
-    for guard in scene.guards(cause):
-        if guard.fix and str(guard.kind) == cause.kind and not guard.subject.startswith(_INTERNAL):
-            return guard.fix
+    guards = [each for each in scene.guards(cause) if each.fix and str(each.kind) == cause.kind]
+    named = [each for each in guards if not _INTERNAL.match(each.subject)]
+    leading = [each for each in named if cause.title.startswith(f"{each.subject} changed")] or named
+    if leading:
+        return telling([each for each in leading if each.subject == leading[0].subject]).fix
     for symptom in cause.symptoms:
         if symptom.what is Finding.ATTENTION:
             answer = answer_of(scene.session.attention[symptom.index])

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause
 from ctrace.inspector.model.trial import Trial
@@ -40,6 +41,35 @@ def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
             if edits:
                 advice, short = _of_numpy(file, text, calls)
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
+
+
+def random_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to draw random numbers before the call: Dynamo does not trace functions of Python's module `random`."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            called = _draw_at(scene.session.listings.get(each.file, ""), each.line)
+            if not called or not set(each.gb) & _SKIPPED:
+                continue
+            text = (
+                f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not "
+                f"trace {called}. Where Python does not need the number, torch.rand(()) stays in the graph."
+            )
+            yield Candidate(text, (cause.id,), worth=60)
+            break
+
+
+_SKIPPED = frozenset(("GB0007", "GB0008"))
+"""Ids of breaks at a function that Dynamo skips."""
+
+
+def _draw_at(text: str, line: int) -> str:
+    """Return the function of `random` that a line calls, such as `random.random()`; empty if it calls none."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
+                return f"random.{name}()"
+    return ""
 
 
 def _of_numpy(file: str, text: str, calls: list[tuple[ast.Call, str, str]]) -> tuple[str, str]:

@@ -15,8 +15,10 @@ _LENGTH_OF_NAME = re.compile(r"len\((?P<name>\w+)\)")
 _KEYWORD = re.compile(r"\['(?:kwargs)'\]\['(?P<name>\w+)'\]")
 _SAME = re.compile(r"(?P<one>.+) is (?P<other>.+)")
 _VALUES = (CauseKind.ARGUMENT_VALUE, CauseKind.GLOBAL_VALUE, CauseKind.CLOSURE_VALUE)
-_CHOICE = re.compile(r"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-"""A flag, a member of an enum, or a dtype."""
+_NAME = re.compile(r"'[A-Za-z_]\w*'")
+"""A string such as `'mean'`, which may name a choice."""
+_CHOICE = re.compile(rf"True|False|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|{_NAME.pattern}")
+"""A flag, a member of an enum, a dtype, or a name."""
 _FEW = 3
 """The most values that count as choices of a program, not as data."""
 
@@ -61,6 +63,8 @@ def flags(scene: Scene) -> Iterator[Candidate]:
             f"Nothing to change if you need {number} values of {', '.join(names[:3])}: each costs one graph, compiled "
             "once. Otherwise always pass the same value."
         )
+        if all(map(_NAME.fullmatch, values)):
+            text += " Keep strings that are new in each call, such as a request id, out of compiled code."
         yield Candidate(text, (cause.id,), worth=30)
 
 
@@ -102,11 +106,30 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
             )
             yield Candidate(text, (cause.id,), worth=30)
             continue
+        if not _holds_tensor(scene, cause, name):
+            text = (
+                f"Nothing to change if you need calls with and without {name}: each case costs a graph, compiled once. "
+                f"Otherwise always pass {name}."
+            )
+            yield Candidate(text, (cause.id,), worth=30)
+            continue
         neutral = "ones if nothing is masked" if "mask" in name else "a neutral value if there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
         text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."
         yield Candidate(text, (cause.id,), worth=55)
+
+
+def _holds_tensor(scene: Scene, cause: RootCause, name: str) -> bool:
+    """Whether an argument that some calls omit is a tensor, or not known to be anything else, in the others."""
+    values = {
+        value
+        for guard in scene.guards(cause)
+        if plain_name(guard.subject) == name
+        for value in (guard.was, guard.now)
+        if value not in (None, "None", "NoneType")
+    }
+    return not values or any("tensor" in value.lower() or value == "not None" for value in values if value)
 
 
 def _varies_in_size(scene: Scene, name: str) -> bool:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.edits import covers, functions_at, qualified_name
+from ctrace.inspector.diagnosis.edits import covers, functions_at, qualified_name, statement_at
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.values import at_break
@@ -39,7 +39,28 @@ def data_dependent_shapes(scene: Scene) -> Iterator[Candidate]:
 def _mask(scene: Scene, cause: RootCause) -> str:
     if any(_routes(scene.session.listings.get(each.file, ""), each.line) for each in scene.breaks(cause)):
         return "run every expert on all rows and multiply by the mask, so that no size depends on the routing"
-    return "keep all rows and multiply by the mask (or torch.where), so that no size depends on data"
+    called = {name for each in scene.breaks(cause) for name in _called_at(scene, each)}
+    known = (words for name, words in _INSTEAD.items() if name in called)
+    return next(known, "keep all rows and multiply by the mask (or torch.where), so that no size depends on data")
+
+
+_BEFORE = "call it before the compiled call and pass the result: its size depends on data"
+_INSTEAD = {
+    "bincount": "count with torch.zeros(length).index_add(0, index, ones), whose size you choose: the size of "
+    "torch.bincount depends on data, even with minlength",
+    "repeat_interleave": f"pass output_size to repeat_interleave, or {_BEFORE}",
+    "unique": _BEFORE,
+    "unique_consecutive": _BEFORE,
+}
+"""What to do instead of functions without a mask, keyed by name."""
+
+
+def _called_at(scene: Scene, each: Break) -> set[str]:
+    """Return the names of the functions that the statement of a break calls on its line."""
+    statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)] if statement is not None else []
+    named = [node.func for node in calls if covers(node, each.line)]
+    return {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in named}
 
 
 def _patch(scene: Scene, cause: RootCause) -> str:

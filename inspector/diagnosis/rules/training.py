@@ -24,12 +24,13 @@ def whole_steps(scene: Scene) -> Iterator[Candidate]:
 
 
 def optimizer_settings(scene: Scene) -> Iterator[Candidate]:
-    """Offer a tensor for a setting of an optimizer that a scheduler changes."""
+    """Offer a tensor for a setting of an optimizer that a scheduler changes, unless it became dynamic."""
     for cause in scene.causes:
         named = [match["name"] for each in scene.guards(cause) if (match := _SETTING.fullmatch(each.subject))]
-        if named:
+        if named and not cause.expected:
             guard = next(each for each in scene.guards(cause) if _SETTING.fullmatch(each.subject))
-            value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]+", guard.was) else "0.1"
+            # A scheduler's value, such as 0.03333333333333333, is not what the user wrote.
+            value = guard.was if guard.was and re.fullmatch(r"[\d.e+-]{1,8}", guard.was) else "..."
             text = (
                 f"Pass {named[0]}=torch.tensor({value}) when you create the optimizer: torch specializes on "
                 "Python numbers, so each change by a scheduler recompiles the step."

@@ -125,7 +125,7 @@ class TestCauses:
             ("sise", "size"),
             ("trainingmode", "training_mode"),
             ("num_threads", "global_state/num_threads"),
-            ("fixed", "size/fixed or argument_value/fixed"),
+            ("fixed", "size/fixed or attribute_value/fixed or argument_value/fixed"),
         ],
     )
     def test_a_name_that_is_nearly_right(self, name: str, near: str):

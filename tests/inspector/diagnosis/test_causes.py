@@ -12,11 +12,12 @@ from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.first_wordings import FIRST_WORDINGS
 from ctrace.inspector.graphs.attention import State, answer_of, state_of
 from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
-from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Recompile, Skip
+from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Frame, Recompile, Skip
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
+from tests.support.helpers import MODEL
 from tests.support.places import DATA, ROOT
 
 MADE = {
@@ -151,6 +152,50 @@ def test_the_costliest_comes_first_and_a_failure_before_all() -> None:
     assert [each.line for each in root_causes(session)] == [2, 1]
     failure = Failure(FailurePhase.RUN, "ValueError", "no")
     assert root_causes(replace(session, failure=failure))[0].kind is RootKind.FAILURE
+
+
+LAYERS = """\
+def layer(x):
+    return x / torch.bincount(x)
+
+def net(x):
+    for _ in range(2):
+        x = layer(x)
+"""
+
+
+def test_layers_that_a_break_made_calls_of_their_own_recompile_for_it() -> None:
+    """The first layer gets data, the second one a result that needs a gradient."""
+    path = (Frame(MODEL, 6, "net"), Frame(MODEL, 2, "layer"))
+    count = sessions.bare_break(file=MODEL, line=2, source="", function="layer", paths=(path[1:], path))
+    caller = Skip("net", MODEL, 4, "", break_index=0)
+    grad = Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", "False", "True")
+    again = Recompile("1/1", "layer", MODEL, 1, False, (grad,))
+    run = Session(breaks=(count,), skips=(caller,), recompiles=(again,), listings={MODEL: LAYERS})
+    assert len(root_causes(run)) == 1
+    assert len(root_causes(replace(run, recompiles=(replace(again, line=4),)))) == 2
+    weight = replace(grad, subject="self.weight.requires_grad")
+    assert len(root_causes(replace(run, recompiles=(replace(again, causes=(weight,)),)))) == 2
+
+
+def test_breaks_whose_results_both_change_stay_apart() -> None:
+    clock, number = (
+        sessions.bare_break(file=MODEL, line=line, source=text, expression=text)
+        for line, text in ((2, "perf_counter()"), (3, "x.item()"))
+    )
+    changed = tuple(Cause(CauseKind.BREAK_RESULT, "the value", "1", "2", line, file=MODEL) for line in (2, 3))
+    again = Recompile("1/1", "f", MODEL, 2, False, changed)
+    causes = root_causes(Session(breaks=(clock, number), recompiles=(again,)))
+    assert [len(each.symptoms) for each in causes] == [2, 1]
+
+
+def test_a_call_that_dynamo_is_kept_out_of_is_no_number_of_a_tensor() -> None:
+    """In pack_padded_sequence(x, lengths.tolist()), the call breaks without tolist(), too."""
+    breaks = [
+        sessions.bare_break(gb=(gb,), line=2, source="pack(x, n.tolist())", expression=text)
+        for gb, text in (("GB0033", "n.tolist()"), ("GB0007", "pack(x, n.tolist())"))
+    ]
+    assert len(root_causes(Session(breaks=tuple(breaks)))) == 2
 
 
 def test_a_call_disabled_on_purpose_ranks_by_its_cost() -> None:

@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Scenario, Session
@@ -58,6 +59,16 @@ class TestOutcomes:
         found = prospect(session(), members("a", "b", "c", kind=kind))
         assert found.outlook is Outlook.FINITE
         assert found.why.startswith("one graph for each ")
+
+    @pytest.mark.parametrize(
+        ("subject", "outlook"),
+        [("(x.size(0) // 8)", Outlook.DIVERGES), ("(x.size(0) % 8)", Outlook.FINITE), ("x.size(0)", Outlook.FINITE)],
+    )
+    def test_a_number_computed_from_a_size_has_no_limited_number_of_values(self, subject: str, outlook: Outlook):
+        changes = [
+            (recompile, replace(cause, subject=subject)) for recompile, cause in members("3", "4", "5", kind="range")
+        ]
+        assert prospect(session(), changes).outlook is outlook
 
     def test_both_values_of_a_flag_have_a_graph(self):
         found = prospect(session(), members("True", "False", kind="argument_value"))

@@ -22,6 +22,7 @@ SEEN = {
     "zero_one": Facts(CauseKind.ZERO_ONE, "x.size(0)", "2 or more", "1", "2 <= L['x'].size()[0]", is_first=True),
     "zero_one/first": Facts(CauseKind.ZERO_ONE, "x.size(0)", "1", "8", is_first=True),
     "range": Facts(CauseKind.RANGE, "x.size(0)", "2 to 6", "8", "2 <= L['x'].size()[0] <= 6"),
+    "range/number": Facts(CauseKind.RANGE, "(x.size(0) // 8)", "3", "4", is_number=True),
     "range/modulo": Facts(CauseKind.RANGE, "(x.size(0) % 8)", "0", "1", "(L['x'].size()[0] % 8) == 0"),
     "duck_shape": Facts(CauseKind.DUCK_SHAPE, "y.size(0)", "x.size(0)", "9"),
     "stride": Facts(CauseKind.STRIDE, "x.stride(0)", "5", "1"),
@@ -56,6 +57,9 @@ SEEN = {
     "training_mode": Facts(CauseKind.TRAINING_MODE, "model.training", "True", "False"),
     "attribute_value": Facts(CauseKind.ATTRIBUTE_VALUE, "self.shape", "(2, 3)", "(3, 2)"),
     "attribute_value/int": Facts(CauseKind.ATTRIBUTE_VALUE, "self.step", "0", "1", "L['self'].step == 0", HINT),
+    "attribute_value/fixed": Facts(
+        CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0", is_fixed=True
+    ),
     "attribute_value/object_int": Facts(CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0"),
     "attribute_value/float": Facts(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.5", "1.5"),
     "attribute_value/bool": Facts(CauseKind.ATTRIBUTE_VALUE, "self.flag", "True", "False"),

@@ -297,3 +297,18 @@ def test_columns_that_reach_beyond_the_condition_are_cut():
     # Torch's columns of a branch extend to the end of the executed code (2.13).
     found = construct_at("if x.sum() > 0: x = x / 2\n", 1, (3, 25))
     assert (found.kind, found.expression, found.span) == ("if", "x.sum() > 0", (3, 14))
+
+
+@pytest.mark.parametrize(
+    ("line", "callee", "expression", "kind"),
+    [
+        ("self.dt = time.perf_counter() - start", "perf_counter", "time.perf_counter()", "clock"),
+        ("scale = x.abs().max().item() / 127", "item", "x.abs().max().item()", ""),
+        ("twice = x.item() + x.item()", "item", "x.item() + x.item()", ""),
+        ("low = x.item() < 3", "other", "x.item() < 3", ""),
+    ],
+)
+def test_columns_that_extend_to_an_operation_on_the_result_are_those_of_the_call(line, callee, expression, kind):
+    begin = line.index("= ") + 2
+    found = construct_at(f"{line}\n", 1, (begin, len(line)), callee=callee)
+    assert (found.expression, found.kind) == (expression, kind)

@@ -20,6 +20,7 @@ from tests.support.helpers import fuzzing
         ("L['self']._buffers['mean'].size()[1]", "self.mean.size(1)"),
         ("L['self']._modules['layers']._modules['0'].training", "self.layers[0].training"),
         ("L['self'].__dict__['mode']", "self.mode"),
+        ("dict(type(L['self']).__dict__)['scale']", "type(self).scale"),
         ("L['self'].cfg['rate']", "self.cfg['rate']"),
         ("L['xs'][0]", "xs[0]"),
         ("G['helper'].__closure__[0].cell_contents", "closure variable 0"),

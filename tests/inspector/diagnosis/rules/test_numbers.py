@@ -1,6 +1,6 @@
 """Advice on NumPy calls with Python numbers, and on integers in buffers."""
 
-from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers
+from ctrace.inspector.diagnosis.rules.numbers import integer_buffers, numpy_on_numbers, random_numbers
 from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene
 
 NUMPY = """import numpy as np
@@ -81,3 +81,13 @@ def test_a_buffer_of_fractions_or_of_several_numbers_is_left_alone():
     for value in ("torch.tensor(0.5)", "torch.tensor([1, 2])", "torch.tensor(size)", "torch.zeros(1)"):
         text = BUFFER.replace("torch.tensor(size, dtype=torch.int64)", value)
         assert not list(integer_buffers(scene(ran(text, broken(10))))), value
+
+
+def test_a_random_number_is_not_drawn_once():
+    text = "import random\n\ndef forward(x):\n    if random.random() < 0.5:\n        x = x + 1\n    return x\n"
+    (found,) = random_numbers(scene(ran(text, broken(4, "GB0007"))))
+    assert found.text.startswith("net.py:4: draw the number before the compiled call and pass it as an argument")
+    one_line = text.replace(":\n        x", ": x")
+    assert list(random_numbers(scene(ran(one_line, broken(4, "GB0007")))))
+    assert not list(random_numbers(scene(ran(text, broken(5, "GB0007")))))
+    assert not list(random_numbers(scene(ran(text, broken(4, "GB0124")))))

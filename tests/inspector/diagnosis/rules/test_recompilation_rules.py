@@ -145,6 +145,32 @@ def test_an_argument_of_other_lengths_grows_only_if_the_function_adds_to_it():
     assert "grows" not in first(session(*longer, listings={FILE: text.format("y = xs[0]")}))
 
 
+def test_objects_with_other_numbers_of_items_are_no_list_that_grows():
+    """Each call passes another tree."""
+    longer = [
+        recompile(
+            Cause(CauseKind.LENGTH, "len(node.kids)", str(n), str(n + 1), file=FILE, line=4), entry=n + 1, nearest=n
+        )
+        for n in (0, 1)
+    ]
+    text = "import torch\n\ndef forward(x, node):\n    {}\n    return x * len(node.kids)\n"
+    passed = first(session(*longer, listings={FILE: text.format("y = node.kids")}))
+    assert passed.startswith("model.py:4: len(node.kids) differs between calls")
+    for adding in ("node.kids.append(x)", "node.kids[x] = x", "node.kids += [x]"):
+        assert "len(node.kids) grows" in first(session(*longer, listings={FILE: text.format(adding)}))
+
+
+def test_a_later_change_tells_whether_a_number_becomes_dynamic():
+    """At the first change of `layer`, nothing shows yet that the code compares it with numbers."""
+    once = Cause(
+        CauseKind.ARGUMENT_VALUE, "layer", "0", "1", fix="Compile with dynamic=True.", reason="It gets dynamic."
+    )
+    again = replace(once, was="1", now="2", fix="Compute with it.", reason="Your code needs the number.")
+    found = session(recompile(once), recompile(again, entry=2, nearest=1))
+    assert first(found).endswith(": Compute with it.")
+    assert diagnose(found).causes[0].why == "Your code needs the number."
+
+
 def test_what_else_changed_each_time_is_named():
     both = [
         recompile(
@@ -249,6 +275,41 @@ def test_a_number_that_the_caller_sets_is_left_open():
     assert "allow_unspec_int_on_nn_module = True" in first(counted(text, 9))
 
 
+BRANCHES = (
+    "if self.steps % 2 == 0:\n            x = -x",
+    "n = self.steps - 1\n        x = x if n > 3 else -x",
+    "for _ in range(self.steps):\n            x = x + 1",
+    "x = self.layers[self.steps](x)",
+)
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_no_buffer_is_offered_for_a_number_that_python_needs(branch):
+    text = first(counted(COUNTER.replace("return x * self.steps", f"{branch}\n        return x"), 10))
+    assert "buffer" not in text
+    assert "allow_unspec_int_on_nn_module = True, or choose what depends on it outside of compiled code" in text
+
+
+def test_no_setting_of_modules_is_offered_for_another_object():
+    text = first(counted(COUNTER.replace("(torch.nn.Module)", ""), 10))
+    assert "buffer" not in text
+    assert "allow_unspec_int_on_nn_module" not in text
+
+
+def test_the_advice_is_on_the_change_that_the_title_names():
+    on = Cause(CauseKind.AUTOCAST, "autocast(cpu)_enabled", "False", "True", fix="Use autocast around every call.")
+    dtype = Cause(CauseKind.AUTOCAST, "autocast(cpu)_dtype", "bfloat16", "float16", fix="Use one autocast dtype.")
+    found = session(recompile(on), recompile(dtype, entry=2))
+    assert diagnose(found).causes[0].title.startswith("autocast(cpu)_dtype changed")
+    assert first(found).endswith("Use one autocast dtype.")
+
+
+def test_a_global_of_the_program_gets_its_advice():
+    fix = "Pass it as an argument."
+    grown = recompile(Cause(CauseKind.GLOBAL_VALUE, "__main__.COUNT", "0", "1", line=4, file=FILE, fix=fix))
+    assert first(session(grown)) == f"model.py:4: {fix}"
+
+
 def test_flags_of_single_submodules_are_switched_together():
     flags = (
         Cause(CauseKind.TRAINING_MODE, "self.a.training", "True", "False"),
@@ -265,6 +326,9 @@ def test_flags_of_single_submodules_are_switched_together():
 def test_an_argument_that_is_left_out_is_always_passed():
     assert "lways pass mask" in first(session(recompile(Cause(CauseKind.NONE, "mask", "None", "not None"))))
     assert "lways pass" not in first(session(recompile(Cause(CauseKind.NONE, "self.cache", "None", "not None"))))
+    number = first(session(recompile(Cause(CauseKind.NONE, "top_k", "int", "None"))))
+    assert number.startswith("Nothing to change if you need calls with and without top_k")
+    assert "tensor" not in number
     calls = (
         shaped(0, tensor("L['kwargs']['ids']", 2, 6), tensor("L['kwargs']['attention_mask']", 2, 6)),
         shaped(1, tensor("L['kwargs']['ids']", 2, 6)),
@@ -301,6 +365,11 @@ def test_a_flag_is_no_reason_for_a_change():
     )
     assert text.startswith("Nothing to change if you need both values of half")
     assert "torch.where" not in text
+    named = first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "reduction", "'mean'", "'sum'"))))
+    assert named.startswith("Nothing to change if you need both values of reduction")
+    assert "request id" in named
+    for value in ("'7f3a-91'", "2"):
+        assert "Nothing" not in first(session(recompile(Cause(CauseKind.ARGUMENT_VALUE, "id", value, "'b'"))))
     modes = [("Mode.A", "Mode.B"), ("Mode.B", "Mode.C"), ("Mode.C", "Mode.D")]
     switched = [
         recompile(Cause(CauseKind.ARGUMENT_VALUE, "mode", *each), entry=n, nearest=n - 1)
@@ -334,6 +403,10 @@ def test_only_inputs_that_are_one_are_cloned():
 def test_a_learning_rate_is_kept_in_a_tensor():
     rate = recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "optimizer.param_groups[0]['lr']", "0.1", "0.09", is_open=True))
     assert first(session(rate)).startswith("Pass lr=torch.tensor(0.1)")
+    warm = recompile(replace(rate.causes[0], was="0.03333333333333333"))
+    assert first(session(warm)).startswith("Pass lr=torch.tensor(...)")
+    once = recompile(rate.causes[0], entry=1, nearest=0)
+    assert first(session(replace(once, expected=True, why_expected="Once."))) == ""
     assert "torch.tensor(" not in first(
         session(recompile(Cause(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.1", "0.09")))
     )
@@ -470,6 +543,37 @@ def test_what_was_checked_of_a_mark_is_its_removal():
 def test_what_raises_in_eager_is_put_right_first():
     failure = Failure(FailurePhase.EAGER, "ValueError", "no", FILE, 2)
     assert "without torch.compile, too" in first(Session(failure=failure))
+
+
+def failed(message, type_="Unsupported"):
+    return Session(failure=Failure(FailurePhase.RUN, type_, message, FILE, 3))
+
+
+def test_a_break_in_a_full_graph_is_not_moved_to_another_break():
+    page = "https://meta-pytorch.github.io/compile-graph-break-site/gb/gb0170.html"
+    text = first(failed(f"Data-dependent branching\n For more details, please visit: {page}"))
+    assert text.startswith("model.py:3: Compute both sides and select with torch.where, or use torch.cond. Or compile")
+    assert "without fullgraph=True" in text
+    assert "disable" not in text
+    assert "Rewrite it, or compile without fullgraph=True" in first(failed(page.replace("0170", "9999")))
+
+
+def test_an_operator_without_a_fake_implementation_gets_one():
+    message = "got RuntimeError('There was no fake impl registered for <CustomOpDef(mine::twice)>. This is necessary')"
+    text = first(failed(message, "TorchRuntimeError"))
+    assert text.startswith("model.py:3: register a fake implementation of mine::twice (torch.library.register_fake)")
+
+
+def test_what_becomes_dynamic_does_not_name_a_cause_that_has_another_change():
+    """With n dynamic from the start, the call would compile again for requires_grad."""
+    number = Cause(CauseKind.ARGUMENT_VALUE, "n", "3", "4", is_open=True, expected="Once.", fix="Make n dynamic.")
+    grad = Cause(CauseKind.REQUIRES_GRAD, "x.requires_grad", "True", "False", fix="Pass inputs that agree.")
+    (cause,) = diagnose(session(recompile(number, grad))).causes
+    assert cause.title.startswith("x.requires_grad changed")
+    (cause,) = diagnose(
+        session(recompile(replace(number, kind=CauseKind.SIZE), replace(grad, kind=CauseKind.STRIDE)))
+    ).causes
+    assert cause.title.startswith("n changed")
 
 
 def test_a_path_of_its_own_while_compiling_is_found():

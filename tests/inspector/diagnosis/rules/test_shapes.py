@@ -45,6 +45,13 @@ def test_a_mask_without_experts_is_multiplied_by():
     )
 
 
+def test_a_count_has_no_mask_to_multiply_by():
+    run = ran("import torch\ndef forward(x):\n    return torch.bincount(x, minlength=4) / 2", broken(3, "GB0036"))
+    for each in shapes.data_dependent_shapes(scene(run)):
+        assert "count with torch.zeros(length).index_add(0, index, ones)" in each.text
+        assert "mask" not in each.text
+
+
 def test_experts_that_can_be_chosen_are_by_the_librarys_own_switch():
     (found,) = shapes.experts_of_transformers(scene(ran(EXPERTS, broken(7, "GB0036", file=LIBRARY), file=LIBRARY)))
     assert found.trial is not None
