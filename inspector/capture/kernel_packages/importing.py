@@ -133,10 +133,11 @@ def operators_of(packages: Iterable[Imported]) -> dict[str, Operator]:
 def _check_compiles(package: Package, operator: Operator) -> None:
     """Compile a kernel in C++ now: in the model's call, its error would look like one of the model."""
     loading = sys.modules.get(f"{operator.module.__name__.rpartition('.')[0]}.kernel")
-    if not operator.is_cpp or not hasattr(loading, "load") or not operator.module.is_supported():
+    load = getattr(loading, "load", None)
+    if not operator.is_cpp or load is None or not operator.module.is_supported():
         return
     try:
-        loading.load()
+        load()
     except Exception as error:
         what = f"the kernel of {package.folder} cannot be loaded: {message(error)}"
         raise TargetError(what[:600], "correct kernel.cpp; ctrace kernels edit checks it on every save") from None

@@ -134,9 +134,11 @@ def test_a_variance_around_a_mean_of_an_earlier_kernel_is_refused() -> None:
     mean = structs.replace(call.buffers[0], name="buf2", node="getitem_1", shape=("32", "1"), stride=("1", "32"))
     pointers = (*call.pointers, Pointer("in_ptr1", "buf2", ""))
     changed = structs.replace(call, buffers=(*call.buffers, mean), pointers=pointers)
-    source = found.kernels[0].source.replace(
-        "    tmp1 =", "    tmp9 = tl.load(in_ptr1 + (x0 // 512), None)\n    tmp1 ="
-    ).replace("(in_ptr0, out_ptr0", "(in_ptr0, in_ptr1, out_ptr0")
+    source = (
+        found.kernels[0]
+        .source.replace("    tmp1 =", "    tmp9 = tl.load(in_ptr1 + (x0 // 512), None)\n    tmp1 =")
+        .replace("(in_ptr0, out_ptr0", "(in_ptr0, in_ptr1, out_ptr0")
+    )
     kernel = structs.replace(found.kernels[0], source=source)
     with pytest.raises(RefusalError, match=r"one result of aten\.var_mean\.correction from another one, getitem_1"):
         package_of(structs.replace(session(graph=_NORMED), kernels=(kernel,), kernel_calls=(changed,)), kernel)
