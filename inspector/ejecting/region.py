@@ -27,6 +27,8 @@ _IN_PLACE = re.compile(r"(?<=[^\W_])_(\.\w+)$")
 _ALIASING = frozenset(("getitem", "aten.reshape", "aten.contiguous", "aten.to"))
 """Ops beside views that may return the memory of their argument; for some, that depends on its strides or dtype."""
 _COPY = "torch.ops.aten.copy_.default"
+_TWO_STEP = ("torch.ops.aten.var_mean.", "torch.ops.prims.prepare_softmax_online.")
+"""Operators of two results, of which a kernel may compute one from the other: the variance from the mean."""
 _SPLIT = ("torch.ops.aten.convolution.default", "torch.ops.aten.addmm.default")
 
 
@@ -133,6 +135,7 @@ class _Finder:
             raise RefusalError("it stores no value of the graph", SEE_DUMP)
         read = self._read(set(written))
         steps = self._steps(set(stored), set(read))
+        self._refuse_second_steps(steps, read)
         used = {name for step in steps for name in self._nodes[step].uses}
         inputs = {node: buffer for node, buffer in read.items() if node in used}
         taken = {buffer: self._tensor(node, self._buffers[buffer]) for node, buffer in inputs.items()}
@@ -262,6 +265,17 @@ class _Finder:
                 raise RefusalError(f"it contains {node.target}, which is not an ATen operator", SEE_DUMP)
             if _IN_PLACE.search(node.target) and not self._is_fresh(node, set(steps)):
                 raise RefusalError(f"it contains {node.target}, which changes its input", SEE_DUMP)
+
+    def _refuse_second_steps(self, steps: Sequence[str], read: Iterable[str]) -> None:
+        """Refuse a variance around a mean that is read: its definition, of the values alone, takes no other mean."""
+        for name in read:
+            for of in self._nodes[name].uses:
+                if of in steps and self._nodes[of].target.startswith(_TWO_STEP):
+                    op = self._nodes[of].target.removeprefix("torch.ops.")
+                    raise RefusalError(
+                        f"it computes one result of {op} from another one, {name}, which an earlier kernel computes",
+                        SEE_DUMP,
+                    )
 
     def _scratch(self, buffer: KernelBuffer, number: int) -> Tensor:
         return Tensor(self._names.new(f"partial_{number}", ""), "", buffer.dtype, buffer.shape, buffer.stride)

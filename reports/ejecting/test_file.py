@@ -19,6 +19,7 @@ def test_file(package: Package) -> str:
         "DEVICE": "cuda" if package.cpp is None else "cpu",
         "GRADCHECK": repr(_is_smooth(package)),
         "SMALL": repr(_has_small(package)),
+        "MAXIMUM": repr(_has_maximum(package)),
     }
     written = text("test")
     for name, value in fields.items():
@@ -77,3 +78,13 @@ def _has_small(package: Package) -> bool:
     dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
     ops = {step.target.split(".")[1] for step in package.region.steps if "." in step.target}
     return "float16" not in dtypes and not any(each in _EXACT or "max_pool" in each for each in ops)
+
+
+_MAXIMA = ("aten.amax.", "aten._softmax.", "aten._log_softmax.", "aten.logsumexp.", "prims.prepare_softmax_online.")
+"""Operators that a softmax starts with: the result does not depend on the maximum, unless `exp` overflows."""
+
+
+def _has_maximum(package: Package) -> bool:
+    """Whether the region subtracts a row's maximum, for values that float16 would not overflow with."""
+    dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
+    return "float16" not in dtypes and any(step.target.startswith(_MAXIMA) for step in package.region.steps)

@@ -127,6 +127,15 @@ def item(content: RenderableType) -> RenderableType:
     return Padding(content, (0, 0, 0, 1))
 
 
+def marked(sign: str, style: str, text: Text | str) -> RenderableType:
+    """Put a sign before a text, whose further lines begin below its first."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text.assemble("  ", (sign, style)), Text.assemble(text))
+    return grid
+
+
 def hanging(text: str, style: str = "") -> RenderableType:
     """Indent a finding's text."""
     return Padding(Text(fmt.one_line(text, 500), style=style), (0, 0, 0, 3))

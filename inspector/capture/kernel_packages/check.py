@@ -33,6 +33,8 @@ def _checked(request: CheckRequest) -> Checked:
     notes: list[str] = []
     for operator in found.operators():
         checks += _checks(found, operator, request, is_gpu=is_gpu)
+        if request.code and operator.is_cpp:
+            notes.append(f"--ir compares code that Triton makes; {operator.name} has a kernel in C++")
         if request.code and operator.kernels and all(each.equal for each in checks):
             try:
                 code[operator.name] = _code(found, operator, request.target, is_gpu=is_gpu)

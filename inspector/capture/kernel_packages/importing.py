@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.exception_text import kind_and_message, message
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernel_packages.package import Package, check_parses
 
@@ -119,5 +119,25 @@ def installed(found: Imported) -> Any:
 
 
 def operators_of(packages: Iterable[Imported]) -> dict[str, Operator]:
-    """Return the operators of all packages, by qualified name."""
-    return {each.name: each for one in packages for each in one.operators()}
+    """Return the operators of all packages, by qualified name.
+
+    Raises:
+        TargetError: a kernel in C++ does not compile.
+    """
+    found = {each.name: (one.package, each) for one in packages for each in one.operators()}
+    for package, operator in found.values():
+        _check_compiles(package, operator)
+    return {name: operator for name, (_, operator) in found.items()}
+
+
+def _check_compiles(package: Package, operator: Operator) -> None:
+    """Compile a kernel in C++ now: in the model's call, its error would look like one of the model."""
+    loading = sys.modules.get(f"{operator.module.__name__.rpartition('.')[0]}.kernel")
+    load = getattr(loading, "load", None)
+    if not operator.is_cpp or load is None or not operator.module.is_supported():
+        return
+    try:
+        load()
+    except Exception as error:
+        what = f"the kernel of {package.folder} cannot be loaded: {message(error)}"
+        raise TargetError(what[:600], "correct kernel.cpp; ctrace kernels edit checks it on every save") from None

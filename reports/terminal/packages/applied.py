@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.kernel_packages.model import Applied, Place, RegionCheck
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import Verbatim, fix, hanging, section
+from ctrace.reports.terminal.widgets import Verbatim, fix, hanging, marked, section
 from ctrace.reports.wording import kernel_packages as words
 
 _WIDEST = 50
@@ -69,8 +69,9 @@ def _place(place: Place, checks: list[RegionCheck], cwd: str) -> Iterator[Render
     file, _, line = fmt.one_line(place.line or "", 400).rpartition(":")
     known = fmt.short_place(file, int(line), cwd, _WIDEST) if file and line.isdigit() else ""
     where = known or fmt.one_line(place.line or "line not known", _WIDEST)
-    yield Text.assemble("  ", (sign, style), f" graph {fmt.one_line(place.graph, 40)} {place.stage}  {where}  ",
-                        (fmt.one_line(place.operator, 100), "dim"))  # fmt: skip
+    graph = f"graph {fmt.one_line(place.graph, 40)} {place.stage}"
+    operator = (fmt.one_line(place.operator, 100), "dim")
+    yield marked(sign, style, Text.assemble(f"{graph}  {where}  ", operator))
     if not place.applied:
         yield hanging(f"not applied: {place.why}")
     elif place.operator_called is None:
@@ -100,7 +101,7 @@ def _results(found: Applied) -> Iterator[RenderableType]:
         sign, style = ("✓", "green") if each.equal else ("✗", "red")
         by = "nothing to compare" if each.largest is None else f"largest difference {each.largest:.1e}"
         by = "not finite" if each.wrong is not None and each.largest is None else by
-        yield Text.assemble("  ", (sign, style), f" {fmt.one_line(each.scenario, 40)} against {against}: {by}")
+        yield marked(sign, style, f"{fmt.one_line(each.scenario, 40)} against {against}: {by}")
         if each.wrong is not None:
             yield hanging(words.element(each.wrong), "red")
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ctrace.inspector.triton_ops.model import Check, Limit, WrapResult
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import hanging, section
+from ctrace.reports.terminal.widgets import hanging, marked, section
 
 _ORIGINS = {
     "triton": "read by torch from Triton's intermediate code of a launch",
@@ -65,8 +65,8 @@ def _check(check: Check) -> Iterator[RenderableType]:
     signs = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
     sign, style = signs[check.passed]
     detail = f": {fmt.one_line(check.detail, 300)}" if check.detail else ""
-    yield Text.assemble("  ", (sign, style), f" {fmt.one_line(check.what, 200)}{detail}")
+    yield marked(sign, style, f"{fmt.one_line(check.what, 200)}{detail}")
 
 
-def _limit(limit: Limit) -> Text:
-    return Text.assemble("  ", ("! ", "yellow") if limit.applies else ("· ", "dim"), fmt.one_line(limit.what, 300))
+def _limit(limit: Limit) -> RenderableType:
+    return marked(*(("!", "yellow") if limit.applies else ("·", "dim")), fmt.one_line(limit.what, 300))

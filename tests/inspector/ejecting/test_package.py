@@ -10,7 +10,7 @@ from ctrace.inspector.ejecting.definition import FUNCTIONS, definition_of
 from ctrace.inspector.ejecting.generalize import generalized
 from ctrace.inspector.ejecting.package import Package, op_name, package_of
 from ctrace.inspector.ejecting.refusals import RefusalError
-from ctrace.inspector.model.kernels import Kernel, Stage
+from ctrace.inspector.model.kernels import Kernel, Pointer, Stage
 from ctrace.inspector.model.session import Session
 from tests.support.ejecting import GRAPH, SOURCE, session
 
@@ -112,6 +112,36 @@ def test_a_kernel_that_reads_what_depends_on_its_result_is_refused() -> None:
     )
     with pytest.raises(RefusalError, match="reads mul_1, which depends on a value that it stores"):
         package_for(calls=(structs.replace(call, buffers=(read, written)),))
+
+
+_NORMED = """class GraphModule(torch.nn.Module):
+    def forward(self, a: "f32[32, 64][64, 1]cuda:0", b: "f32[64, 512][512, 1]cuda:0"):
+        mm: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.mm.default(a, b);  a = b = None
+        var_mean = torch.ops.aten.var_mean.correction(mm, [1], correction = 0, keepdim = True)
+        getitem: "f32[32, 1][1, 32]cuda:0" = var_mean[0]
+        getitem_1: "f32[32, 1][1, 32]cuda:0" = var_mean[1];  var_mean = None
+        sub: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.sub.Tensor(mm, getitem_1)
+        mul_1: "f32[32, 512][512, 1]cuda:0" = torch.ops.aten.mul.Tensor(sub, getitem)
+        return (mul_1,)
+"""
+
+
+def test_a_variance_around_a_mean_of_an_earlier_kernel_is_refused() -> None:
+    """As in a C++ kernel of GPT-2: with another mean, its variance is not that of the definition."""
+    found = session()
+    (call,) = found.kernel_calls
+    assert package_for(graph=_NORMED).region.inputs[0].node == "mm"
+    mean = structs.replace(call.buffers[0], name="buf2", node="getitem_1", shape=("32", "1"), stride=("1", "32"))
+    pointers = (*call.pointers, Pointer("in_ptr1", "buf2", ""))
+    changed = structs.replace(call, buffers=(*call.buffers, mean), pointers=pointers)
+    source = (
+        found.kernels[0]
+        .source.replace("    tmp1 =", "    tmp9 = tl.load(in_ptr1 + (x0 // 512), None)\n    tmp1 =")
+        .replace("(in_ptr0, out_ptr0", "(in_ptr0, in_ptr1, out_ptr0")
+    )
+    kernel = structs.replace(found.kernels[0], source=source)
+    with pytest.raises(RefusalError, match=r"one result of aten\.var_mean\.correction from another one, getitem_1"):
+        package_of(structs.replace(session(graph=_NORMED), kernels=(kernel,), kernel_calls=(changed,)), kernel)
 
 
 _VIEWED = """class GraphModule(torch.nn.Module):

@@ -256,3 +256,14 @@ def test_results_of_other_sizes_are_named(placing: Callable[..., Any]) -> None:
     matches, why = place.find(graph_of(lambda x: x * 2.0, 8))
     assert not matches
     assert "mul has the sizes" in why
+
+
+def test_an_edit_while_the_program_runs_does_not_change_the_key_of_its_caches(placing: Callable[..., Any]) -> None:
+    """The program has the kernel of before in its graphs: under the new key, the next process would find it."""
+    place = placing("m", symbols="{'m': ('x', 0)}")
+    place.op.KERNEL = ()
+    before = place.Placement().uuid()
+    kernel = Path(place.__file__).with_name("op.py")
+    kernel.write_text("KERNEL = ()  # edited\n")
+    assert place.Placement().uuid() == before
+    assert importlib.reload(place).Placement().uuid() != before

@@ -230,3 +230,18 @@ def test_the_import_names_the_file_that_the_operator_is_written_to():
     )
     found = in_file(replace(MADE, wrapped=made), Path("ops/mine.py"))
     assert found.wrapped.calls == ("def add_relu(...): ...", "from mine import add_relu")
+
+
+def test_the_further_lines_of_what_has_a_sign_begin_below_its_first():
+    made = replace(
+        MADE, limits=(Limit("of @triton.autotune, " * 6, applies=True),), checks=(Check("it holds " * 12, True),)
+    )
+    text = drawn(wrap_screen(made, 80), 80).splitlines()
+    for sign in "!✓":
+        at = next(number for number, line in enumerate(text) if line.startswith(f"  {sign} "))
+        assert text[at + 1].startswith("    ")
+        assert text[at + 1][4] != " "
+    long = replace(RIGHT, places=(replace(RIGHT.places[0], operator="ejected::" + "softmax_" * 9),))
+    text = drawn(apply_screen(long, "model.py", "ops/softmax_0"), 80).splitlines()
+    at = next(number for number, line in enumerate(text) if "model.py:12" in line)
+    assert text[at + 1].startswith("    ejected::softmax_")

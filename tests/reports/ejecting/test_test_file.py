@@ -1,0 +1,108 @@
+"""The tests of a package see wrong kernels."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from msgspec import structs
+
+from ctrace.inspector.ejecting.package import package_of
+from ctrace.reports.ejecting.test_file import test_file as make_test_file
+from ctrace.reports.ejecting.texts import text
+from tests.support.ejecting import session
+
+torch = pytest.importorskip("torch")
+
+SOFTMAX = """\
+def definition(x):
+    return {definition}
+
+def soft(x):
+    return {kernel}
+
+def covers(x):
+    return True
+"""
+RIGHT = "(x - x.amax(-1, True)).exp() / (x - x.amax(-1, True)).exp().sum(-1, True)"
+
+
+@pytest.fixture
+def testing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModuleType]]:
+    """Return what makes the tests of a softmax, given what its kernel computes."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def made(kernel: str, definition: str = RIGHT) -> ModuleType:
+        fields = {
+            "NAME": "soft",
+            "INPUTS": '        ("x", torch.float32, (9, 40), (40, 1), 2),',
+            "SIZES": "    {},",
+            "SYMBOLS": "*_",
+            "SET": "",
+            "PASSED": "",
+            "INTERPRETABLE": "False",
+            "DEVICE": "cpu",
+            "GRADCHECK": "True",
+            "SMALL": "True",
+            "MAXIMUM": "True",
+        }
+        written = text("test")
+        for name, value in fields.items():
+            written = written.replace(f"${name}$", value)
+        package = tmp_path / "softened"
+        package.mkdir()
+        for name in ("__init__", "place", "kernel"):
+            (package / f"{name}.py").touch()
+        (package / "op.py").write_text(SOFTMAX.format(definition=definition, kernel=kernel))
+        (package / "test_soft.py").write_text(written)
+        return importlib.import_module("softened.test_soft")
+
+    yield made
+    for name in [each for each in sys.modules if each.split(".")[0] == "softened"]:
+        del sys.modules[name]
+
+
+def test_a_right_kernel_passes(testing: Callable[..., ModuleType]) -> None:
+    tests = testing(RIGHT)
+    tests.test_op_equals_its_definition({}, "cpu")
+    tests.test_small_values_give_the_same("cpu")
+    tests.test_large_values_give_the_same("cpu")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["x.exp() / x.exp().sum(-1, True)", RIGHT.replace("x.amax(-1, True)", "x.roll(-9).amax(-1, True)")],
+    ids=["no_maximum", "maximum_of_other_values"],
+)
+def test_a_wrong_maximum_shows_in_large_values(testing: Callable[..., ModuleType], kernel: str) -> None:
+    """A softmax cancels it: with values around 1, the result is the same."""
+    tests = testing(kernel)
+    tests.test_op_equals_its_definition({}, "cpu")
+    tests.test_small_values_give_the_same("cpu")
+    with pytest.raises(AssertionError, match="NaN in other elements"):
+        tests.test_large_values_give_the_same("cpu")
+
+
+def test_large_values_that_the_definition_rounds_are_no_test(testing: Callable[..., ModuleType]) -> None:
+    tests = testing(RIGHT, definition="(x.amax(-1, True) + 1e7 - 1e7).exp()")
+    with pytest.raises(pytest.skip.Exception, match="rounding decides"):
+        tests.test_large_values_give_the_same("cpu")
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "has"),
+    [
+        ("aten.amax.default", "float32", True),
+        ("prims.prepare_softmax_online.default", "bfloat16", True),
+        ("aten.amax.default", "float16", False),
+        ("aten.max_pool2d_with_indices.default", "float32", False),
+    ],
+)
+def test_the_maximum_of_a_row_needs_large_values(target: str, dtype: str, has: bool) -> None:
+    found = package_of(session(), session().kernels[0])
+    steps = (structs.replace(found.region.steps[0], target=target), *found.region.steps[1:])
+    inputs = tuple(structs.replace(each, dtype=dtype) for each in found.region.inputs)
+    region = structs.replace(found.region, steps=steps, inputs=inputs)
+    assert f"HAS_MAXIMUM = {has}\n" in make_test_file(structs.replace(found, region=region))
