@@ -1,5 +1,6 @@
 """Process-wide settings for all tests."""
 
+import gc
 import os
 import shutil
 import signal
@@ -19,6 +20,13 @@ settings.load_profile("ctrace")
 # A shell starts background jobs with Ctrl-C ignored, and child processes would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Make full garbage collections rare: each looks at all that 14,000 tests and their sessions keep alive."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(autouse=True, scope="session")
