@@ -12,9 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 Frame = tuple[int, int, int, bytes]
-"""The bytes of a record's first line, the bytes of its payload, the lines of that, and its digest."""
-COUNT, FRAME = struct.Struct("=Q"), struct.Struct("=QQQ16s")
-"""What the second process writes for each piece: how many records it has, and where each one is."""
+"""The bytes of a record's first line, the bytes of its payload, the lines of that, and its digest (empty: unknown)."""
+HEAD, FRAME = struct.Struct("=Q?"), struct.Struct("=QQQ16s")
+"""What the second process writes for each piece: how many records it has, whether it hashed their payloads, and where
+each one is."""
 _NEXT = re.compile(rb"\n(?!\t)")
 _PIECE = 1 << 18
 
@@ -57,7 +58,7 @@ def records(piece: bytes) -> Iterator[tuple[int, int, int]]:
         yield start, find(b"\n", start) + 1 or size, size
 
 
-def frames(piece: bytes) -> Iterator[Frame]:
+def frames(piece: bytes, *, hashed: bool = True) -> Iterator[Frame]:
     """Yield the frame of each record of a piece."""
     nothing = digest_of(b"")
     for start, line, end in records(piece):
@@ -66,7 +67,7 @@ def frames(piece: bytes) -> Iterator[Frame]:
             continue
         raw = piece[line:end]
         lines = raw.count(b"\n")
-        yield line - start, end - line, lines, _md5(_without_tabs(raw, lines))
+        yield line - start, end - line, lines, _md5(_without_tabs(raw, lines)) if hashed else b""
 
 
 def payload_of(raw: bytes) -> bytes:
@@ -96,9 +97,21 @@ def _write_frames(path: str) -> None:
     out = sys.stdout.buffer
     with open(path, "rb", buffering=0) as log:  # noqa: PTH123 - pathlib is slow to import
         for piece in pieces(log.read):
-            found = [FRAME.pack(*frame) for frame in frames(piece)]
-            out.write(b"".join((COUNT.pack(len(found)), *found)))
+            hashed = not _is_waited_for(out.fileno())
+            found = [FRAME.pack(*frame) for frame in frames(piece, hashed=hashed)]
+            out.write(b"".join((HEAD.pack(len(found), hashed), *found)))
             out.flush()
+
+
+def _is_waited_for(pipe: int) -> bool:
+    """Whether the reader has taken all that was written, so that it had better hash the next piece itself."""
+    try:
+        import fcntl
+        import termios
+
+        return fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) == bytes(4)
+    except (ImportError, OSError):  # not on Windows
+        return False
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ctrace.inspector.log import framing
-from ctrace.inspector.log.framing import COUNT, FRAME, Frame, frames, pieces
+from ctrace.inspector.log.framing import FRAME, HEAD, Frame, frames, pieces
 
 _LARGE = 24 << 20
 """Below this size, one process is done before a second one has started."""
@@ -46,7 +46,7 @@ def _started(path: Path) -> "subprocess.Popen[bytes] | None":
     command = [sys.executable, "-I", "-S", framing.__file__, str(path.absolute())]
     with suppress(OSError):
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1 << 16
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=HEAD.size
         )
     return None
 
@@ -55,11 +55,14 @@ def _from(child: "subprocess.Popen[bytes]", file: BinaryIO) -> Iterator[Piece]:
     """Yield the pieces whose frames a second process found, until it ends; nothing of a later one is read."""
     assert child.stdout is not None
     read = child.stdout.read
-    while len(head := read(COUNT.size)) == COUNT.size:
-        rows = read(COUNT.unpack(head)[0] * FRAME.size)
-        if len(rows) != COUNT.unpack(head)[0] * FRAME.size:
+    while len(head := read(HEAD.size)) == HEAD.size:
+        number, hashed = HEAD.unpack(head)
+        rows = read(number * FRAME.size)
+        if len(rows) != number * FRAME.size:
             return
         found = list(FRAME.iter_unpack(rows))
+        if not hashed:
+            found = [(first, rest, lines, b"") for first, rest, lines, _ in found]
         size = sum(each[0] + each[1] for each in found)
         piece = file.read(size)
         yield piece, found if len(piece) == size else frames(piece)  # the log may have been cut since

@@ -73,7 +73,7 @@ def test_a_damaged_payload_that_no_view_reads_is_reported(tmp_path: Path, large:
 
 @pytest.mark.parametrize(
     "last",
-    ["os._exit(1)", "out.flush(); os._exit(1)", "out.write(COUNT.pack(3) + FRAME.pack(1, 2, 3, b'')); out.flush(); os._exit(1)"],
+    ["os._exit(1)", "out.flush(); os._exit(1)", "out.write(HEAD.pack(3, True) + FRAME.pack(1, 2, 3, b'')); out.flush(); os._exit(1)"],
     ids=["at once", "after a piece", "within a piece"],
 )  # fmt: skip
 def test_the_reader_does_the_rest_of_a_process_that_ends(
@@ -89,6 +89,35 @@ def test_the_reader_does_the_rest_of_a_process_that_ends(
     monkeypatch.setattr(framing, "__file__", str(ending))
     assert list(read(log)) == known
     assert large
+
+
+@pytest.mark.parametrize("hashed", ["True", "False", "len(piece) % 2 == 0"])
+def test_it_does_not_matter_which_process_hashes(
+    hashed: str, tmp_path: Path, large: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (small_log().text + Log().artifact("a", "one\ntwo").text.replace("two", "tow")).encode() * 3000
+    (log := tmp_path / "trace.log").write_bytes(data)
+    with monkeypatch.context() as alone:
+        alone.setattr(second_process, "_LARGE", 1 << 40)
+        known = list(read(log))
+    assert sum(isinstance(each, Broken) for each in known) == 3000
+    source, choice = Path(framing.__file__).read_text(), "not _is_waited_for(out.fileno())"
+    assert choice in source
+    (choosing := tmp_path / "framing.py").write_text(source.replace(choice, hashed))
+    monkeypatch.setattr(framing, "__file__", str(choosing))
+    assert list(read(log)) == known
+    assert large
+
+
+def test_a_reader_that_took_everything_is_waited_for() -> None:
+    reader, writer = os.pipe()
+    try:
+        assert framing._is_waited_for(writer)
+        os.write(writer, b"x")
+        assert not framing._is_waited_for(writer)
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_a_log_that_is_cut_while_it_is_read_ends_where_it_is_cut(tmp_path: Path, large: list[Any]) -> None:
