@@ -185,7 +185,9 @@ class Raw(Struct):
             what = f"a {item.kind} entry has bytes that are not text (UTF-8), so one of its values may be wrong"
             self.problems.append(Problem(what, item.number, is_doubt=True))
         try:
-            entry = self._in_generation(item)
+            entry = item
+            if self._generation != 1 or item.kind == "dynamo_start":  # few entries
+                entry = self._in_generation(item)
             if (self._is_in_eager or self._of_eager) and self._is_of_eager(entry):
                 return None
             event = decode(entry)
@@ -201,13 +203,10 @@ class Raw(Struct):
 
     def _in_generation(self, entry: Entry) -> Entry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
-        is_start = entry.kind == "dynamo_start"
-        if not is_start and self._generation == 1:  # nearly all entries
-            return entry
         compile_id = entry.compile_id
         if compile_id is None:
             return entry
-        if is_start and entry.attempt == 0:
+        if entry.kind == "dynamo_start" and entry.attempt == 0:
             if compile_id in self._started:
                 self._generation += 1
                 self._started.clear()

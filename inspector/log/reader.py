@@ -23,6 +23,7 @@ from ctrace.inspector.log.second_process import Piece, framed, framed_file
 _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 _MOST_KINDS = 10_000
+_THREAD_AT = len("V0728 07:00:00.123456 ")
 _PAYLOAD = "the payload of"
 NO_RECORD = "not a trace record"
 
@@ -308,7 +309,10 @@ class Reader:
                 text = payload_of(raw).decode("utf-8", "replace")
             if self._source is not None and left is not _NOT:
                 stored = self._source.place(offset, header, raw, left)
-        thread = self._thread(header[:at])
+        try:
+            thread = self._threads[header[_THREAD_AT : header.find(b" ", _THREAD_AT, at)]]
+        except KeyError:
+            thread = self._thread(header[:at])
         return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 
     def _thread(self, prefix: bytes) -> str:
@@ -316,9 +320,7 @@ class Reader:
         words = prefix.split(maxsplit=3)
         if len(words) < 4:
             return ""
-        found = self._threads.get(words[2])
-        if found is None:
-            found = words[2].decode("utf-8", "replace")
-            if len(self._threads) < _MOST_KINDS:
-                self._threads[words[2]] = found
+        found = words[2].decode("utf-8", "replace")
+        if len(self._threads) < _MOST_KINDS and prefix.startswith(words[2] + b" ", _THREAD_AT):
+            self._threads[words[2]] = found
         return found
