@@ -309,18 +309,18 @@ class Reader:
                 text = payload_of(raw).decode("utf-8", "replace")
             if self._source is not None and left is not _NOT:
                 stored = self._source.place(offset, header, raw, left)
-        try:
-            thread = self._threads[header[_THREAD_AT : header.find(b" ", _THREAD_AT, at)]]
-        except KeyError:
-            thread = self._thread(header[:at])
+        thread = self._thread(header, at)
         return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
 
-    def _thread(self, prefix: bytes) -> str:
+    def _thread(self, header: bytes, end: int) -> str:
         """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""
-        words = prefix.split(maxsplit=3)
+        known = self._threads.get(header[_THREAD_AT : header.find(b" ", _THREAD_AT, end)])
+        if known is not None:
+            return known
+        words = header[:end].split(maxsplit=3)
         if len(words) < 4:
             return ""
         found = words[2].decode("utf-8", "replace")
-        if len(self._threads) < _MOST_KINDS and prefix.startswith(words[2] + b" ", _THREAD_AT):
+        if len(self._threads) < _MOST_KINDS and header.startswith(words[2] + b" ", _THREAD_AT):
             self._threads[words[2]] = found
         return found

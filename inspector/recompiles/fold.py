@@ -94,8 +94,8 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
 def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
     """Use the compilation's frame id for the cache entries: torch's ids start again after torch._dynamo.reset()."""
     frame = compile_id.partition("/")[0]
-    if failed is None:
-        return None
+    if failed is None or all(each.id.startswith(f"{frame}/") for each in failed.entries):
+        return failed
     entries = tuple(replace(each, id=f"{frame}/{each.id.rpartition('/')[2]}") for each in failed.entries)
     return replace(failed, entries=entries)
 
