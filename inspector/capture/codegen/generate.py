@@ -43,6 +43,8 @@ class Codegen:
         for pid in self._forks:
             end(pid)
         self._forks = []
+        if self._metal is not None:
+            self._metal.discard()
 
     def wait(self) -> None:
         """Wait for all forks, and compile the kernels for which no core was free."""

@@ -106,10 +106,14 @@ class Metal:
 
     def end(self) -> None:
         """Trim the cache, and delete the temporary folder."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self.discard()
         with self._recorder.watching("the size of the cache of compiled kernels"):
             self._cache.trim()
+
+    def discard(self) -> None:
+        """Delete the temporary folder: nothing will be compiled any more."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _compile(self, job: Job) -> None:
         outcome = self._compiler.compile(job.name, job.source)

@@ -3,13 +3,15 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("triton")
 
+from ctrace.inspector.capture.codegen.generate import Codegen
 from ctrace.inspector.capture.virtual.compiling import compile_kernels
 from ctrace.inspector.capture.virtual.compiling.cache import CompileCache
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
@@ -39,6 +41,7 @@ class Part:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Recording:
     monkeypatch.setenv("CTRACE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return Recording()
 
 
@@ -46,6 +49,14 @@ def metal(recorder: Any) -> Metal:
     gpu: Any = SimpleNamespace(facts=gpu_named("h100"))
     cores: Any = None
     return Metal(recorder, gpu, cores)
+
+
+def test_a_program_that_is_interrupted_leaves_no_folder(recorder: Recording, tmp_path: Path) -> None:
+    cores: Any = None
+    codegen = Codegen(cast("Any", recorder), cores, metal(recorder))
+    assert list(tmp_path.glob("ctrace-metal-*"))
+    codegen.end()
+    assert not list(tmp_path.glob("ctrace-metal-*"))
 
 
 def test_without_a_temporary_folder_nothing_is_compiled(recorder: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
