@@ -17,8 +17,9 @@ from tests.support.warm import WarmServer
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests in this folder as integration tests: they compile for real."""
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in Path(item.fspath).parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.integration)
 
 
