@@ -264,7 +264,8 @@ class TestOnAGpu:
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_comparing_and_timing_can_be_left_out(tmp_path: Path, warm_server: WarmServer | None, is_whole: bool):
     options = Options(build=True, compare=is_whole, time_kernels=is_whole)
-    model, child = resolve(str(ROOT / "sample_models" / "mlp.py")), warm_server and warm_server.child()
+    model = resolve(str(ROOT / "sample_models" / "mlp.py"))
+    child = None if warm_server is None else warm_server.child()
     session = capture(model, options, store=Store(tmp_path), timeout=250, child=child)
     assert session.failure is None
     assert (bool(session.compared), bool(session.timed)) == (is_whole, is_whole)

@@ -14,7 +14,6 @@ _IS_STUDIED = metadata.version("torch").startswith("2.13.")
 ZOO = Path(__file__).with_name("dynamic_zoo.py")
 QUICK = (
     "sum",
-    "half_sum",
     "half",
     "gated",
     "paired",
@@ -26,7 +25,7 @@ QUICK = (
     "tuned",
 )
 SLOW = (
-    "unet", "attention", "attention_trained", "recurrent_trained", "tokens_trained", "conv", "normalized",
+    "half_sum", "unet", "attention", "attention_trained", "recurrent_trained", "tokens_trained", "conv", "normalized",
     "softmax_both", "ordered", "windows", "spectrum", "rolled", "scaled", "taken", "static",
 )  # fmt: skip
 HIDDEN = {"sum": "graphs", "half_sum": "graphs", "gated": "recompiles", "unet": "recompiles"}

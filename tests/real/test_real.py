@@ -1,6 +1,7 @@
 """The set of real models: its data is complete and true."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_the_first_item_is_read_without_its_number():
 def test_the_first_advice_of_a_quick_model_helps(
     name: str, warm_server: WarmServer | None, monkeypatch: pytest.MonkeyPatch
 ):
-    def forked(command: list[str], folder: Path, **variables: str) -> str:
+    def forked(command: list[str], folder: Path, **variables: Any) -> str:
         ctrace = Command(folder, warm_server)
         if command[1] == "-m":
             return ctrace(*command[3:], **variables).out

@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 from ctrace.inspector.capture import fork_server
 
@@ -94,7 +95,7 @@ def run_program(words: list[str]) -> None:
     shared = fork_server._Shared()
     sys.argv[:] = words
     sys.path.insert(0, str(Path(words[0]).resolve().parent))
-    logs = importlib.import_module("torch._logging._internal")
+    logs: Any = importlib.import_module("torch._logging._internal")
     logs.LOG_TRACE_HANDLER = None  # it keeps the folder that TORCH_TRACE named when torch was imported (2.13)
     logs._init_logs()
     runpy.run_path(words[0], run_name="__main__")
