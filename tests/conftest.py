@@ -22,6 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+gc.set_threshold(200_000, 100, 1000)  # while tests are collected: they stay alive to the end
+
+
 def pytest_collection_finish() -> None:
     """Make full garbage collections rare: each looks at all that 14,000 tests and their sessions keep alive."""
     gc.collect()

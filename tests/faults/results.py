@@ -106,11 +106,9 @@ def _detail(said: dict[str, Any]) -> str:
     return json.dumps({key: said[key] for key in ("dangers", "not_compared", "rule") if said[key]})
 
 
-def run(bench: Bench, chosen: list[Order] | None = None) -> Iterator[Try]:
+def run(bench: Bench) -> Iterator[Try]:
     """Carry out the first tries of all."""
-    order = bench.scratch / "order.json"
-    order.write_text(json.dumps([asdict(each) for each in (chosen or orders())[: bench.tries]]))
-    command = [_python(bench), str(_HERE / "_results_worker.py"), str(order)]
+    command = [_python(bench), *words(bench, orders())]
     with subprocess.Popen(command, cwd=bench.scratch, stdout=subprocess.PIPE, stderr=sys.stderr, text=True) as worker:
         for line in worker.stdout or ():
             each = judged(json.loads(line)) if line.startswith("{") else None
@@ -118,6 +116,13 @@ def run(bench: Bench, chosen: list[Order] | None = None) -> Iterator[Try]:
                 yield each
     if worker.returncode:
         yield Try(shlex.join(command), Result.CRASH, f"exit code {worker.returncode}")
+
+
+def words(bench: Bench, chosen: list[Order]) -> list[str]:
+    """Write the order for the first of some tries, and return the worker's file and arguments."""
+    order = bench.scratch / "order.json"
+    order.write_text(json.dumps([asdict(each) for each in chosen[: bench.tries]]))
+    return [str(_HERE / "_results_worker.py"), str(order)]
 
 
 def _python(bench: Bench) -> str:

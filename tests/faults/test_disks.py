@@ -10,7 +10,7 @@ from tests.faults.study import Result
 
 FEW = (
     "the disk fills early in the log",
-    "the program deletes .ctrace",
+    pytest.param("the program deletes .ctrace", marks=pytest.mark.slow),
     pytest.param("files of 4 KiB at most", marks=pytest.mark.slow),
     pytest.param("stdout is full", marks=pytest.mark.slow),
 )

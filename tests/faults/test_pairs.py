@@ -15,5 +15,6 @@ def test_two_updates_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_two_runs_in_one_second(tmp_path: Path) -> None:
     assert explains(bench_here(tmp_path), tmp_path) == (Result.FINE, "")

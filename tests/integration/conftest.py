@@ -17,8 +17,9 @@ from tests.support.warm import WarmServer
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all tests in this folder as integration tests: they compile for real."""
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in Path(item.fspath).parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.integration)
 
 
@@ -63,6 +64,21 @@ class Command:
             check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
+
+    def python(self, *words: str, timeout: float = 280, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """Run `python FILE WORD...` without `ctrace`, in the folder; with a server, it is a fork of it."""
+        variables = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "cache"), **environment}
+        if self.server is not None and (done := self.server.run(words, self.folder, variables, timeout)) is not None:
+            return done
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def write(self, name: str, text: str) -> Path:
         """Write a file into the folder."""

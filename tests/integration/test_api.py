@@ -18,12 +18,7 @@ def f(x):
 
 def _run(ctrace: Command, body: str) -> str:
     ctrace.write("notebook.py", HEAD + body)
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "notebook.py"], cwd=ctrace.folder, capture_output=True, text=True, check=False
-    )
+    done = ctrace.python("notebook.py")
     assert done.returncode == 0, done.stderr
     return done.stdout.replace("here\n", "")
 

@@ -1,8 +1,6 @@
 """Reports on attention match torch: each spelling by torch's own counter, each reason by an experiment."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
 from ctrace.inspector.versions.releases import NEWEST, release_of
 from tests.integration.attention import CALLS, SPELLINGS
+from tests.integration.conftest import Command
 from tests.support.places import ROOT
 
 NAMES = (*(f"hand:{name}" for name in SPELLINGS), *(f"call:{name}" for name in CALLS))
@@ -46,11 +45,10 @@ class Run:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("device", ["cpu", CUDA])
 @pytest.mark.parametrize("names", [QUICK, pytest.param(NAMES, marks=pytest.mark.slow)], ids=["some", "all"])
-def test_the_report_matches_torchs_counter(names: tuple[str, ...], device: str, tmp_path: Path) -> None:
+def test_the_report_matches_torchs_counter(names: tuple[str, ...], device: str, ctrace: Command) -> None:
     """One test, since all spellings are compiled in one process."""
-    log = tmp_path / "trace.log"
-    command = [sys.executable, str(Path(__file__).with_name("attention_run.py")), str(log), device, *names]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    log = ctrace.folder / "trace.log"
+    done = ctrace.python(str(Path(__file__).with_name("attention_run.py")), str(log), device, *names, timeout=500)
     assert done.returncode == 0, done.stderr
     run = Run(device, names, log, done.stdout)
     _check_sources(run)

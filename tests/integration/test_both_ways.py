@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.both_ways import both, differences
 from tests.support.record import SCRIPTS
+from tests.support.warm import WarmServer
 
 pytestmark = pytest.mark.integration
 
@@ -17,7 +18,7 @@ PROGRAMS = (*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_both_logs_say_the_same(name: str, tmp_path: Path):
-    ours, torchs = both(SCRIPTS / f"{name}.py", tmp_path.resolve())
+def test_both_logs_say_the_same(name: str, tmp_path: Path, warm_server: WarmServer | None):
+    ours, torchs = both(SCRIPTS / f"{name}.py", tmp_path.resolve(), warm_server)
     assert ours.compilations, "the program compiled nothing, so the test would prove nothing"
     assert list(differences(ours, torchs)) == []

@@ -80,13 +80,13 @@ def test_a_saved_run_shows_its_source_after_the_file_is_deleted(ctrace: Command)
 
 
 def test_a_projects_code_is_the_users_wherever_it_is(ctrace: Command) -> None:
-    site = ctrace.folder / "lib" / "python3.11" / "site-packages"
+    site = str(ctrace.folder / "lib" / "python3.11" / "site-packages")
     ctrace.write("lib/python3.11/site-packages/lib/part.py", LIBRARY)
-    ctrace.write("model.py", f"import sys\nsys.path.insert(0, {str(site)!r})\n{USER}")
+    ctrace.write("model.py", USER)
     words = ("explain", "model.py", "--backend", "eager", "--json")
-    assert [each["owner"] for each in ctrace(*words).report["breaks"]] == ["library"]
+    assert [each["owner"] for each in ctrace(*words, PYTHONPATH=site).report["breaks"]] == ["library"]
     ctrace.write("pyproject.toml", '[tool.ctrace]\nowned = ["lib/python3.11/site-packages/lib"]\n')
-    (owned,) = ctrace(*words).report["breaks"]
+    (owned,) = ctrace(*words, PYTHONPATH=site).report["breaks"]
     assert (owned["owner"], owned["line"]) == ("user", 3)
 
 

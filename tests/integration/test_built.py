@@ -18,6 +18,7 @@ from ctrace.inspector.runs.target import resolve
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
+from tests.support.warm import WarmServer
 
 PROGRAM = """\
 import torch
@@ -261,9 +262,11 @@ class TestOnAGpu:
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_comparing_and_timing_can_be_left_out(tmp_path: Path, is_whole: bool):
+def test_comparing_and_timing_can_be_left_out(tmp_path: Path, warm_server: WarmServer | None, is_whole: bool):
     options = Options(build=True, compare=is_whole, time_kernels=is_whole)
-    session = capture(resolve(str(ROOT / "sample_models" / "mlp.py")), options, store=Store(tmp_path), timeout=250)
+    model = resolve(str(ROOT / "sample_models" / "mlp.py"))
+    child = None if warm_server is None else warm_server.child()
+    session = capture(model, options, store=Store(tmp_path), timeout=250, child=child)
     assert session.failure is None
     assert (bool(session.compared), bool(session.timed)) == (is_whole, is_whole)
     assert session.built or session.kernels

@@ -1,11 +1,10 @@
 """ctrace checks advice on a real model by running it, without changing the file."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.integration.conftest import Command
 
 MODEL = """import torch
 
@@ -23,15 +22,14 @@ inputs = (torch.randn(4, 8),)
 """
 
 
-def explained(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "model.py").write_text(MODEL)
-    command = [sys.executable, "-m", "ctrace", "explain", "model.py", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
+def explained(ctrace: Command, *options: str) -> Any:
+    ctrace.write("model.py", MODEL)
+    return ctrace("explain", "model.py", *options, "--json").report
 
 
 @pytest.mark.integration
-def test_prints_have_one_cause_and_checked_advice(tmp_path: Path) -> None:
-    report = json.loads(explained(tmp_path, "--json").stdout)
+def test_prints_have_one_cause_and_checked_advice(ctrace: Command) -> None:
+    report = explained(ctrace)
     (cause,) = report["causes"]
     assert cause["kind"] == "output"
     assert len([each for each in cause["symptoms"] if each["what"] == "break"]) == len(report["breaks"])
@@ -39,12 +37,12 @@ def test_prints_have_one_cause_and_checked_advice(tmp_path: Path) -> None:
     assert (best["checked"], best["causes"]) == (True, [cause["id"]])
     assert best["effect"]["graphs"] == [0, 1]
     assert best["effect"]["breaks"][1] == 0
-    assert (tmp_path / "model.py").read_text() == MODEL
+    assert (ctrace.folder / "model.py").read_text() == MODEL
 
 
 @pytest.mark.integration
-def test_fast_runs_only_dynamo(tmp_path: Path) -> None:
-    report = json.loads(explained(tmp_path, "--fast", "--json").stdout)
+def test_fast_runs_only_dynamo(ctrace: Command) -> None:
+    report = explained(ctrace, "--fast")
     assert report["breaks"]
     assert report["kernels"] == []
     assert report["environment"]["fast"] is True

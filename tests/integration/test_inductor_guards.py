@@ -1,20 +1,19 @@
 """A check finds the same guards, graphs and recompiles as a capture with all of Inductor, and generates no code."""
 
 import json
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.conftest import Command
+
 _IS_STUDIED = metadata.version("torch").startswith("2.13.")
 """With other versions, a check generates code in memory and drops it; see capture/guards/lowering.py."""
 ZOO = Path(__file__).with_name("dynamic_zoo.py")
 QUICK = (
     "sum",
-    "half_sum",
     "half",
     "gated",
     "paired",
@@ -26,16 +25,16 @@ QUICK = (
     "tuned",
 )
 SLOW = (
-    "unet", "attention", "attention_trained", "recurrent_trained", "tokens_trained", "conv", "normalized",
+    "half_sum", "unet", "attention", "attention_trained", "recurrent_trained", "tokens_trained", "conv", "normalized",
     "softmax_both", "ordered", "windows", "spectrum", "rolled", "scaled", "taken", "static",
 )  # fmt: skip
 HIDDEN = {"sum": "graphs", "half_sum": "graphs", "gated": "recompiles", "unet": "recompiles"}
 """Models for which a capture without Inductor differs, with the differences."""
 
 
-def _compared(folder: Path, *names: str) -> dict[str, Any]:
-    output = folder / "seen.json"
-    subprocess.run([sys.executable, str(ZOO), str(output), *names], check=True, timeout=1200, cwd=folder)
+def _compared(ctrace: Command, *names: str) -> dict[str, Any]:
+    output = ctrace.folder / "seen.json"
+    ctrace.python(str(ZOO), str(output), *names, timeout=1200).check_returncode()
     return dict(json.loads(output.read_text()))
 
 
@@ -51,12 +50,12 @@ def _check(name: str, seen: dict[str, Any]) -> None:
 
 
 @pytest.mark.integration
-def test_both_find_the_same(tmp_path: Path) -> None:
-    for name, seen in _compared(tmp_path, *QUICK).items():
+def test_both_find_the_same(ctrace: Command) -> None:
+    for name, seen in _compared(ctrace, *QUICK).items():
         _check(name, seen)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_both_find_the_same_in_a_larger_model(tmp_path: Path, name: str) -> None:
-    _check(name, _compared(tmp_path, name)[name])
+def test_both_find_the_same_in_a_larger_model(ctrace: Command, name: str) -> None:
+    _check(name, _compared(ctrace, name)[name])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Command
+from tests.support.warm import WarmServer
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -66,8 +67,10 @@ def report():
 
 
 @pytest.fixture(scope="module", params=[(), pytest.param(("--dynamic",), marks=pytest.mark.slow)], ids=" ".join)
-def ejected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, list[str]]:
-    ctrace = Command(tmp_path_factory.mktemp("ejected"))
+def ejected(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None
+) -> tuple[Command, list[str]]:
+    ctrace = Command(tmp_path_factory.mktemp("ejected"), warm_server)
     words = [*request.param, "--target", "h100"]
     ctrace.write("model.py", MODEL)
     done = ctrace("kernels", "eject", "--all", "-o", "ops", "--of", "model.py", *words)

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
 from tests.support.triton_kernels import SOURCE
+from tests.support.warm import WarmServer
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -50,10 +51,10 @@ OTHER = MODEL.replace("+ 0.25", "+ 0.75")
 
 
 @pytest.fixture(scope="module")
-def ejected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ejected(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None) -> Path:
     """Eject a normalization, whose rows of 60 need a mask in blocks of 64."""
     folder = tmp_path_factory.mktemp("ejected")
-    ctrace = Command(folder)
+    ctrace = Command(folder, warm_server)
     ctrace.write("model.py", MODEL)
     done = ctrace("kernels", "eject", "sin", "-o", "ops", "--of", "model.py", "--target", "h100")
     assert done.code == 0, done.err

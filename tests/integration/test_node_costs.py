@@ -14,14 +14,15 @@ from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
+from tests.support.warm import WarmServer
 
 COUNTED = ROOT / "tests" / "scripts" / "counted.py"
 
 
 @pytest.fixture(scope="module")
-def fusions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fusion]:
+def fusions(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None) -> dict[str, Fusion]:
     """Return each function's fusion."""
-    ctrace = Command(tmp_path_factory.mktemp("counted"))
+    ctrace = Command(tmp_path_factory.mktemp("counted"), warm_server)
     result = ctrace("run", str(COUNTED))
     assert result.code == 0, result.err
     (log,) = ctrace.folder.glob(".ctrace/*/trace.log")

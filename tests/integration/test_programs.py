@@ -115,7 +115,7 @@ def test_no_compiler_is_needed(ctrace: Command) -> None:
 
 
 ENDINGS = [
-    ("os._exit(7)", "crash", "Exit"),
+    pytest.param("os._exit(7)", "crash", "Exit", marks=pytest.mark.slow),
     pytest.param("os.abort()", "crash", "SIGABRT", marks=pytest.mark.slow),
     ("import ctypes; ctypes.string_at(0)", "crash", "SIGSEGV"),
     pytest.param("os.kill(os.getpid(), 9)", "crash", "SIGKILL", marks=pytest.mark.slow),
@@ -126,15 +126,19 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("code", "phase", "kind"), ENDINGS, ids=str)
-def test_recorded_data_survives(code: str, phase: str, kind: str, fresh_ctrace: Command) -> None:
-    fresh_ctrace.write("program.py", f"{COMPILES}\n{code}\n")
-    result = fresh_ctrace("explain", "program.py", "--json")
+def test_recorded_data_survives(code: str, phase: str, kind: str, ctrace: Command) -> None:
+    ctrace.write("program.py", f"{COMPILES}\n{code}\n")
+    result = ctrace("explain", "program.py", "--json")
     assert result.code == 3
     report = result.report
     assert report["verdict"] == ("incomplete" if phase == "interrupt" else "failed")
     assert (report["error"]["phase"], report["error"]["type"]) == (phase, kind)
     assert [graph["function"] for graph in report["graphs"]] == ["f"]
     assert "inspector/" not in result.err  # the traceback is the user's
+
+
+def test_recorded_data_survives_the_end_of_a_new_process(fresh_ctrace: Command) -> None:
+    test_recorded_data_survives("os._exit(7)", "crash", "Exit", fresh_ctrace)
 
 
 @pytest.mark.parametrize("code", ["sys.exit(0)", "os._exit(0)", "import ctypes; ctypes.CDLL(None)._exit(0)"])

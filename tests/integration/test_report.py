@@ -9,6 +9,7 @@ import pytest
 from tests.integration.conftest import Command
 from tests.reports.html.conftest import Opened
 from tests.support.places import ROOT
+from tests.support.warm import WarmServer
 
 pytest.importorskip("triton")
 LINE = 31
@@ -32,9 +33,17 @@ def numbers(page: Any, pane: str) -> set[int]:
     return seen
 
 
-def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, browser: Any):
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None) -> Command:
+    """Explain attention for a GPU, in a folder whose last run this is."""
+    ctrace = Command(tmp_path_factory.mktemp("emitted"), warm_server)
     model = str(ROOT / "sample_models" / "attention.py")
     assert ctrace("explain", model, "--target", "h100", "--json", "-o", "explain.json").code == 0
+    return ctrace
+
+
+def test_a_line_its_nodes_its_kernels_and_its_instructions(emitted: Command, browser: Any):
+    ctrace = emitted
     assert ctrace("report").code == 0
     nodes = ctrace("graphs", "--stage", "post_grad", "--json").report["graph"]["nodes"]
     (part,) = ctrace("kernels", "--source", "--json").report["parts"]
@@ -75,10 +84,9 @@ def test_a_line_its_nodes_its_kernels_and_its_instructions(ctrace: Command, brow
     assert (report.errors, report.foreign()) == ([], [])
 
 
-def test_ptx_lines_are_those_of_the_source(ctrace: Command):
+def test_ptx_lines_are_those_of_the_source(emitted: Command):
     """Loads and stores of global memory come from `tl.load` and `tl.store`."""
-    model = str(ROOT / "sample_models" / "attention.py")
-    assert ctrace("explain", model, "--target", "h100", "--json", "-o", "explain.json").code == 0
+    ctrace = emitted
     (part,) = ctrace("kernels", "--source", "--json").report["parts"]
     source = next(each["source"] for each in part["kernels"] if each["source"]).split("\n")
     for code in ctrace("kernels", "--ir", "ptx", "--json").report["code"]:

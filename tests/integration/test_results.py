@@ -124,7 +124,7 @@ def test_without_a_reference_tolerances_decide_and_the_reason_is_shown(body: str
 
 def test_a_stale_value_that_rounding_could_hide_is_still_proven(ctrace: Command) -> None:
     source = """
-        import os
+        import settings
         class Model(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -132,15 +132,16 @@ def test_a_stale_value_that_rounding_could_hide_is_still_proven(ctrace: Command)
             def forward(self, x):
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     y = self.one(x)
-                return y.float() * float(os.getenv("SCALE", "1"))
+                return y.float() * getattr(settings, "scale", 1.0)
         model = Model()
         X = torch.randn(8, 32)
         def inputs(): return (X,)
         def changed():
-            os.environ["SCALE"] = "1.0005"
+            settings.scale = 1.0005
             return (X,)
         scenarios = {"changed": changed}
         """
+    ctrace.write("settings.py", "")
     (danger,) = explained(ctrace, source)["dangers"]
-    assert (danger["kind"], danger["subject"], danger["rule"]) == ("environment", "SCALE", "experiment")
+    assert (danger["kind"], danger["subject"], danger["rule"]) == ("global", "settings.scale", "experiment")
     assert json.dumps(danger)

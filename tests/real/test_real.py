@@ -1,10 +1,15 @@
 """The set of real models: its data is complete and true."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.real import advice
+from tests.integration.conftest import Command
+from tests.real import advice, verify
 from tests.real.advice import Effect
 from tests.real.verify import COUNTS, MODELS, Expected, changed, differences, expected, repaired
+from tests.support.warm import WarmServer
 
 NEEDED = {"verdict", *COUNTS}
 QUICK = ("assert_constant",)
@@ -84,7 +89,16 @@ def test_the_first_item_is_read_without_its_number():
 @pytest.mark.integration
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", QUICK)
-def test_the_first_advice_of_a_quick_model_helps(name: str):
+def test_the_first_advice_of_a_quick_model_helps(
+    name: str, warm_server: WarmServer | None, monkeypatch: pytest.MonkeyPatch
+):
+    def forked(command: list[str], folder: Path, **variables: Any) -> str:
+        ctrace = Command(folder, warm_server)
+        if command[1] == "-m":
+            return ctrace(*command[3:], **variables).out
+        return ctrace.python(*command[1:], **variables).stdout
+
+    monkeypatch.setattr(verify, "_run", forked)
     model = expected()[name]
     assert not list(advice.differences(model, advice.outcome(model)))
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class Expected:
         return by_torch if self.advice.get("is_repair") else self.advice["after"]
 
 
+@cache
 def expected() -> dict[str, Expected]:
     data = yaml.safe_load((HERE / "expected.yaml").read_text(encoding="utf-8"))
     return {name: Expected(name, each) for name, each in data.items()}

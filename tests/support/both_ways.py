@@ -21,6 +21,7 @@ from ctrace.inspector.model.findings import Recompile
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support.record import record, record_by_torch
+from tests.support.warm import WarmServer
 
 
 def facts(session: Session) -> dict[str, Any]:
@@ -70,10 +71,12 @@ def _agrees(ours: Recompile, torchs: Recompile) -> bool:
     )
 
 
-def both(script: Path, folder: Path) -> tuple[Session, Session]:
+def both(script: Path, folder: Path, server: WarmServer | None = None) -> tuple[Session, Session]:
     """Run a program with ctrace and with torch's log, in a folder of this test; return the two sessions."""
     copy = Path(shutil.copy(script, folder))
-    return load_log(record(copy)), load_log(record_by_torch(copy))
+    if server is None:
+        return load_log(record(copy)), load_log(record_by_torch(copy))
+    return load_log(record(copy, child=server.child())), load_log(record_by_torch(copy, server.python))
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").exists())
@@ -38,6 +38,7 @@ from ctrace.inspector.log.decode.dispatch import decode  # noqa: E402
 from ctrace.inspector.log.events.core import Ignored  # noqa: E402
 from ctrace.inspector.log.reader import Broken, parse  # noqa: E402
 from ctrace.inspector.runs.capture import capture  # noqa: E402
+from ctrace.inspector.runs.child import ChildProcess  # noqa: E402
 from ctrace.inspector.runs.request import Options  # noqa: E402
 from ctrace.inspector.runs.store import Store  # noqa: E402
 from ctrace.inspector.runs.target import ModelTarget, resolve  # noqa: E402
@@ -48,6 +49,8 @@ HOME = "/home/user"
 PROJECT = f"{HOME}/project"
 VENV = "/venv"
 DUMPS = ("dynamo_config", "inductor_config", "functorch_config", "compiler_config")
+Python = Callable[[str, Path, Mapping[str, str]], object]
+"""Runs a file in a folder with variables."""
 LONGEST = 10
 """Number of lines that stay of an unused payload."""
 
@@ -75,22 +78,26 @@ def main() -> None:
         print(f"wrote {kept.relative_to(ROOT)}, {len(text) / 1000:.0f} kB")
 
 
-def record(script: Path, *, build: bool = False) -> Path:
+def record(script: Path, *, build: bool = False, child: ChildProcess | None = None) -> Path:
     """Capture a script in its own folder, as the command does, and return the log."""
     store = Store(script.parent / "runs")
     with contextlib.chdir(script.parent):
         target = resolve(script.name)
         tuned = Options(build=True, mode="max-autotune-no-cudagraphs")
         plain = Options(backend="eager") if isinstance(target, ModelTarget) else Options()
-        capture(target, tuned if build else plain, store=store, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = subprocess.DEVNULL
+        capture(target, tuned if build else plain, store=store, stdout=quiet, stderr=quiet, child=child)
     return store.load().log
 
 
-def record_by_torch(script: Path) -> Path:
+def _new_python(file: str, folder: Path, variables: Mapping[str, str]) -> object:
+    return subprocess.run([sys.executable, file], cwd=folder, env=variables, capture_output=True, check=False)
+
+
+def record_by_torch(script: Path, python: Python = _new_python) -> Path:
     """Run a script without ctrace, and return the log that torch wrote."""
     folder = script.with_suffix("")
-    environment = {**os.environ, "TORCH_TRACE": str(folder)}
-    subprocess.run([sys.executable, script.name], cwd=script.parent, env=environment, capture_output=True, check=False)
+    python(script.name, script.parent, {**os.environ, "TORCH_TRACE": str(folder)})
     (log,) = folder.glob("*.log")
     return log
 

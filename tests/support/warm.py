@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
@@ -36,8 +37,11 @@ _LATE = (
     "TORCHINDUCTOR_AUTOGRAD_", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_FX_GRAPH_", "TRITON_CACHE_DIR", "XDG_",
 )  # fmt: skip
 """The starts of names of variables that nothing reads while torch is imported, or that `warm_server.py` applies."""
+_LOGS = ("TORCH_LOGS", "TORCH_TRACE")
+"""Variables that `warm_server.py` applies to programs."""
 _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH")
 """Variables that `warm_server.py` applies where the server itself started without them."""
+Completed = subprocess.CompletedProcess[str]
 CAPTURE = "ctrace.inspector.capture.main"
 _MEASURING = "ctrace.inspector.capture.timing.main"
 _START_SECONDS = 240
@@ -86,6 +90,37 @@ class WarmServer:
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that a command needs."""
         return (self._ours.fileno(),)
+
+    def child(self) -> ChildProcess:
+        """Return a process for a capture that this process starts itself: a fork of the server, if the file suits one."""
+        return ChildProcess(server=self._client())  # type: ignore[arg-type]
+
+    def _client(self) -> "_Client":
+        return _Client(self._ours, _environment_of(self._process.pid))
+
+    def run(self, words: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float) -> Completed | None:
+        """Run `python FILE WORD...` in a fork; return None if torch would be imported in another way with the variables.
+
+        Raises:
+            subprocess.TimeoutExpired: it was ended after these seconds.
+        """
+        client = self._client()
+        if not client.suits({name: value for name, value in variables.items() if name not in _LOGS}):
+            return None
+        with TemporaryFile() as out, TemporaryFile() as err:
+            process = client.start("", words, variables, (out, err), (), folder)
+            try:
+                status = process.poll(seconds)
+            finally:
+                process.kill()
+            texts = [_text(each) for each in (out, err)]
+        if status is None:
+            raise subprocess.TimeoutExpired(list(words), seconds, *texts)
+        return subprocess.CompletedProcess(list(words), status, *texts)
+
+    def python(self, file: str, folder: Path, variables: Mapping[str, str]) -> None:
+        """Run a file in a fork, whatever comes of it."""
+        assert self.run([file], folder, variables, 280) is not None
 
     def close(self) -> None:
         """End the server."""
@@ -229,11 +264,12 @@ class _Client:
         environment: Mapping[str, str],
         outputs: tuple[Stream, Stream],
         inherited: Sequence[int],
+        folder: Path | None = None,
     ) -> Forked:
-        """Fork a process that calls the function `main` of a module."""
+        """Fork a process that calls the function `main` of a module, or that runs a program, if the module is ""."""
         changed = {name: value for name, value in environment.items() if self._environment.get(name) != value}
         removed = [name for name in self._environment if name not in environment]
-        there = {"module": module, "folder": str(Path.cwd()), "changed": changed, "removed": removed}
+        there = {"module": module, "folder": str(folder or Path.cwd()), "changed": changed, "removed": removed}
         ours, theirs = socket_pair()
         with theirs, Path(os.devnull).open("r+b") as nowhere:
             stdin = nowhere.fileno() if self._stdin is None else self._stdin
@@ -260,6 +296,11 @@ def _number(stream: Stream, inherited: int, nowhere: int) -> int:
     if stream == subprocess.DEVNULL:
         return nowhere
     return stream if isinstance(stream, int) else stream.fileno()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
 
 
 def _is_terminal() -> bool:

@@ -9,7 +9,10 @@ import importlib
 import inspect
 import json
 import os
+import runpy
 import sys
+from pathlib import Path
+from typing import Any
 
 from ctrace.inspector.capture import fork_server
 
@@ -87,6 +90,20 @@ def prepare() -> None:
         function(*([cpu] if module.endswith(".joint_graph") and inspect.signature(function).parameters else []))
 
 
+def run_program(words: list[str]) -> None:
+    """Run a file as `python FILE WORD...` does, with `TORCH_LOGS` and `TORCH_TRACE` applied, and end the process."""
+    shared = fork_server._Shared()
+    sys.argv[:] = words
+    sys.path.insert(0, str(Path(words[0]).resolve().parent))
+    logs: Any = importlib.import_module("torch._logging._internal")
+    logs.LOG_TRACE_HANDLER = None  # it keeps the folder that TORCH_TRACE named when torch was imported (2.13)
+    logs._init_logs()
+    runpy.run_path(words[0], run_name="__main__")
+    if shared.has_new_libraries():
+        sys.exit()
+    os._exit(shared.end(0))
+
+
 def serve(loaded: frozenset[str]) -> None:
     """Serve forks; see `fork_server.main`."""
     imported, become_new = fork_server._imported, fork_server._become_new
@@ -115,6 +132,8 @@ def serve(loaded: frozenset[str]) -> None:
         if there["changed"].get("OMP_NUM_THREADS"):
             importlib.import_module("torch").set_num_threads(int(there["changed"]["OMP_NUM_THREADS"]))
         become_new(arguments)
+        if not there["module"]:
+            run_program(arguments)
         if there["module"] != "ctrace.inspector.capture.main":
             importlib.import_module(there["module"]).main(loaded)
             sys.exit()

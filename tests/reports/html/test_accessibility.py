@@ -17,9 +17,13 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}}
 
 
-def violations(page: Any) -> list[str]:
+COLORS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+"""The rules that depend on colors: the dark pages are the light ones in other colors."""
+
+
+def violations(page: Any, rules: dict[str, Any] = RULES) -> list[str]:
     """Run axe, and list what it finds: the rule, and the first element."""
-    found = axe.Axe().run(page, options=RULES).response["violations"]
+    found = axe.Axe().run(page, options=rules).response["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html'][:160]}" for each in found]
 
 
@@ -38,13 +42,17 @@ REPORTS = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", REPORTS)
-def test_no_page_breaks_a_rule(opened_page: Any, name: str, scheme: str):
+def test_no_page_breaks_a_rule(opened_page: Any, name: str):
     write, pages = REPORTS[name]
     report = opened_page(write(), 1280)
-    report.page.emulate_media(color_scheme=scheme)
-    found = {each: violations(report.go(each)) for each in pages}
+    found = {}
+    for each in pages:
+        page = report.turn(each)
+        found[each] = violations(page)
+        page.emulate_media(color_scheme="dark")
+        found[f"{each}, dark"] = violations(page, COLORS)
+        page.emulate_media(color_scheme="light")
     assert {each: some for each, some in found.items() if some} == {}
 
 
