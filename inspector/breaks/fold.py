@@ -20,6 +20,8 @@ _CALLEE = re.compile(
 )
 _LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
 """How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
+_BUILTIN = re.compile(r"<built-in method (?P<name>\w+) of type object at 0x[0-9a-f]+>")
+"""How torch names one of its functions in a context; the address differs between runs."""
 _EXPLICIT = "GB0025"
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
@@ -141,7 +143,8 @@ def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why
     detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
-    return f"{why} Torch says: {detail}" if detail else why
+    named = _BUILTIN.sub(r"torch.\g<name>", detail)
+    return f"{why} Torch says: {named}" if detail else why
 
 
 def _first_hint(parsed: ParsedBreak) -> str:

@@ -13,6 +13,7 @@ from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, 
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
+from ctrace.inspector.recompiles.view import telling
 from ctrace.inspector.source.names import user_name
 
 _KINDS_OF_GB = {
@@ -187,13 +188,6 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
     # To change only the leading cause would not help; that explains torch's reason, too.
     detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
     return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
-
-
-def telling(same: list[Cause]) -> Cause:
-    """Return the change that tells most about a value that changed several times: the last one after which it is not
-    dynamic. At its first change it is not known yet whether the code lets the value become dynamic.
-    """
-    return next((cause for cause in reversed(same) if not cause.is_open), same[0])
 
 
 def _changed_too(leading: Cause, mine: list[Recompile]) -> str:

@@ -117,8 +117,9 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
 
     On a tie, guards that follow from other guards count too: inference mode explains missing dispatch keys, but an
     entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie, an entry that differs only
-    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry compiled
-    for a size of 0 or 1 ranks last, because it serves no other size.
+    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry that was
+    compiled for a value of another type ranks behind one of the same type, and one for a size of 0 or 1 ranks last,
+    because it serves no other size.
 
     If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
@@ -131,7 +132,8 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
     special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
     together = len(follow.union(stand))
-    return number, len(unseen), together, other, order, special, -_open_values(raw, entry.id), entry.number
+    typed = any(cause.kind in (CauseKind.TYPE, CauseKind.NONE) for cause in stand.values())
+    return number, len(unseen), together, other, typed, order, special, -_open_values(raw, entry.id), entry.number
 
 
 def _replaces_a_whole(cause: Cause) -> bool:
