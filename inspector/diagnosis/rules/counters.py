@@ -11,6 +11,7 @@ from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _PRESENCE = ("there", "missing")
+_CONTAINERS = frozenset(("ModuleList", "ModuleDict", "list", "dict", "defaultdict", "OrderedDict"))
 _NUMBERS = (("allow_unspec_int_on_nn_module", True),)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -122,7 +123,8 @@ def _needs_constant(owner: ast.ClassDef, name: str) -> bool:
     methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
     for method in methods:
         local = {each.arg for each in ast.walk(method) if isinstance(each, ast.arg)}
-        local |= {each.id for each in ast.walk(method) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        names = [each for each in ast.walk(method) if isinstance(each, ast.Name)]
+        local |= {each.id for each in names if isinstance(each.ctx, ast.Store)}
         lists = _containers(owner)
         for node in ast.walk(method):
             if any(_reads(part, {name}) for part in _constants_in(node, local, lists)):
@@ -152,10 +154,10 @@ def _containers(owner: ast.ClassDef) -> set[str]:
     for node in ast.walk(owner):
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=value):
-                is_made = isinstance(value, ast.Call) and getattr(value.func, "attr", getattr(value.func, "id", "")) in (
-                    "ModuleList", "ModuleDict", "list", "dict", "defaultdict", "OrderedDict",
-                )  # fmt: skip
-                if is_made or isinstance(value, ast.List | ast.Dict | ast.ListComp | ast.DictComp | ast.Tuple):
+                made = value.func if isinstance(value, ast.Call) else None
+                if getattr(made, "attr", getattr(made, "id", "")) in _CONTAINERS or isinstance(
+                    value, ast.List | ast.Dict | ast.ListComp | ast.DictComp | ast.Tuple
+                ):
                     found.add(attr)
     return found
 

@@ -72,7 +72,9 @@ def _draw_at(text: str, line: int) -> str:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
                 return f"random.{name}()"
             case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="np" | "numpy" as module), attr="random"), attr=name)
+                func=ast.Attribute(
+                    value=ast.Attribute(value=ast.Name(id="np" | "numpy" as module), attr="random"), attr=name
+                )
             ) if node.lineno == line:
                 return f"{module}.random.{name}()"
     return ""

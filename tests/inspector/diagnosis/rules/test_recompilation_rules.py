@@ -641,7 +641,9 @@ def test_a_number_that_is_a_tensor_in_some_calls_is_to_be_one_in_all():
     changes = (("int", "float"), ("float", "torch.Tensor"), ("float", "bool"))
     made = [
         recompile(
-            Cause(CauseKind.TYPE, "scale", was, now, fix="tensor" if "Tensor" in now else "float"), entry=n + 1, nearest=n
+            Cause(CauseKind.TYPE, "scale", was, now, fix="tensor" if "Tensor" in now else "float"),
+            entry=n + 1,
+            nearest=n,
         )
         for n, (was, now) in enumerate(changes)
     ]
