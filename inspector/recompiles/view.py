@@ -92,7 +92,7 @@ def _group(members: _Members, session: Session) -> RecompileGroup:
         file=placed.file or recompile.file,
         line=placed.line or recompile.line,
         is_fixed_here=placed.line is not None,
-        cause=told,
+        cause=placed if told.fix == placed.fix else told,
         values=tuple(dict.fromkeys(values)),
         compilations=tuple(recompiles),
         expected=all(each.expected for each in recompiles.values()),

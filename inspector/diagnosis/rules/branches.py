@@ -65,7 +65,9 @@ def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign |
     branch = _if_at(text, line)
     if branch is not None:
         return (branch, branch.test, None) if _only_raises(branch) else None
-    for block in (getattr(node, "body", None) for node in ast.walk(tree)) if tree is not None else ():
+    if tree is None:
+        return None
+    for block in (getattr(node, "body", None) for node in ast.walk(tree)):
         for before, after in pairwise(block) if isinstance(block, list) else ():
             match before:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
