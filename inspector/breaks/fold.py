@@ -20,6 +20,12 @@ _CALLEE = re.compile(
 )
 _LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
 """How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
+_BUILTIN = re.compile(r"<built-in method (?P<name>\w+) of type object at 0x[0-9a-f]+>")
+"""How torch names one of its functions in a context; the address differs between runs."""
+_SKIPPED_FILE = re.compile(r"skip reason: file is under skip directory \((?P<file>.+)\)$")
+"""Torch skips the folders of some libraries, which it finds by name, so also a user's file with such a name
+(_dynamo/trace_rules.py:THIRDPARTY_SKIPLIST, 2.13).
+"""
 _EXPLICIT = "GB0025"
 _SiteKey = tuple[tuple[str, ...], str, int, Owner]
 
@@ -68,7 +74,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     if owner is Owner.LIBRARY and first.frames[-1] != frame:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
-    known = advice_on_break(first.gb, _case(first, owner) or construct.kind)
+    known = advice_on_break(first.gb, _case(first, owner, raw) or construct.kind)
     about = known.about(broken.expression, place) if known else None
     return Break(
         gb=first.gb,
@@ -99,8 +105,10 @@ def logger_method(called: str) -> str:
     return match["name"] if match is not None else ""
 
 
-def _case(parsed: ParsedBreak, owner: Owner) -> str:
+def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
     """Return the special case of the advice, which depends on torch's text and on the owner of the code."""
+    if (skipped := _SKIPPED_FILE.search(parsed.context)) and owner_of(skipped["file"], raw.prefixes) is Owner.USER:
+        return "namesake"
     if parsed.is_unbacked and not _BRANCHES.isdisjoint(parsed.gb):
         return "unbacked"
     return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
@@ -141,7 +149,8 @@ def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why
     detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
-    return f"{why} Torch says: {detail}" if detail else why
+    named = _BUILTIN.sub(r"torch.\g<name>", detail)
+    return f"{why} Torch says: {named}" if detail else why
 
 
 def _first_hint(parsed: ParsedBreak) -> str:

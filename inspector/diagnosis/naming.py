@@ -1,5 +1,6 @@
 """Describe a root cause: its kind, a title in the user's terms, and the place."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import PurePath
@@ -13,7 +14,9 @@ from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, 
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
+from ctrace.inspector.recompiles.view import telling
 from ctrace.inspector.source.names import user_name
+from ctrace.inspector.source.text import parsed
 
 _KINDS_OF_GB = {
     RootKind.TENSOR_BRANCH: ("GB0034", "GB0035", "GB0170", "GB0360"),
@@ -87,7 +90,7 @@ def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCa
             return _skip(session.skips[lead.index])
         case Finding.RECOMPILE:
             mine = [session.recompiles[each.index] for each in members if each.what is Finding.RECOMPILE]
-            return _recompiles(mine)
+            return _recompiles(mine, session)
         case Finding.ATTENTION:
             return _attention(session.attention[lead.index])
 
@@ -161,7 +164,7 @@ def _skip(each: Skip) -> RootCause:
     return replace(cause, why=each.reason)
 
 
-def _recompiles(mine: list[Recompile]) -> RootCause:
+def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     causes = [(each, cause) for each in mine for cause in each.causes]
     first = mine[0]
     expected = _why_expected(mine)
@@ -172,6 +175,7 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
         return replace(cause, why=_readable(first.reason), expected=expected)
     among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
     recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], *_leading(each[1])))
+    recompile, leading = _keying(recompile, leading, session) or (recompile, leading)
     same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     placed = next((cause for cause in same if cause.line is not None), leading)
@@ -189,11 +193,27 @@ def _recompiles(mine: list[Recompile]) -> RootCause:
     return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
 
 
-def telling(same: list[Cause]) -> Cause:
-    """Return the change that tells most about a value that changed several times: the last one after which it is not
-    dynamic. At its first change it is not known yet whether the code lets the value become dynamic.
+_COUNTERS = (CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE)
+
+
+def _keying(recompile: Recompile, leading: Cause, session: Session) -> tuple[Recompile, Cause] | None:
+    """Return the counter under which the code stores the items of a container that grows: if the counter stays the
+    same, the container stays, too, but not the other way around. None if there is none.
     """
-    return next((cause for cause in reversed(same) if not cause.is_open), same[0])
+    container = leading.subject.removeprefix("len(").removesuffix(")").rpartition(".")[2]
+    if leading.kind is not CauseKind.LENGTH:
+        return None
+    tree = parsed(session.listings.get(recompile.file, ""))
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=key, ctx=ast.Store()) if (
+                name == container
+            ):
+                names = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(key)}
+                for each in recompile.causes:
+                    if each.kind in _COUNTERS and each.subject.rpartition(".")[2] in names:
+                        return recompile, each
+    return None
 
 
 def _changed_too(leading: Cause, mine: list[Recompile]) -> str:

@@ -117,8 +117,12 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
 
     On a tie, guards that follow from other guards count too: inference mode explains missing dispatch keys, but an
     entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie, an entry that differs only
-    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry compiled
-    for a size of 0 or 1 ranks last, because it serves no other size.
+    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry that was
+    compiled for a value of another type ranks behind one of the same type, and one for a size of 0 or 1 ranks last,
+    because it serves no other size.
+
+    An entry that is static in a size ranks behind all others if only a condition keeps the call from an entry that is
+    dynamic in it.
 
     If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
     """
@@ -130,8 +134,24 @@ def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple
     other = any(cause.kind is not CauseKind.DISPATCH_KEYS for cause in stand.values())
     order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
     special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    if _is_superseded(raw, entry, entries):
+        number += len(entries)
     together = len(follow.union(stand))
-    return number, len(unseen), together, other, order, special, -_open_values(raw, entry.id), entry.number
+    typed = any(cause.kind in (CauseKind.TYPE, CauseKind.NONE) for cause in stand.values())
+    return number, len(unseen), together, other, typed, order, special, -_open_values(raw, entry.id), entry.number
+
+
+def _is_superseded(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> bool:
+    """Whether an entry differs only in sizes, and another one, in which they are dynamic, differs only in conditions
+    on them: a branch on the sizes made the call recompile, and the first of the two would not serve it in any case.
+    """
+    kinds = {cause_of(guard).kind for guard in entry.unmet}
+    opened = _open_values(raw, entry.id)
+    return kinds <= {CauseKind.SIZE} and any(
+        {cause_of(guard).kind for guard in other.unmet} <= {CauseKind.RANGE} and _open_values(raw, other.id) > opened
+        for other in entries
+        if other is not entry and other.unmet
+    )
 
 
 def _replaces_a_whole(cause: Cause) -> bool:

@@ -5,6 +5,7 @@ parameter's, for instance, selects `size/parameter`. The decision uses the cause
 facts about the cache entry. Guard texts are those of 2.13 (_dynamo/guards.py, csrc/dynamo/guards.cpp).
 """
 
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -193,7 +194,11 @@ def _key_order(facts: Facts) -> str:
 def _none(facts: Facts) -> str:
     if facts.subject.endswith(".grad"):
         return "gradient"
-    return "attribute" if "." in facts.subject else ""
+    return "attribute" if "." in facts.subject and not _OF_ARGUMENT.search(facts.guard) else ""
+
+
+_OF_ARGUMENT = re.compile(r"\bL\['(?!self')")
+"""In a guard, an argument or what it holds; an attribute of the model's is `L['self'].name`."""
 
 
 def _type(facts: Facts) -> str:

@@ -17,7 +17,7 @@ class RecompileGroup(Struct, frozen=True):
     is_fixed_here: bool
     """Whether `line` specialized on the value."""
     cause: Cause
-    """The first cause of the group, for its kind, subject, reason and advice."""
+    """The cause that tells most, for the group's kind, subject, reason and advice."""
     values: tuple[str, ...]
     """The values in order, including the first; empty if not known."""
     compilations: tuple[str, ...]
@@ -45,6 +45,19 @@ class RecompileGroup(Struct, frozen=True):
         return self.cause.fix
 
 
+def telling(same: list[Cause]) -> Cause:
+    """Return the change that tells most about a value that changed several times: the last one after which it is not
+    dynamic. At its first change it is not known yet whether the code lets the value become dynamic. If it was a tensor
+    in some calls, a change to or from one tells most: what makes numbers alike does not help then.
+    """
+    of_tensors = [each for each in same if each.kind is CauseKind.TYPE and _is_of_tensor(each)]
+    return next((cause for cause in reversed(of_tensors or same) if not cause.is_open), same[0])
+
+
+def _is_of_tensor(cause: Cause) -> bool:
+    return any((value or "").rpartition(".")[2] == "Tensor" for value in (cause.was, cause.now))
+
+
 _Members = list[tuple[Recompile, Cause]]
 
 
@@ -70,6 +83,7 @@ def _code(recompile: Recompile) -> str:
 def _group(members: _Members, session: Session) -> RecompileGroup:
     recompile, first = members[0]
     placed = next((cause for _, cause in members if cause.line is not None), first)
+    told = telling([cause for _, cause in members])
     values = [value for _, cause in members for value in (cause.was, cause.now) if value is not None]
     recompiles = {each.compilation: each for each, _ in members}
     subjects = {cause.subject for each in recompiles.values() for cause in each.causes} - {first.subject}
@@ -78,7 +92,7 @@ def _group(members: _Members, session: Session) -> RecompileGroup:
         file=placed.file or recompile.file,
         line=placed.line or recompile.line,
         is_fixed_here=placed.line is not None,
-        cause=placed,
+        cause=placed if told.fix == placed.fix else told,
         values=tuple(dict.fromkeys(values)),
         compilations=tuple(recompiles),
         expected=all(each.expected for each in recompiles.values()),

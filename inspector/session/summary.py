@@ -58,7 +58,7 @@ def sentence(session: Session) -> str:
     """Say what happened, verdict first."""
     match session.verdict:
         case Verdict.COMPILED:
-            took = f"Fully compiled: {count(len(session.graphs), 'graph')}, no graph breaks, {_rest(session)}."
+            took = _whole(session)
             return f"{took}{_wrong(session)}{_exited(session)}"
         case Verdict.PARTIAL:
             took = f"{_part(session)}: {_why_partial(session)}."
@@ -101,11 +101,14 @@ def _capitalized(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _rest(session: Session) -> str:
-    left = (session.coverage.ops or 0) - (session.coverage.compiled or 0)
-    if session.coverage.compiled is None or not left:
-        return "nothing falls back to eager"
-    return f"{left} of {session.coverage.ops} {named(session.coverage.ops or 0, 'op')} run eagerly"
+def _whole(session: Session) -> str:
+    """Say that no graph breaks, and whether ops run outside of graphs, such as those around a compiled function."""
+    graphs = count(len(session.graphs), "graph")
+    ops, compiled = session.coverage.ops or 0, session.coverage.compiled
+    left = 0 if compiled is None else ops - compiled
+    if not left:
+        return f"Fully compiled: {graphs}, no graph breaks, nothing falls back to eager."
+    return f"{_part(session)}: {graphs}, no graph breaks; {count(left, 'op')} {named(left, 'runs', 'run')} eagerly."
 
 
 def _part(session: Session) -> str:

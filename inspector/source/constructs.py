@@ -170,9 +170,21 @@ def _kind(chain: list[ast.AST], node: ast.AST) -> str:
                 return "ternary"
             case ast.stmt():
                 break
+    if is_index(node):
+        return "index"
     return {ast.JoinedStr: "format", ast.FormattedValue: "format", ast.Import: "import", ast.ImportFrom: "import"}.get(
         type(node), ""
     )
+
+
+def is_index(node: ast.AST) -> bool:
+    """Whether an expression takes an item, not a slice, at an index that is not a constant; perhaps to call it."""
+    match node:
+        case ast.Call(func=ast.Subscript() as item) | (ast.Subscript(ctx=ast.Load()) as item):
+            return not any(isinstance(each, ast.Slice) for each in ast.walk(item.slice)) and not isinstance(
+                item.slice, ast.Constant
+            )
+    return False
 
 
 def _within(node: ast.AST, test: ast.expr) -> bool:

@@ -6,6 +6,7 @@ A mode that ignores compile internals neither keeps Dynamo from compiling nor ad
 (`TorchDispatchMode.ignore_compile_internals`, torch/utils/_python_dispatch.py, 2.11 and 2.13).
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +19,10 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
 
 _MOST_STACKS = 500
+_CONVERSION = "to_numpy_helper"
+_CONVERSION_DEPTH = 3
+"""The frames in which to search: the helper calls Tensor.numpy(), which dispatches."""
+_DYNAMO = f"torch{os.sep}_dynamo{os.sep}"
 
 _Site = tuple[tuple[CodeType, int], ...]
 
@@ -108,8 +113,9 @@ def _dispatch_mode(counts: OpCounts) -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if self.counting and getattr(func, "namespace", None) == "aten":
-                site = _site(sys._getframe(1), torch_folder)
-                if not _is_tritons(site):
+                caller = sys._getframe(1)
+                site = _site(caller, torch_folder)
+                if not _is_tritons(site) and not _is_conversion(caller):
                     counts.sites[site] += 1
             return func(*args, **(kwargs or {}))
 
@@ -136,6 +142,17 @@ def countable(code: CodeType) -> CodeType:
     except TypeError:
         return code.replace(co_consts=())
     return code
+
+
+def _is_conversion(frame: FrameType | None) -> bool:
+    """Whether Dynamo dispatched an op to convert a graph's results to the NumPy arrays of the user's code, whose
+    operations the graph captured as torch's (torch/_dynamo/utils.py:to_numpy_helper, 2.11 to 2.13).
+    """
+    for _ in range(_CONVERSION_DEPTH):
+        if frame is None or frame.f_code.co_name == _CONVERSION:
+            break
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == _CONVERSION and _DYNAMO in frame.f_code.co_filename
 
 
 def _is_tritons(site: _Site) -> bool:

@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     numbers.random_numbers,
     shapes.experts_of_transformers,
     branches.choices,
+    branches.checks,
     values.slices,
     values.recurrent_layers,
     values.kept_numbers,

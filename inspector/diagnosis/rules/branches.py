@@ -1,7 +1,9 @@
-"""Advice on branches on a tensor's value, if both sides produce tensors."""
+"""Advice on branches on a tensor's value: both sides produce tensors, or one side only raises."""
 
 import ast
+import json
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ctrace.inspector.diagnosis.edits import line_edits, source_of
 from ctrace.inspector.diagnosis.rules.values import at_break
@@ -19,6 +21,122 @@ def choices(scene: Scene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause) if cause.kind in _KINDS else ():
             yield from _choice(scene, cause, each)
+
+
+def checks(scene: Scene) -> Iterator[Candidate]:
+    """Offer torch._assert_async for an `if` that only raises; the trial makes that edit.
+
+    torch._check takes no tensors: it raises TypeError for one (torch/__init__.py:_check, 2.13).
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            yield from _check(scene, cause, each)
+
+
+def _check(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+    torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+    found = raising_branch(text, each.line)
+    if found is None or not torch or not scene.is_users(each.file):
+        return
+    branch, test, read = found
+    condition = _opposite(text, torch, test, read)
+    if not condition:
+        return
+    raised = _raised(branch)
+    asserted = f"{torch}._assert_async({condition}, {_message(text, branch)})"
+    changes: list[tuple[ast.stmt | ast.expr, str]] = [(branch, asserted)]
+    if read is not None:
+        changes.append((read.value, source_of(text, _tensor(read.value))))
+    edits = line_edits(each.file, text, changes)
+    # Python raises the user's exception, and the graph a RuntimeError.
+    other = "" if raised == "RuntimeError" else f", and raises RuntimeError{f' instead of {raised}' if raised else ''}"
+    place = f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{branch.lineno}"
+    kept = f"keep `{source_of(text, read.targets[0])}` a tensor, and " if read is not None else ""
+    advice = f"{place}: {kept}replace the check by `{asserted}`, which stays in the graph{other}."
+    if edits:
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=77)
+
+
+def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign | None] | None:
+    """Return an `if` that only raises, for which Python needs a tensor's value at a line, and its condition; also the
+    statement at the line if it reads the value into a variable that the condition tests. None if there is none.
+    """
+    tree = parsed(text)
+    branch = _if_at(text, line)
+    if branch is not None:
+        return (branch, branch.test, None) if _only_raises(branch) else None
+    if tree is None:
+        return None
+    for block in (getattr(node, "body", None) for node in ast.walk(tree)):
+        for before, after in pairwise(block) if isinstance(block, list) else ():
+            match before:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                    before.lineno == line and isinstance(after, ast.If) and _only_raises(after)
+                ):
+                    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+                    if len(uses) == 2 and _tensor(value) is not value and name in _names(after.test):
+                        return after, after.test, before
+    return None
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _only_raises(branch: ast.If) -> bool:
+    return not branch.orelse and len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise)
+
+
+def _tensor(node: ast.expr) -> ast.expr:
+    """Return the tensor that `bool(t)` or `t.item()` reads; any other expression itself."""
+    match node:
+        case ast.Call(func=ast.Name(id="bool"), args=[tensor], keywords=[]):
+            return _tensor(tensor)
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[], keywords=[]):
+            return tensor
+    return node
+
+
+def _opposite(text: str, torch: str, test: ast.expr, read: ast.Assign | None) -> str:
+    """Write what holds if a check does not raise, as a tensor; empty for tests of several parts, or of numbers."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        held = _tensor(test.operand)
+        return "" if isinstance(held, ast.BoolOp) else source_of(text, held)
+    test = _tensor(test)
+    match test:
+        case ast.BoolOp() | ast.Constant() | ast.NamedExpr():
+            return ""
+        case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()]) if read is None:
+            written = _without_number(text, test)
+            return "" if _is_cast(test) else f"~({written})"
+        case ast.Compare():
+            return ""
+    return f"{torch}.logical_not({source_of(text, test)})"
+
+
+def _is_cast(test: ast.expr) -> bool:
+    """Whether a part of a condition is cast to a number, as in `float(x.max()) > 1`."""
+    names = (node.func.id for node in ast.walk(test) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    return any(name in ("bool", "float", "int", "len") for name in names)
+
+
+def _raised(branch: ast.If) -> str:
+    """Return the name of the exception that a check raises; empty if it is not known."""
+    match branch.body[0]:
+        case ast.Raise(exc=ast.Call(func=ast.Name(id=name)) | ast.Name(id=name)):
+            return name
+    return ""
+
+
+def _message(text: str, branch: ast.If) -> str:
+    """Return a plain string that says what a check raises, or what it tests, as source."""
+    match branch.body[0]:
+        case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(message)), *_])):
+            return json.dumps(message)
+        case ast.Raise(exc=ast.Call(args=[ast.JoinedStr(values=[ast.Constant(value=str(message)), *_]), *_])):
+            if message.strip():
+                return json.dumps(message.strip())
+    return json.dumps(source_of(text, branch.test))
 
 
 def loops(scene: Scene) -> Iterator[Candidate]:

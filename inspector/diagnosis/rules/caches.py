@@ -14,6 +14,7 @@ from ctrace.inspector.source.text import parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
 _ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
+_COUNTERS = (CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE)
 _LEAST = 2
 """The fewest lengths after the first that show that a list grows in each call."""
 
@@ -66,8 +67,8 @@ def _change(scene: Scene, cause: RootCause) -> str:
 def growing_lists(scene: Scene) -> Iterator[Candidate]:
     """Offer a tensor of fixed size instead of a list that grows in each call."""
     for cause in scene.causes:
-        lengths = [each for each in scene.guards(cause) if each.kind is CauseKind.LENGTH and _grows(each.was, each.now)]
-        if len({each.now for each in lengths}) < _LEAST or len({each.subject for each in lengths}) > 1:
+        lengths = _growing(scene, cause)
+        if not lengths or cause.title.startswith(_counters_changed(scene, cause)):
             continue
         name = lengths[0].subject.removeprefix("len(").removesuffix(")")
         if name.isidentifier() and not _fills(scene, cause, name):
@@ -84,7 +85,25 @@ def growing_lists(scene: Scene) -> Iterator[Candidate]:
             f"{place}{lengths[0].subject} grows from call to call, and each length costs a graph. "
             "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
         )
+        if counters := _counters_changed(scene, cause):
+            text += f" Count {counters[0].removesuffix(' changed')} outside, too: each value also costs a graph."
         yield Candidate(text, (cause.id,), worth=60)
+
+
+def _growing(scene: Scene, cause: RootCause) -> list[Cause]:
+    """Return the changes of the one length that grows in several calls; empty if there is none, or more than one."""
+    found: dict[str, list[Cause]] = {}
+    for each in scene.guards(cause):
+        if each.kind is CauseKind.LENGTH and _grows(each.was, each.now):
+            found.setdefault(each.subject, []).append(each)
+    several = [each for each in found.values() if len({guard.now for guard in each}) >= _LEAST]
+    return several[0] if len(several) == 1 else []
+
+
+def _counters_changed(scene: Scene, cause: RootCause) -> tuple[str, ...]:
+    """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
+    in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
+    return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each))) if in_each else ()
 
 
 def _fills(scene: Scene, cause: RootCause, name: str) -> bool:

@@ -11,6 +11,7 @@ from ctrace.inspector.model.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _PRESENCE = ("there", "missing")
+_CONTAINERS = frozenset(("ModuleList", "ModuleDict", "list", "dict", "defaultdict", "OrderedDict"))
 _NUMBERS = (("allow_unspec_int_on_nn_module", True),)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -22,7 +23,7 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
         torch = scene.torch_name(cause.file or "")
         if owner is None or not torch or not scene.is_users(cause.file) or not _is_counted_up(owner, name):
             continue
-        if _needs_number(owner, name):
+        if _needs_number(owner, name) or _needs_constant(owner, name):
             continue
         made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
@@ -39,6 +40,14 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
         if _holder_is_object(guard):
             continue
         owner, name = _owner(scene, cause), guard.subject.rpartition(".")[2]
+        if owner is not None and _needs_constant(owner, name):
+            text = (
+                f"{at(cause)}: {guard.subject} changes from call to call, and Python needs its value for a key, an "
+                "index, a loop or a text, so each value costs a graph, whatever the settings. Count outside of "
+                "compiled code, and pass in what depends on it."
+            )
+            yield Candidate(text, (cause.id,), worth=65)
+            continue
         decides = owner is not None and _needs_number(owner, name)
         other = (
             "choose what depends on it outside of compiled code"
@@ -105,6 +114,52 @@ def _needs_number(owner: ast.ClassDef, name: str) -> bool:
         if isinstance(target, ast.Name)
     }
     return any(_reads(part, holders) for node in nodes for part in _numbers_in(node))
+
+
+def _needs_constant(owner: ast.ClassDef, name: str) -> bool:
+    """Whether a method uses the attribute where torch specializes even on a dynamic integer: in text, as a key of a
+    container, as the index of a list, or as the end of a loop. Measured with allow_unspec_int_on_nn_module, 2.13.
+    """
+    methods = [node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name != "__init__"]
+    for method in methods:
+        local = {each.arg for each in ast.walk(method) if isinstance(each, ast.arg)}
+        names = [each for each in ast.walk(method) if isinstance(each, ast.Name)]
+        local |= {each.id for each in names if isinstance(each.ctx, ast.Store)}
+        lists = _containers(owner)
+        for node in ast.walk(method):
+            if any(_reads(part, {name}) for part in _constants_in(node, local, lists)):
+                return True
+    return False
+
+
+def _constants_in(node: ast.AST, local: set[str], lists: set[str]) -> Iterator[ast.expr]:
+    match node:
+        case ast.FormattedValue(value=value):
+            yield value
+        case ast.Call(func=ast.Name(id="range" | "str" | "repr"), args=arguments):
+            yield from arguments
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str()), attr="format"), args=arguments):
+            yield from arguments
+        case ast.Subscript(value=ast.Name(id=name), slice=index) if name not in local:
+            yield index
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=attr), slice=index) if attr in lists:
+            yield index
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], left=left):
+            yield left
+
+
+def _containers(owner: ast.ClassDef) -> set[str]:
+    """Return the attributes to which a class assigns a list, a dict or a container of modules."""
+    found = set()
+    for node in ast.walk(owner):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=value):
+                made = value.func if isinstance(value, ast.Call) else None
+                if getattr(made, "attr", getattr(made, "id", "")) in _CONTAINERS or isinstance(
+                    value, ast.List | ast.Dict | ast.ListComp | ast.DictComp | ast.Tuple
+                ):
+                    found.add(attr)
+    return found
 
 
 def _numbers_in(node: ast.AST) -> Iterator[ast.expr]:

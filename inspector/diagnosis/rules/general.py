@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.naming import at, telling
+from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.sizes import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.graphs.attention import answer_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.model.findings import Break, Owner
+from ctrace.inspector.recompiles.view import telling
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""

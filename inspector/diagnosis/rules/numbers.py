@@ -48,7 +48,7 @@ def random_numbers(scene: Scene) -> Iterator[Candidate]:
     for cause in scene.causes:
         for each in scene.breaks(cause):
             called = _draw_at(scene.session.listings.get(each.file, ""), each.line)
-            if not called or not set(each.gb) & _SKIPPED:
+            if not called or not set(each.gb) & (_SKIPPED if called.startswith("random.") else _PYTHON_RESULT):
                 continue
             text = (
                 f"{at(cause)}: draw the number before the compiled call and pass it as an argument: Dynamo does not "
@@ -60,15 +60,23 @@ def random_numbers(scene: Scene) -> Iterator[Candidate]:
 
 _SKIPPED = frozenset(("GB0007", "GB0008"))
 """Ids of breaks at a function that Dynamo skips."""
+_PYTHON_RESULT = frozenset(("GB0033", *_SKIPPED))
+"""Also the id of an operation whose result is a Python value, which NumPy's random functions are for Dynamo."""
 
 
 def _draw_at(text: str, line: int) -> str:
-    """Return the function of `random` that a line calls, such as `random.random()`; empty if it calls none."""
+    """Return the function of `random` or NumPy that a line calls, such as `random.random()`; empty if it calls none."""
     tree = parsed(text)
     for node in ast.walk(tree) if tree is not None else ():
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="random"), attr=name)) if node.lineno == line:
                 return f"random.{name}()"
+            case ast.Call(
+                func=ast.Attribute(
+                    value=ast.Attribute(value=ast.Name(id="np" | "numpy" as module), attr="random"), attr=name
+                )
+            ) if node.lineno == line:
+                return f"{module}.random.{name}()"
     return ""
 
 

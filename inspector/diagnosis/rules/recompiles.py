@@ -113,7 +113,7 @@ def optional_arguments(scene: Scene) -> Iterator[Candidate]:
             )
             yield Candidate(text, (cause.id,), worth=30)
             continue
-        neutral = "ones if nothing is masked" if "mask" in name else "a neutral value if there is none"
+        neutral = "one that masks nothing if there is none" if "mask" in name else "a neutral value if there is none"
         place = f"{at(cause)}: " if at(cause) and scene.is_users(cause.file) else ""
         always = f"{place}always pass" if place else "Always pass"
         text = f"{always} {', '.join(names[:3])} ({neutral}): calls with and without a tensor need separate graphs."

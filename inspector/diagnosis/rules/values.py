@@ -10,6 +10,8 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
 from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.text import parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
 _CASTS = frozenset(("int", "float", "bool", "complex"))
@@ -119,10 +121,22 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
             f"{at_break(each)}: the loop reads this value in Python and branches on it ({where}): compile the part "
             "that computes one step, as a separate method or module, and run the loop eagerly."
         )
+    if _only_raises(text, line):
+        return (
+            f"{at_break(each)}: the code tests this value ({where}) only to raise: use torch._assert_async with a "
+            "condition that is a tensor, which stays in the graph, or check outside of compiled code."
+        )
     return (
         f"{at_break(each)}: the code branches on this value ({where}): select with torch.where or torch.cond if both "
         "sides are tensors; else keep the break. Without the number, the branch itself breaks the graph."
     )
+
+
+def _only_raises(text: str, line: int) -> bool:
+    """Whether the `if` whose condition is at a line does nothing but raise."""
+    tree = parsed(text)
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
+    return any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
 def _branch_on(scene: Scene, each: Break) -> int | None:
@@ -131,11 +145,18 @@ def _branch_on(scene: Scene, each: Break) -> int | None:
     statement = statement_at(text, each.line)
     if statement is not None and _tests(statement, each.line):
         return each.line
+    if _indexes(each.expression):
+        return None  # the statement assigns the item, not the number
     names = _assigned(statement)
     holders = functions_at(text, each.line)
     tests = (test for test in _conditions(holders[-1]) if test.lineno > each.line) if holders and names else iter(())
     found = min((test.lineno for test in tests if _uses(test, names)), default=None)
     return found if found is not None else _break_after(scene, each)
+
+
+def _indexes(expression: str) -> bool:
+    tree = parsed(expression)
+    return tree is not None and any(isinstance(node, ast.Expr) and is_index(node.value) for node in tree.body)
 
 
 def _break_after(scene: Scene, each: Break) -> int | None:

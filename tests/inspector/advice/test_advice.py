@@ -23,11 +23,12 @@ ALL = {
 }
 CONSTRUCTS = {
     "assert", "check", "if", "while", "ternary", "print", "log", "warn", "clock", "cast", "format", "import",
+    "index",
 }  # fmt: skip
 """The kinds that `constructs.py` distinguishes."""
 TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
 """The cases that `tritoncases.py` distinguishes."""
-OWNERS = {"foreign"}
+OWNERS = {"foreign", "namesake"}
 TORCH_TEXTS = {"unbacked"}
 """The cases that the owner of the code makes; see `breaks.py`."""
 

@@ -211,3 +211,22 @@ class TestExpressions:
     def test_nothing_is_left_to_fill_in(self):
         for found in (self.at(3, "assert", gb="0170"), self.at(3, "assert", gb="0170", text="")):
             assert "{it}" not in found.reason + found.fix
+
+
+class TestSkippedFiles:
+    CONTEXT = "module: tqdm, qualname: scale, skip reason: file is under skip directory ({})"
+
+    def reason(self, file: str) -> str:
+        return only(Log().started().breaks("0/0", gb=("0007",), context=self.CONTEXT.format(file))).reason
+
+    def test_a_users_file_with_the_name_of_a_library(self):
+        assert "has the name of a library that torch skips" in self.reason(f"{PROJECT}/tqdm.py")
+
+    def test_the_library_itself(self):
+        assert "has the name of a library" not in self.reason(f"{SITE}/tqdm/std.py")
+
+
+def test_a_function_of_torch_is_named_without_its_address():
+    context = "TypeError <built-in method stack of type object at 0x7fcec12cea40>: expected Tensor, but got str"
+    found = only(Log().breaks("0/0", gb=("0112",), frames=[PLAIN], context=context))
+    assert found.reason.endswith("Torch says: TypeError torch.stack: expected Tensor, but got str")

@@ -129,6 +129,33 @@ class TestRecompiles:
         log.compiled("0/1").guards("0/1", tree + checked.format("8")).recompile("0/2", newer, older).compiled("0/2")
         assert [recompile.nearest for recompile in log.session().recompiles] == [None, "0/0"]
 
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_a_value_of_the_same_type_is_nearer(self, swapped: bool):
+        entries = [
+            unmet("___check_type_id(L['scale'], 7), type=<class 'float'>", entry="0/1", now="int"),
+            unmet("L['scale'] == 2", entry="0/0", now="4"),
+        ]
+        (recompile,) = self.again(*(reversed(entries) if swapped else entries)).session().recompiles
+        assert [(cause.kind, cause.was, cause.now) for cause in recompile.causes] == [("argument_value", "2", "4")]
+
+    def test_a_condition_on_a_dynamic_size_goes_before_a_static_size(self):
+        checked = "check_tensor(L['x'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False, size=[{}, 3], stride=[3, 1])"
+        tree = "+- RootGuardManager\n| +- GuardManager: source=L['x'], type=<class 'Tensor'>, tag_safe=(True, False)\n| | +- TENSOR_MATCH: "
+        conditions = ("L['x'].size()[0] % 4 != 0", "L['x'].size()[0] // 4 <= 1")
+        newer, older = unmet(*conditions, entry="0/1"), unmet(self.SIZE)
+        log = Log().started().compiled("0/0").guards("0/0", tree + checked.format("4"))
+        log.compiled("0/1").guards("0/1", tree + checked.format("None")).recompile("0/2", newer, older).compiled("0/2")
+        (_, recompile) = log.session().recompiles
+        assert recompile.nearest == "0/1"
+        assert {cause.kind for cause in recompile.causes} == {"range"}
+
+    def test_an_argument_that_is_none_is_no_state_of_the_model(self):
+        of_argument = unmet("L['batch'].mask is None", now="torch.Tensor")
+        of_model = unmet("L['self'].mask is None", now="torch.Tensor")
+        for entry, key in ((of_argument, "none"), (of_model, "none/attribute")):
+            ((cause,),) = (recompile.causes for recompile in self.again(entry).session().recompiles)
+            assert cause.fix == entries("causes")[key].fix
+
     def test_how_far_each_entry_is(self):
         newer, older = unmet("L['n'] == 2", entry="0/1"), {**unmet("L['n'] == 1", "L['m'] == 1"), "number": 90}
         (recompile,) = self.again(newer, older).session().recompiles

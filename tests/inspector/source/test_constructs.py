@@ -43,6 +43,10 @@ def look(body: str, piece: str, *, columns: bool = True) -> Construct:
         ("y = float(x.sum())", "float(x.sum())", "cast"),
         ("if bool(x.any()):\n    x = -x", "bool(x.any())", "cast"),
         ("y = f'{x}'", "f'{x}'", "format"),
+        ("y = NAMES[i]", "NAMES[i]", "index"),
+        ("y = self.acts[i](x)", "self.acts[i](x)", "index"),
+        ("y = x[:, :n]", "x[:, :n]", ""),
+        ("y = x[0]", "x[0]", ""),
     ],
 )
 def test_what_it_is(body: str, piece: str, kind: str):

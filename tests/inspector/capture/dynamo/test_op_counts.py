@@ -4,7 +4,7 @@ from types import CodeType
 
 import pytest
 
-from ctrace.inspector.capture.dynamo.op_counts import OpCounts, countable, describe
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, countable, describe
 from tests.support.helpers import MODEL
 
 CODES = compile(
@@ -63,3 +63,15 @@ def test_code_that_cannot_be_hashed_is_counted_by():
     left = counts((((code, 3),), 1))
     assert describe(counts(), left)["stacks"] == [{"frames": [{"file": MODEL, "name": "forward", "line": 3}], "ops": 1}]
     assert countable(FORWARD) is FORWARD
+
+
+def test_dynamos_conversions_to_numpy_are_no_ops_of_the_user():
+    import torch
+    from torch._dynamo.utils import to_numpy_helper
+
+    tensor = torch.ones(2)
+    with OpCounter().outside_graphs() as left:
+        to_numpy_helper((tensor, [tensor]))
+        assert left.total == 0
+        tensor.numpy(force=True)
+    assert left.total == 1

@@ -91,3 +91,10 @@ def test_a_random_number_is_not_drawn_once():
     assert list(random_numbers(scene(ran(one_line, broken(4, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(5, "GB0007")))))
     assert not list(random_numbers(scene(ran(text, broken(4, "GB0124")))))
+
+
+def test_a_random_number_of_numpy_is_not_an_array():
+    text = "import numpy as np\n\ndef forward(x):\n    return x * np.random.rand()\n"
+    (found,) = random_numbers(scene(ran(text, broken(4, "GB0033"))))
+    assert "does not trace np.random.rand()" in found.text
+    assert not list(random_numbers(scene(ran(text.replace("np.random", "random"), broken(4, "GB0033")))))

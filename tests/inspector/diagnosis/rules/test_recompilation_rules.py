@@ -278,7 +278,6 @@ def test_a_number_that_the_caller_sets_is_left_open():
 BRANCHES = (
     "if self.steps % 2 == 0:\n            x = -x",
     "n = self.steps - 1\n        x = x if n > 3 else -x",
-    "for _ in range(self.steps):\n            x = x + 1",
     "x = self.layers[self.steps](x)",
 )
 
@@ -594,3 +593,60 @@ def test_what_raises_before_the_model_was_called_says_nothing_of_eager():
     called, not_run = Scenario("base"), Scenario("base", outcome=Outcome.NOT_RUN)
     assert diagnose(Session(failure=failure, scenarios=(called,))).advice
     assert not diagnose(Session(failure=failure, scenarios=(not_run,))).advice
+
+
+CONSTANTS = (
+    "for _ in range(self.steps):\n            x = x + 1",
+    'self.name = f"step {self.steps}"',
+    "CACHE[self.steps] = x",
+    "if self.steps in CACHE:\n            x = -x",
+)
+
+
+@pytest.mark.parametrize("use", CONSTANTS)
+def test_no_setting_is_offered_for_a_number_that_torch_always_specializes_on(use):
+    text = first(counted(COUNTER.replace("return x * self.steps", f"{use}\n        return x"), 10))
+    assert "Count outside of compiled code, and pass in what depends on it" in text
+    assert "allow_unspec_int_on_nn_module" not in text
+
+
+def grown_with_a_counter(use):
+    made = [
+        recompile(
+            Cause(CauseKind.LENGTH, "len(CACHE)", str(n), str(n + 1), file=FILE, line=10),
+            Cause(CauseKind.ATTRIBUTE_VALUE, "self.steps", str(n), str(n + 1), file=FILE, line=10),
+            entry=n + 1,
+            nearest=n,
+        )
+        for n in (0, 1, 2)
+    ]
+    text = COUNTER.replace("return x * self.steps", f"{use}\n        return x")
+    return session(*made, listings={FILE: text})
+
+
+def test_a_container_that_grows_by_the_keys_of_a_counter_is_its_consequence():
+    (cause,) = diagnose(grown_with_a_counter("CACHE[self.steps] = x")).causes
+    assert cause.title.startswith("self.steps changed: 0 → 1")
+    assert cause.detail == "Changed each time, too: len(CACHE)"
+    assert "self.steps changes from call to call" in first(grown_with_a_counter("CACHE[self.steps] = x"))
+
+
+def test_a_container_that_grows_beside_a_counter_needs_both_changed():
+    text = first(grown_with_a_counter("CACHE.append(x)"))
+    assert "len(CACHE) grows from call to call" in text
+    assert "Count self.steps outside, too" in text
+
+
+def test_a_number_that_is_a_tensor_in_some_calls_is_to_be_one_in_all():
+    changes = (("int", "float"), ("float", "torch.Tensor"), ("float", "bool"))
+    made = [
+        recompile(
+            Cause(CauseKind.TYPE, "scale", was, now, fix="tensor" if "Tensor" in now else "float"),
+            entry=n + 1,
+            nearest=n,
+        )
+        for n, (was, now) in enumerate(changes)
+    ]
+    (cause,) = diagnose(session(*made)).causes
+    assert cause.title == "scale changed: int → float → torch.Tensor → bool"
+    assert first(session(*made)) == "model.py:3: tensor"

@@ -123,3 +123,56 @@ def test_a_loop_that_a_value_ends_gets_a_fixed_number_of_steps(lines, line, word
 def test_a_branch_that_ends_no_loop_is_none():
     lines = ("for t in range(9):", "    if x.sum() > 9:", "        x = x + 1", "return x")
     assert not list(branches.loops(scene(ran(written(*lines), broken(5, "GB0170")))))
+
+
+CHECKS = (
+    ("if not x.isfinite().all():", "ValueError", 'torch._assert_async(x.isfinite().all(), "bad")'),
+    ("if x.isnan().any():", "ValueError", 'torch._assert_async(torch.logical_not(x.isnan().any()), "bad")'),
+    ("if bool(x.isnan().any()):", "ValueError", 'torch._assert_async(torch.logical_not(x.isnan().any()), "bad")'),
+    ("if x.max() >= self.size:", "IndexError", 'torch._assert_async(~(x.max() >= self.size), "bad")'),
+    ("if x.max().item() >= 3:", "IndexError", 'torch._assert_async(~(x.max() >= 3), "bad")'),
+)
+
+
+@pytest.mark.parametrize(("test", "raised", "asserted"), CHECKS)
+def test_a_branch_that_only_raises_becomes_an_assertion(test, raised, asserted):
+    text = written(test, f'    raise {raised}("bad")', "return x")
+    (found,) = branches.checks(scene(ran(text, broken(4, "GB0170"))))
+    assert edited(found)[0] == asserted
+    assert f"raises RuntimeError instead of {raised}" in found.text
+    assert "where" not in found.text
+
+
+def test_a_check_of_a_number_read_before_keeps_the_tensor():
+    text = written("ok = bool(x.isfinite().all())", "if not ok:", '    raise ValueError(f"bad {x.shape}")', "return x")
+    (found,) = branches.checks(scene(ran(text, broken(4))))
+    assert edited(found)[:2] == ["ok = x.isfinite().all()", 'torch._assert_async(ok, "bad")']
+    assert found.text.startswith("net.py:5: keep `ok` a tensor, and replace the check by")
+
+
+@pytest.mark.parametrize(
+    "test", ["if self.strict and x.isnan().any():", "if float(x.max()) > 1:", "if x is None:", "if x.max() in (1, 2):"]
+)
+def test_no_assertion_is_written_for_what_is_no_tensor(test):
+    text = written(test, "    raise ValueError", "return x")
+    assert not list(branches.checks(scene(ran(text, broken(4, "GB0170")))))
+
+
+def test_a_branch_that_does_more_than_raise_is_no_check():
+    for text in (
+        written("if x.any():", "    y = x", "    raise ValueError(y)", "return x"),
+        written("if x.any():", "    raise ValueError", "else:", "    x = -x", "return x"),
+    ):
+        assert not list(branches.checks(scene(ran(text, broken(4, "GB0170")))))
+
+
+def test_a_cast_that_is_tested_only_to_raise_is_no_choice_of_tensors():
+    text = written("if float(x.max()) > 1:", "    raise ValueError", "return x")
+    (found,) = values.branched_numbers(scene(ran(text, broken(4, expression="float(x.max())"))))
+    assert "torch._assert_async" in found.text
+    assert "torch.where" not in found.text
+
+
+def test_an_item_of_a_list_is_not_the_number_that_a_branch_tests():
+    text = written("h = self.acts[i](x)", "if h is not None:", "    x = h", "return x")
+    assert not list(values.branched_numbers(scene(ran(text, broken(4, expression="self.acts[i](x)")))))
