@@ -39,6 +39,7 @@ def placing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (package / "__init__.py").touch()
         (package / "op.py").touch()
         (package / "place.py").write_text(written)
+        (package / "sources.py").write_text(text("sources"))
         return importlib.import_module("doubling.place")
 
     yield made
