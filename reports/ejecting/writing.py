@@ -69,6 +69,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         DumpError: it is a file, or cannot be made.
     """
+    if folder.exists() and not folder.is_dir():
+        raise DumpError(f"{folder} is a file", "name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
