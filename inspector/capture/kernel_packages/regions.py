@@ -4,6 +4,7 @@ The graph before a pass defines what the operator must return. Both graphs run o
 the model's own call; a node that both have shows which value the operator stands for.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ from ctrace.inspector.kernel_packages.model import RegionCheck
 _SUMS = ("aten.sum.", "aten.mean.")
 _ROUNDOFF = 2.0**-24
 """Of float32, in which Inductor adds up float16 and bfloat16, too."""
+_MOST_ROUNDINGS = 32.0
+"""Errors of n additions in a row grow as the root of n; more than this would hide what a kernel leaves out."""
 
 
 class Standing(Struct, frozen=True):
@@ -145,7 +148,8 @@ def _values(
                 args, kwargs = _pytree.tree_map(converted, (args, kwargs))
             value = super().call_function(target, args, kwargs)
             if is_rounded and str(target).startswith(_SUMS):
-                value = value + _ROUNDOFF * target(args[0].abs(), *args[1:], **kwargs)
+                each = min(math.sqrt(args[0].numel() / max(value.numel(), 1)), _MOST_ROUNDINGS)
+                value = value + _ROUNDOFF * each * target(args[0].abs(), *args[1:], **kwargs)
             return value
 
     Kept(fx.GraphModule(rewrite.module, graph)).run(*map(_copied, inputs))
