@@ -101,7 +101,8 @@ def _tests(found: Imported, operator: Operator) -> ModuleType:
     except Exception as error:
         what = f"{found.package.folder / name}.py cannot be imported: {kind_and_message(error)}"
         raise TargetError(what[:600], "correct it, or eject the kernel again into an empty folder") from None
-    missing = [each for each in ("SIZES", "usable", "passed", "reference", "cases", "wanted") if not hasattr(module, each)]
+    needed = ("SIZES", "usable", "passed", "reference", "cases", "wanted")
+    missing = [each for each in needed if not hasattr(module, each)]
     if missing:
         what = f"{found.package.folder / name}.py lacks {', '.join(missing)}"
         raise TargetError(what, "eject the kernel again into an empty folder, and copy your kernel file into it")

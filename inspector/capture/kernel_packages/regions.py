@@ -19,7 +19,6 @@ from ctrace.inspector.capture.kernel_packages.kernel_sides import Outcome, calle
 from ctrace.inspector.capture.kernel_packages.passes import Rewrite
 from ctrace.inspector.kernel_packages.model import RegionCheck
 
-
 _SUMS = ("aten.sum.", "aten.mean.")
 _ROUNDOFF = 2.0**-24
 """Of float32, in which Inductor adds up float16 and bfloat16, too."""

@@ -36,8 +36,17 @@ def test_a_package_has_the_fixed_names(tmp_path: Path) -> None:
     done = written(tmp_path / "ops")
     assert done.folder == tmp_path / "ops" / "exp_mul_0"
     assert sorted(done.files) == sorted(
-        ["__init__.py", "kernel.py", "op.py", "place.py", "sources.py", "test_exp_mul_0.py", "bench.py", "README.md",
-         "ctrace.json"]
+        [
+            "__init__.py",
+            "kernel.py",
+            "op.py",
+            "place.py",
+            "sources.py",
+            "test_exp_mul_0.py",
+            "bench.py",
+            "README.md",
+            "ctrace.json",
+        ]
     )
     assert sorted(each.name for each in done.folder.iterdir()) == sorted(done.files)
     assert list(packages_in(tmp_path / "ops")) == [done.folder]
