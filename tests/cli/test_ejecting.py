@@ -11,7 +11,8 @@ from ctrace.cli.main import joined
 from ctrace.cli.packages import ejecting
 from ctrace.cli.packages.ejecting import EjectRequest, ejected
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.model.outcome import Failure, FailurePhase
+from ctrace.inspector.model.session import Session
 from tests.support.ejecting import NAME, session
 
 
@@ -95,7 +96,8 @@ def test_a_program_that_failed_is_no_success(
     run: list[Session], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It said "0 of no kernels ejected", and exited with 0."""
-    run[0] = structs.replace(session(), kernels=(), kernel_calls=(), verdict=Verdict.INCOMPLETE)
+    failure = Failure(FailurePhase.LOAD, "ImportError", "no module named nope")
+    run[0] = structs.replace(session(), kernels=(), kernel_calls=(), failure=failure)
     monkeypatch.setattr(ejecting, "session_of", lambda _request: (run[0], True))
     for chosen in (request(tmp_path / "ops", "gelu"), request(tmp_path / "ops", everything=True)):
         assert ejected(Request(), chosen) == 3

@@ -1,5 +1,7 @@
 """What rounding may change in the graph that an operator replaces."""
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,7 +14,7 @@ def test_the_order_of_a_sum_that_cancels_is_no_difference() -> None:
     """A gradient of a batch norm was called wrong: torch adds up in a tree, C++ one by one."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def summed(x):  # type: ignore[no-untyped-def]
+    def summed(x: Any) -> Any:
         constant = torch.ops.aten.full.default([1024], 0.0, dtype=torch.float32)
         return torch.ops.aten.sum.default(constant.scatter_add(0, torch.arange(1024), x))
 
