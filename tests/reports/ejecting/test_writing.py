@@ -156,3 +156,13 @@ def test_a_cpp_kernel_is_a_custom_op(tmp_path: Path) -> None:
     assert (done.folder / "kernel.cpp").is_file()
     for file in done.folder.glob("*.py"):
         ast.parse(file.read_text())
+
+
+def test_a_region_of_views_alone_returns_a_copy() -> None:
+    """opcheck refused the operator: its definition returned the memory of its input."""
+    found = package()
+    assert ".clone()" not in op_file(found)
+    steps = (structs.replace(found.region.steps[-1], target="aten.reshape.default", args="mm, [16384]"),)
+    assert "as_strided_copy(mul_1.clone(), " in op_file(
+        structs.replace(found, region=structs.replace(found.region, steps=steps))
+    )
