@@ -34,16 +34,18 @@ def ejected(run: Request, request: EjectRequest) -> int:
         CtraceError: the command line or the run is wrong, or a kernel that was named cannot be ejected.
     """
     from ctrace.cli.filters import check_graph, check_line, check_part
+    from ctrace.cli.show import exit_code
 
     check_graph(request.graph)
     check_part(request.stage)
     check_line(request.line)
     folder = _checked(request)
-    session, _ = session_of(run)
-    kernels = _chosen(session, request)
+    session, is_new = session_of(run)
+    code = exit_code(session) if is_new else Exit.DONE
+    kernels = _chosen(session, request) if session.kernels or code is Exit.DONE else ()
     found = _eject(session, kernels, folder, is_lenient=request.all_of_it or bool(request.line))
     _show(session, found, request)
-    return Exit.DONE
+    return code
 
 
 def _checked(request: EjectRequest) -> Path:
@@ -132,7 +134,8 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
             if not is_lenient:
                 raise TargetError(f"{kernel.name} cannot be ejected: {error.why}", error.instead) from None
             packages.append((kernel, error))
-    make_folder(folder)
+    if any(isinstance(package, Package) for _, package in packages):
+        make_folder(folder)
     written: dict[str, Written] = {}
     for kernel, package in packages:
         if isinstance(package, RefusalError):
@@ -149,8 +152,9 @@ def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectReques
     from ctrace.cli.show import show_screen
     from ctrace.reports.json.packages.ejecting import render_ejected_json
     from ctrace.reports.terminal.kernels.ejected import ejected_screen
+    from ctrace.reports.terminal.widgets import led_by_verdict
 
     if request.json:
         write_report(render_ejected_json(session, found), None)
     else:
-        show_screen(lambda width: ejected_screen(found, width), None)
+        show_screen(lambda width: led_by_verdict(session, ejected_screen(found, width)), None)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ctrace.inspector.ejecting.cpp_source import CppKernel, vector_instructions
+from ctrace.inspector.ejecting.cpp_source import CppKernel, is_used, vector_instructions
 from ctrace.inspector.ejecting.definition import Definition, definition_of
 from ctrace.inspector.ejecting.expressions import UnknownExpressionError, renamed, symbols_of
 from ctrace.inspector.ejecting.generalize import generalized
@@ -164,11 +164,12 @@ def _in_order(lines: Iterable[str]) -> tuple[str, ...]:
 
 def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequence[CallOfKernel]) -> Package:
     """Take out a kernel of the CPU; its sizes stay as they are."""
-    if len(parts) > 1 or region.scratch:
+    if len(parts) > 1:
         raise RefusalError("another kernel takes a part of what it computes", "capture for a GPU: --target h100")
     call, pointers = parts[0].call, region.pointers[0]
     symbols, sizes = _sizes(region, parts)
     unknown = [name for name, (read, written) in pointers.items() if not read and not written]
+    unknown = [name for name in unknown if is_used(name, kernel.source)]
     if unknown:
         raise RefusalError(f"ctrace does not know which value {unknown[0]} points to", SEE_DUMP)
     try:
@@ -178,7 +179,8 @@ def _cpp_package(session: Session, kernel: Kernel, region: Region, parts: Sequen
     cpp = CppKernel(
         source=kernel.source,
         capability=vector_instructions(kernel.source),
-        arguments=(*(written or read for read, written in pointers.values()), *passed),
+        # What the kernel does not use may be anything.
+        arguments=(*(written or read or region.inputs[0].name for read, written in pointers.values()), *passed),
         copies=tuple((written, read) for read, written in pointers.values() if read and written),
     )
     name = _unique_name(session, kernel)

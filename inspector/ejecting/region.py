@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ctrace.inspector.ejecting.cpp_source import is_loaded_first
+from ctrace.inspector.ejecting.cpp_source import is_loaded, is_loaded_first
 from ctrace.inspector.ejecting.expressions import UnknownExpressionError, are_equal, symbols_of
 from ctrace.inspector.ejecting.refusals import SEE_DUMP, RefusalError
 from ctrace.inspector.graphs.inputs import aten_inputs, traced_inputs
@@ -167,12 +168,12 @@ class _Finder:
         """Return the values of the graph among the written buffers: nodes, and their buffers."""
         found: dict[str, str] = {}
         passed = {access.pointer.read for each in self._accesses for access in each if access.is_read}
-        main = set(written) - passed
+        main = set(written) - passed - set(self._read_back())
         for name in written:
             node = node_after(self._buffers[name], self._nodes)
             if node is not None and name in main and self._nodes[node].kind is not Kind.CALL_FUNCTION:
                 raise RefusalError(f"it copies {node} into a part of another value, such as a concatenation", SEE_DUMP)
-            if node is not None and (name in main or self._why_not(node, self._buffers[name]) is None):
+            if node is not None and (name not in passed or self._why_not(node, self._buffers[name]) is None):
                 found[node] = name
             elif name in main:
                 raise RefusalError(
@@ -181,6 +182,16 @@ class _Finder:
                     "eject the kernel that reads it, which takes this one with it",
                 )
         return found
+
+    def _read_back(self) -> Iterable[str]:
+        """Yield what a C++ kernel writes in one loop and reads in the next: the sum of squares of a norm, for example.
+
+        Where the graph has no such value, nothing outside of the kernel can need it.
+        """
+        for part in self._parts:
+            for pointer in part.call.pointers if part.kernel.language == "cpp" else ():
+                if pointer.written and not pointer.read and is_loaded(pointer, part.kernel.source):
+                    yield pointer.written
 
     def _read(self, written: set[str]) -> dict[str, str]:
         """Return the values that come from outside: nodes, and their buffers."""
@@ -347,7 +358,13 @@ class Access(Struct, frozen=True):
 
 def accesses(part: CallOfKernel) -> tuple[Access, ...]:
     """Return how a kernel uses each pointer, from its source."""
-    return tuple(_access(each, part.kernel) for each in part.call.pointers)
+    pointers = part.call.pointers
+    if part.kernel.language == "cpp":  # it reads an input that it changes through the pointer that it writes to
+        reads = {each.read for each in pointers}
+        pointers = tuple(
+            replace(each, read=each.written) if not each.read and each.written in reads else each for each in pointers
+        )
+    return tuple(_access(each, part.kernel) for each in pointers)
 
 
 def _access(pointer: Pointer, kernel: Kernel) -> Access:

@@ -204,6 +204,8 @@ class Sizes(Struct, frozen=True):
     wrong: Element | None = None
     note: str = ""
     seconds: float | None = None
+    inputs: str = ""
+    """What is special about the inputs, such as `non-contiguous inputs`."""
 
 
 class Checked(Struct, frozen=True):
@@ -214,6 +216,8 @@ class Checked(Struct, frozen=True):
     code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each kernel, the code by stage: ttir, ttgir, ptx."""
     notes: tuple[str, ...] = ()
+    left_out: int = 0
+    """How many of the test's inputs were not compared, because the first ones took too long."""
 
     @property
     def is_right(self) -> bool:

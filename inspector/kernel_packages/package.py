@@ -58,6 +58,8 @@ def found_in(folder: str) -> list[Path]:
     """
     path = Path(folder)
     try:
+        if path.is_file():
+            raise TargetError(f"{folder} is a file", "name the folder that ctrace kernels eject -o wrote")
         if not path.is_dir():
             near = did_you_mean(path.name, _folders(path.parent), "name the folder that ctrace kernels eject -o wrote")
             raise TargetError(f"there is no folder {folder}", near)

@@ -9,6 +9,11 @@ from ctrace.reports.ejecting.kernel_file import short
 from ctrace.reports.ejecting.texts import text
 
 NAMESPACE = "ejected"
+_VIEWS = (
+    "aten.view.", "aten.reshape.", "aten._unsafe_view.", "aten.permute.", "aten.transpose.", "aten.t.", "aten.expand.",
+    "aten.unsqueeze.", "aten.squeeze.", "aten.slice.", "aten.select.", "aten.alias.",
+)  # fmt: skip
+"""Operators that may return the memory of their input."""
 
 
 def op_file(package: Package) -> str:
@@ -169,8 +174,10 @@ def _strided(package: Package) -> Iterable[str]:
     else:
         yield f"    {', '.join(each.name for each in outputs)} = definition({_arguments(package)})"
     yield from _set_sizes(package.sizes)
+    # An op must not return memory of its inputs.
+    copied = ".clone()" if all(step.target.startswith(_VIEWS) for step in package.region.steps) else ""
     for each in outputs:
-        yield f"    {each.name} = as_strided_copy({each.name}, {shape(package, each.stride)})"
+        yield f"    {each.name} = as_strided_copy({each.name}{copied}, {shape(package, each.stride)})"
     yield f"    return {', '.join(each.name for each in outputs)}"
 
 

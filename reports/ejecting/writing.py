@@ -45,6 +45,7 @@ def write_package(session: Session, package: Package, folder: Path) -> Written:
         **_kernel_files(package),
         "op.py": op_file(package),
         "place.py": place_file(package),
+        "sources.py": text("sources"),
         f"test_{package.name}.py": test_file(package),
         "bench.py": text("bench" if package.cpp is None else "bench_cpp").replace("$NAME$", package.name),
         "README.md": readme(package),
@@ -68,6 +69,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         DumpError: it is a file, or cannot be made.
     """
+    if folder.exists() and not folder.is_dir():
+        raise DumpError(f"{folder} is a file", "name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -14,16 +14,21 @@ def check_line(before: Checked | None, found: Checked) -> str:
     if wrong:
         each = wrong[0]
         what = element(each.wrong) if each.wrong is not None else each.note or "the results differ"
-        return f"WRONG for {fmt.one_line(each.sizes, 80)}: {what}"
+        kind = f", {fmt.one_line(each.inputs, 40)}" if each.inputs else ""
+        return f"WRONG for {fmt.one_line(each.sizes, 80)}{kind}: {what}"
     if not found.checks:
         return "nothing was checked: the package defines no operator"
     ran = [each for each in found.checks if each.kernel != "fallback"]
-    notes = sorted({each.note for each in found.checks if each.note and each.kernel == "fallback"})
+    sizes = {each.sizes for each in ran}
+    not_run = [each for each in found.checks if each.kernel == "fallback" and each.sizes not in sizes]
+    notes = sorted({each.note for each in not_run if each.note})
     why = fmt.one_line("; ".join(notes), 200)
     if not ran:
         return f"NOT CHECKED, the kernel was not run: {why or 'reason not known'}"
     largest = max(each.largest or 0.0 for each in ran)
-    left = fmt.count(len(found.checks) - len(ran), "other")
-    rest = f", not run for {left} ({why})" if len(ran) < len(found.checks) else ""
+    left = fmt.count(len({each.sizes for each in not_run}), "other")
+    rest = f", not run for {left} ({why})" if not_run else ""
     how = _RAN[ran[0].kernel]
-    return f"correct within {tolerance(largest)} for {fmt.count(len(ran), 'size')}{how}{rest}, {speed(before, found)}"
+    compared = f"{fmt.count(len(sizes), 'size')}, {fmt.count(len(ran), 'set')} of inputs{how}{rest}"
+    cut = f", {fmt.count(found.left_out, 'set')} left to the package's test" if found.left_out else ""
+    return f"correct within {tolerance(largest)} for {compared}{cut}, {speed(before, found)}"

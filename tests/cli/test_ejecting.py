@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ctrace.cli.capturing import Request
 from ctrace.cli.main import joined
 from ctrace.cli.packages import ejecting
 from ctrace.cli.packages.ejecting import EjectRequest, ejected
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.model.session import Session
 from tests.support.ejecting import NAME, session
 
@@ -88,3 +90,16 @@ def test_a_named_kernel_that_cannot_be_ejected_writes_nothing(run: list[Session]
 )
 def test_kernels_still_takes_any_target(words: list[str], first: str) -> None:
     assert joined(words)[0] == first
+
+
+def test_a_program_that_failed_is_no_success(
+    run: list[Session], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "0 of no kernels ejected", and exited with 0."""
+    failure = Failure(FailurePhase.LOAD, "ImportError", "no module named nope")
+    run[0] = structs.replace(session(), kernels=(), kernel_calls=(), failure=failure)
+    monkeypatch.setattr(ejecting, "session_of", lambda _request: (run[0], True))
+    for chosen in (request(tmp_path / "ops", "gelu"), request(tmp_path / "ops", everything=True)):
+        assert ejected(Request(), chosen) == 3
+        assert "No kernel ejected: the run has no generated kernel" in capsys.readouterr().out
+    assert not (tmp_path / "ops").exists()

@@ -1,5 +1,6 @@
 """Ejected packages of real captures: their own tests pass, and `install()` puts them back."""
 
+import json
 import os
 import subprocess
 import sys
@@ -86,3 +87,52 @@ def test_packages_of_a_gpu_pass_their_tests(ctrace: Command, tmp_path: Path, wor
     packages = ejected(ctrace, tmp_path, *words, device="cuda")
     assert packages
     assert_tests_pass(packages)
+
+
+CACHED = """
+import json, sys
+import torch
+from torch._dynamo.utils import counters
+sys.path[:0] = ["ops", "."]
+from model import inputs, model
+model.requires_grad_(False)
+import gelu_1
+gelu_1.install()
+x = inputs()
+found = torch.compile(model)(*x)
+caches = {**counters["inductor"], **counters["aot_autograd"]}
+names = ("fxgraph_cache_hit", "fxgraph_cache_miss", "fxgraph_cache_bypass", "autograd_cache_hit")
+print(json.dumps([*(caches.get(each, 0) for each in names), (found - model(*x)).abs().max().item()]))
+"""
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA here"))]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("device", DEVICES)
+def test_caches_stay_on_and_an_edited_kernel_is_compiled_again(ctrace: Command, tmp_path: Path, device: str) -> None:
+    """The second process compiles from the cache of the first one; the third one finds the kernel edited."""
+    (tmp_path / "model.py").write_text(MODEL.format(device=device))
+    done = ctrace("kernels", "eject", "gelu", "-o", "ops", "--of", "model.py")
+    assert done.code == 0, done.err
+    environment = {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+    }
+
+    def compile_in_a_process() -> list[float]:
+        script = [sys.executable, "-c", CACHED]
+        done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return list(json.loads(done.stdout))
+
+    *first, by = compile_in_a_process()
+    assert (first, by < 1e-4) == ([0, 1, 0, 0], True)
+    *second, by = compile_in_a_process()
+    assert (second, by < 1e-4) == ([1, 0, 0, 1], True)
+    kernel = tmp_path / "ops" / "gelu_1" / ("kernel.cpp" if device == "cpu" else "kernel.py")
+    text = kernel.read_text()
+    assert "0.5" in text
+    kernel.write_text(text.replace("0.5", "0.75", 1))
+    *third, by = compile_in_a_process()
+    assert (third, by > 0.1) == ([0, 1, 0, 0], True)

@@ -9,10 +9,11 @@ from ctrace.cli import options as opt
 
 EXAMPLES = """\b
 Examples:
-  ctrace kernels apply softmax/ model.py             results, then times
-  ctrace kernels apply softmax/ model.py --train     gradients too
-  ctrace kernels apply softmax/ model.py --diff      how to use it for good
-  ctrace kernels apply softmax/ model.py --place 1 --place 3 --json
+  ctrace kernels eject gelu_1 -o ops --of model.py   writes ops/gelu_1
+  ctrace kernels apply ops/gelu_1 model.py           results, then times
+  ctrace kernels apply ops/gelu_1 model.py --train   gradients too
+  ctrace kernels apply ops/gelu_1 model.py --diff    how to use it for good
+  ctrace kernels apply ops/gelu_1 model.py --place 1 --json
 """
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]

@@ -8,10 +8,11 @@ from ctrace.cli import options as opt
 
 EXAMPLES = """\b
 Examples:
-  ctrace kernels edit softmax/              then edit softmax/kernel.py
-  ctrace kernels edit softmax/ --ir         what changed in the PTX, too
-  ctrace kernels edit softmax/ --once       one check, for scripts
-  ctrace kernels edit softmax/ --once --json
+  ctrace kernels eject gelu_1 -o ops --of model.py --target h100
+  ctrace kernels edit ops/gelu_1           then edit ops/gelu_1/kernel.py
+  ctrace kernels edit ops/gelu_1 --ir      what changed in the PTX, too
+  ctrace kernels edit ops/gelu_1 --once    one check, for scripts
+  ctrace kernels edit ops/gelu_1 --once --json
 """
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]

@@ -10,10 +10,10 @@ from ctrace.cli.capturing import Request
 
 EXAMPLES = """\b
 Examples:
-  ctrace kernels eject gelu -o ops             a kernel of the last run
+  ctrace kernels eject gelu_1 -o ops           a kernel of the last run
   ctrace kernels eject --line model.py:24 -o ops
   ctrace kernels eject --all -o ops            every generated kernel
-  ctrace kernels eject gelu -o ops --of model.py --target h100 --train
+  ctrace kernels eject gelu_1 -o ops --of model.py --target h100 --train
   python -m pytest ops/gelu_1                  check it: no ctrace needed
 """
 

@@ -20,7 +20,7 @@ Examples:
   ctrace kernels --target a100,h100       for two, side by side
   ctrace kernels --ir ptx --kernel exp_0  the code that Triton compiled
   ctrace kernels model.py --train --stage backward
-  ctrace kernels eject gelu -o ops        take one out; then kernels edit,
+  ctrace kernels eject gelu_1 -o ops      take one out; then kernels edit,
                                           tune, apply; wrap for your own
 """
 

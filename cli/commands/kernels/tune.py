@@ -8,11 +8,11 @@ from ctrace.cli import options as opt
 
 EXAMPLES = """\b
 Examples:
-  ctrace kernels tune softmax/                  time them, keep the best
-  ctrace kernels tune softmax/ --target h100    compile them, without a GPU
-  ctrace kernels tune softmax/ --most 200 --all
-  ctrace kernels tune softmax/ --kernel softmax_0_part_1_kernel
-  ctrace kernels tune softmax/ --dry-run --json
+  ctrace kernels eject gelu_1 -o ops --of model.py --target h100
+  ctrace kernels tune ops/gelu_1 --target h100    compile, without a GPU
+  ctrace kernels tune ops/gelu_1                  time on this GPU
+  ctrace kernels tune ops/gelu_1 --most 200 --all
+  ctrace kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json
 """
 
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]

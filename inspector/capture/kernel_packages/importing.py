@@ -87,8 +87,7 @@ def imported(package: Package) -> Imported:
     """
     check_parses(package)
     if package.name in sys.modules:
-        what = f"{package.name} is imported already, from {getattr(sys.modules[package.name], '__file__', '?')}"
-        raise TargetError(what, "rename the package's folder: its name must not be that of another module")
+        raise _imported_already(package, Path(getattr(sys.modules[package.name], "__file__", None) or "?"))
     sys.path.insert(0, str(package.root))
     try:
         module = importlib.import_module(package.name)
@@ -100,6 +99,14 @@ def imported(package: Package) -> Imported:
         what = f"import {package.name} finds {found}, not {package.folder}"
         raise TargetError(what, "rename the package's folder: its name must not be that of another module")
     return Imported(package, module)
+
+
+def _imported_already(package: Package, file: Path) -> TargetError:
+    if file.parent.resolve() == package.folder.resolve():
+        what = f"the model's file imports {package.name}, so the unchanged model would have it, too"
+        return TargetError(what, f"leave import {package.name} and its install() out of the file while apply compares")
+    todo = "rename the package's folder: its name must not be that of another module"
+    return TargetError(f"{package.name} is imported already, from {file}", todo)
 
 
 def installed(found: Imported) -> Any:

@@ -2,7 +2,8 @@
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -16,11 +17,15 @@ from ctrace.inspector.errors import SetupError, TargetError
 class Case(Struct, frozen=True):
     """Inputs of one size class."""
 
+    kind: str
+    """What is special about the inputs, such as `non-contiguous inputs`; of timed ones, empty."""
     sizes: Any
     args: list[Any]
     """All arguments of the operator: tensors, then sizes."""
     expected: tuple[Any, ...]
     """What the definition returns in float64, where it does not cast."""
+    plain: Callable[[], tuple[Any, ...]]
+    """Computes the definition in the inputs' own dtypes."""
 
     @property
     def name(self) -> str:
@@ -31,7 +36,7 @@ class Case(Struct, frozen=True):
 
 
 def cases(found: Imported, operator: Operator, device: str) -> Iterator[Case]:
-    """Yield the inputs of each size class on a device.
+    """Yield one case of each size class on a device, to time and to compile.
 
     Raises:
         SetupError: pytest is missing, which the package's test imports.
@@ -39,14 +44,52 @@ def cases(found: Imported, operator: Operator, device: str) -> Iterator[Case]:
     """
     tests = _tests(found, operator)
     for sizes in tests.SIZES:
-        try:
+        with _reading(found, sizes):
             values = tests.usable(sizes, device)
-            passed = tests.passed(sizes)
-            expected = tuple(tests.reference(values, sizes))
-        except Exception as error:
-            what = f"{found.package.folder}: the test's inputs for {sizes} fail: {kind_and_message(error)}"
-            raise TargetError(what[:600], "correct the test or the definition in op.py") from None
-        yield Case(sizes, [*values, *passed], expected)
+            case = _case(operator, tests, "", sizes, values, tuple(tests.reference(values, sizes)))
+        yield case
+
+
+def every_case(found: Imported, operator: Operator, device: str) -> Iterator[Case]:
+    """Yield all that the package's own test compares: sizes, strides, dtypes, small and large values.
+
+    Raises:
+        SetupError: pytest is missing, which the package's test imports.
+        TargetError: the test does not import, or has no inputs.
+    """
+    tests = _tests(found, operator)
+    with _reading(found, "all sizes"):
+        listed = list(tests.cases(device))
+    # The first of each size, then those that show what these do not.
+    for kind, sizes, make in sorted(listed, key=lambda each: not str(each[0]).startswith("random inputs 1")):
+        with _reading(found, sizes):
+            values = make()
+            expected = None if values is None else tests.wanted(values, sizes)
+            if values is None or expected is None:
+                continue
+            case = _case(operator, tests, str(kind), sizes, values, tuple(expected))
+        yield case
+
+
+def _case(
+    operator: Operator, tests: ModuleType, kind: str, sizes: Any, values: list[Any], expected: tuple[Any, ...]
+) -> Case:
+    args = [*values, *tests.passed(sizes)]
+    return Case(kind, sizes, args, expected, lambda: outputs(operator.module.definition(*args)))
+
+
+@contextmanager
+def _reading(found: Imported, sizes: Any) -> Iterator[None]:
+    """Turn an error of the package's test into one about the package.
+
+    Raises:
+        TargetError: the block raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        what = f"{found.package.folder}: the test's inputs for {sizes} fail: {kind_and_message(error)}"
+        raise TargetError(what[:600], "correct the test or the definition in op.py") from None
 
 
 def _tests(found: Imported, operator: Operator) -> ModuleType:
@@ -58,9 +101,11 @@ def _tests(found: Imported, operator: Operator) -> ModuleType:
     except Exception as error:
         what = f"{found.package.folder / name}.py cannot be imported: {kind_and_message(error)}"
         raise TargetError(what[:600], "correct it, or eject the kernel again into an empty folder") from None
-    if not all(hasattr(module, each) for each in ("SIZES", "usable", "passed", "reference")):
-        what = f"{found.package.folder / name}.py lacks SIZES, usable, passed or reference"
-        raise TargetError(what, "restore them from a freshly ejected package")
+    needed = ("SIZES", "usable", "passed", "reference", "cases", "wanted")
+    missing = [each for each in needed if not hasattr(module, each)]
+    if missing:
+        what = f"{found.package.folder / name}.py lacks {', '.join(missing)}"
+        raise TargetError(what, "eject the kernel again into an empty folder, and copy your kernel file into it")
     return module
 
 

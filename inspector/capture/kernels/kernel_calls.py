@@ -111,13 +111,56 @@ def _buffer(name: str, sizes: "_Expressions") -> dict[str, Any]:
     return {
         "name": name,
         "kind": "input" if is_input else "buffer",
-        "node": name if is_input else getattr(node, "name", "") or _piece(name, layout) or _last_origin(buffer, sizes),
+        "node": name if is_input else getattr(node, "name", "") or _held(name, buffer, layout, sizes),
         "dtype": str(buffer.get_dtype()).removeprefix("torch."),
         "shape": [sizes.text(size) for size in buffer.get_size()],
         "stride": [sizes.text(stride) for stride in buffer.get_stride()],
         "device": str(buffer.get_device()),
         "mutates": str(mutated),
     }
+
+
+def _held(name: str, buffer: Any, layout: Any, sizes: "_Expressions") -> str:
+    """Return the node whose value a buffer without a node of its own holds; empty: not known."""
+    return _output(name, sizes) or _piece(name, layout) or _last_origin(buffer, sizes)
+
+
+_SAME_ORDER = ("aten.squeeze.", "aten.unsqueeze.", "aten.view.", "aten.reshape.")
+"""Views that keep all elements in their order."""
+
+
+def _output(name: str, sizes: "_Expressions") -> str:
+    """Return the node whose value a buffer holds that the graph returns; empty: it returns none.
+
+    `GraphLowering.graph_outputs` is in the order of the output's arguments (2.11 and 2.13, _inductor/graph.py). The
+    mean that a norm saves for the backward has no node of its own: the op that makes it returns two results.
+    """
+    import torch
+    from torch._inductor.virtualized import V
+
+    nodes = getattr(getattr(V.graph, "module", None), "graph", None)
+    outputs = [node for node in nodes.nodes if node.op == "output"] if nodes is not None else []
+    returned = list(outputs[0].args[0]) if outputs and isinstance(outputs[0].args[0], list | tuple) else []
+    for node, value in zip(returned, getattr(V.graph, "graph_outputs", ()), strict=False):
+        is_tensor = isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
+        if is_tensor and value.get_name() == name:
+            return _viewed(node, V.graph.try_get_buffer(name), sizes)
+    return ""
+
+
+def _viewed(node: Any, buffer: Any, sizes: "_Expressions") -> str:
+    """Return the node with a buffer's sizes that an output is, or is a view of; empty: there is none."""
+    import torch
+
+    whole = [sizes.text(size) for size in buffer.get_size()]
+    while isinstance(node, torch.fx.Node) and isinstance(node.meta.get("val"), torch.Tensor):
+        value = node.meta["val"]
+        if [sizes.text(getattr(getattr(size, "node", None), "expr", size)) for size in value.shape] == whole:
+            return str(node.name) if value.dtype == buffer.get_dtype() else ""
+        if not str(node.target).startswith(_SAME_ORDER):
+            return ""
+        node = node.args[0]
+    return ""
 
 
 def _piece(name: str, layout: Any) -> str:

@@ -175,10 +175,12 @@ def render_edit_json(package: str, found: Checked, failed: str = "") -> Document
             "device": found.device,
             "failed": failed or None,
             "equal": found.is_right,
+            "left_out": found.left_out,
             "checks": [
                 {
                     "operator": each.operator,
                     "sizes": each.sizes,
+                    "inputs": each.inputs or None,
                     "ran": each.kernel,
                     "equal": each.equal,
                     "largest_difference": _number(each.largest),

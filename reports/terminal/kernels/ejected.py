@@ -14,6 +14,10 @@ def ejected_screen(found: Sequence[Ejected], width: int) -> Iterator[RenderableT
     """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
     written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
     refused = [each for each in found if each.written is None]
+    if not found:
+        yield Text("No kernel ejected: the run has no generated kernel", "bold yellow")
+        yield fix("name a model that torch.compile compiles: --of model.py")
+        return
     total = f"{len(found) - len(refused)} of {fmt.count(len(found), 'kernel')} ejected"
     yield Text(f"{total}, {fmt.count(len(written), 'package')} written", "bold")
     for each in written:
@@ -24,7 +28,8 @@ def ejected_screen(found: Sequence[Ejected], width: int) -> Iterator[RenderableT
         kernels = f"{fmt.count(len(each.package.parts), 'kernel')}, " if len(each.package.parts) > 1 else ""
         yield hanging(f"{kernels}{taken}, {stored}, {f'dynamic sizes {sizes}' if sizes else 'fixed sizes'}")
     if written:
-        yield fix(f"python -m pytest {fmt.plain(str(written[0].folder))}")
+        tested = written[0].folder if len(written) == 1 else written[0].folder.parent
+        yield fix(f"python -m pytest {fmt.plain(str(tested))}")
     if refused:
         yield section("Not ejected")
     for one in refused:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.ejecting.cpp_source import is_loaded_first, vector_instructions
+from ctrace.inspector.ejecting.cpp_source import is_loaded, is_loaded_first, is_used, vector_instructions
 from ctrace.inspector.ejecting.package import package_of
 from ctrace.inspector.ejecting.refusals import RefusalError
 from ctrace.inspector.model.kernels import Pointer
@@ -39,6 +39,22 @@ def test_vector_instructions_follow_from_the_width() -> None:
     assert vector_instructions("float tmp0 = p[0L];") == ""
     with pytest.raises(RefusalError, match="vector instructions"):
         vector_instructions("at::vec::Vectorized<double>(tmp1)")
+
+
+def test_vectors_that_are_all_partly_filled_follow_from_the_steps() -> None:
+    """A sum over 5 columns loads 5 of 16."""
+    loop = "for(;; x0+=static_cast<int64_t>(16L)) at::vec::Vectorized<{}>::loadu(p, static_cast<int64_t>(5L));"
+    assert vector_instructions(loop.format("float")) == "AVX512"
+    with pytest.raises(RefusalError, match="vector instructions"):
+        vector_instructions(loop.format("at::BFloat16"))
+
+
+def test_what_a_loop_writes_and_the_next_one_reads_is_known() -> None:
+    source = "void kernel(float* p, float* q)\n{\np[0L] = tmp0;\nauto tmp1 = p[0L];\ntmp1.store(q);\n}"
+    assert is_loaded(Pointer("p", "", "buf1"), source)
+    assert not is_loaded(Pointer("q", "", "buf2"), source)
+    assert not is_used("r", source)
+    assert is_used("q", source)
 
 
 def test_a_cpp_kernel_becomes_an_op_with_fixed_sizes() -> None:

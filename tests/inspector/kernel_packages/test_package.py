@@ -10,6 +10,7 @@ from ctrace.inspector.kernel_packages.configurations import chosen, with_configu
 from ctrace.inspector.kernel_packages.model import (
     Checked,
     Configuration,
+    Element,
     SizeClass,
     Sizes,
     Tried,
@@ -202,7 +203,25 @@ def test_speed_against_the_version_before(before: float | None, after: float | N
 
 def test_one_line_for_a_correct_kernel():
     line = check_line(checked(4e-6), checked(2e-6))
-    assert line == "correct within 1e-8 for 1 size, 2 us: 2.00x faster"
+    assert line == "correct within 1e-8 for 1 size, 1 set of inputs, 2 us: 2.00x faster"
+
+
+def test_inputs_that_were_left_out_are_counted():
+    """The definition of another dtype was compared with itself, so the kernel ran for one set only."""
+    other = Sizes("relu_0", "n=8", "fallback", equal=True, largest=0.0, note="other dtype", inputs="float64")
+    found = checked(None)
+    found = Checked("cpu", (*found.checks, other), left_out=4)
+    assert check_line(None, found) == (
+        "correct within 1e-8 for 1 size, 1 set of inputs, 4 sets left to the package's test, time not measured"
+    )
+
+
+def test_a_wrong_kernel_is_named_with_its_inputs():
+    wrong = Element("the output", (3, 5), "0.5", "nan", 2, 9)
+    size = Sizes("relu_0", "n=8", "cpu", equal=False, largest=1.0, wrong=wrong, inputs="non-contiguous inputs")
+    assert check_line(None, Checked("cpu", (size,))) == (
+        "WRONG for n=8, non-contiguous inputs: the output[3, 5] is nan, expected 0.5; 2 of 9 values differ"
+    )
 
 
 def test_a_kernel_that_was_not_run_is_not_called_correct():
@@ -215,7 +234,8 @@ def test_a_kernel_that_was_not_run_is_not_called_correct():
     some = Checked("cpu", (ran, not_run))
     assert some.is_right
     assert check_line(None, some) == (
-        "correct within 1e-8 for 1 size in Triton's interpreter, not run for 1 other (no interpreter), time not measured"
+        "correct within 1e-8 for 1 size, 1 set of inputs in Triton's interpreter, not run for 1 other (no interpreter), "
+        "time not measured"
     )
     assert not Checked("cpu", ()).is_right
 

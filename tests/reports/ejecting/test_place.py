@@ -39,6 +39,7 @@ def placing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
         (package / "__init__.py").touch()
         (package / "op.py").touch()
         (package / "place.py").write_text(written)
+        (package / "sources.py").write_text(text("sources"))
         return importlib.import_module("doubling.place")
 
     yield made
@@ -267,3 +268,18 @@ def test_an_edit_while_the_program_runs_does_not_change_the_key_of_its_caches(pl
     kernel.write_text("KERNEL = ()  # edited\n")
     assert place.Placement().uuid() == before
     assert importlib.reload(place).Placement().uuid() != before
+
+
+def test_results_that_share_no_value_are_found(placing: Callable[..., Any]) -> None:
+    """One kernel counts the batches of two norms."""
+    steps = "    Step('a', 'aten.mul.Tensor', (V('x'), 2.0), {}),\n    Step('b', 'aten.mul.Tensor', (V('y'), 2.0), {}),"
+    place = placing("m", symbols="{'m': ('x', 0)}", outputs={"a": ("m",), "b": ("m",)}, steps=steps)
+    place.INPUTS["y"] = place.INPUTS["x"]
+
+    def counted(x: Any) -> Any:
+        return tuple(x.narrow(0, at, 2) * 2.0 for at in range(4))
+
+    matches, why = place.find(graph_of(counted, 8))
+    assert why == ""
+    assert [len({match.nodes["a"], match.nodes["b"]}) for match in matches] == [2, 2]
+    assert len({match.nodes[name] for match in matches for name in "ab"}) == 4

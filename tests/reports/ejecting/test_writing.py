@@ -18,7 +18,8 @@ from ctrace.reports.ejecting.writing import Written, make_folder, packages_in, w
 from tests.support.ejecting import session
 
 ALLOWED = {"torch", "triton", "pytest", "importlib", "os", "subprocess", "sys", "pathlib", "hashlib", "operator",
-           "dataclasses", "contextlib", "functools", "numpy"}  # fmt: skip
+           "dataclasses", "contextlib", "functools", "numpy",
+           "ast", "re", "site", "sysconfig"}  # fmt: skip
 
 
 def package() -> Package:
@@ -35,7 +36,17 @@ def test_a_package_has_the_fixed_names(tmp_path: Path) -> None:
     done = written(tmp_path / "ops")
     assert done.folder == tmp_path / "ops" / "exp_mul_0"
     assert sorted(done.files) == sorted(
-        ["__init__.py", "kernel.py", "op.py", "place.py", "test_exp_mul_0.py", "bench.py", "README.md", "ctrace.json"]
+        [
+            "__init__.py",
+            "kernel.py",
+            "op.py",
+            "place.py",
+            "sources.py",
+            "test_exp_mul_0.py",
+            "bench.py",
+            "README.md",
+            "ctrace.json",
+        ]
     )
     assert sorted(each.name for each in done.folder.iterdir()) == sorted(done.files)
     assert list(packages_in(tmp_path / "ops")) == [done.folder]
@@ -145,3 +156,13 @@ def test_a_cpp_kernel_is_a_custom_op(tmp_path: Path) -> None:
     assert (done.folder / "kernel.cpp").is_file()
     for file in done.folder.glob("*.py"):
         ast.parse(file.read_text())
+
+
+def test_a_region_of_views_alone_returns_a_copy() -> None:
+    """opcheck refused the operator: its definition returned the memory of its input."""
+    found = package()
+    assert ".clone()" not in op_file(found)
+    steps = (structs.replace(found.region.steps[-1], target="aten.reshape.default", args="mm, [16384]"),)
+    assert "as_strided_copy(mul_1.clone(), " in op_file(
+        structs.replace(found, region=structs.replace(found.region, steps=steps))
+    )

@@ -1,5 +1,6 @@
 """Packages are imported as the user's program imports them."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,3 +35,14 @@ def test_a_kernel_in_cpp_that_does_not_compile_is_an_error_of_the_package(packag
     found = imported(package)
     with pytest.raises(TargetError, match=r"cannot be loaded: kernel\.cpp does not compile: kernel\.cpp:1:\d+: error"):
         operators_of([found])
+
+
+def test_two_packages_of_one_operator_are_refused(package: Package) -> None:
+    """The second one took the place of the first one, without a word."""
+    copy = package.folder.with_name("copied_package")
+    shutil.copytree(package.folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    imported(package)
+    with pytest.raises(TargetError, match=r"defines the operator ejected::\w+, too"):
+        imported(package_at(copy))
+    with pytest.raises(TargetError, match="the model's file imports"):
+        imported(package)
