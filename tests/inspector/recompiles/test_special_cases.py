@@ -73,7 +73,9 @@ SEEN = {
     "argument_value": Facts(CauseKind.ARGUMENT_VALUE, "dtype", "torch.float64", "torch.float16"),
     "argument_value/int": Facts(CauseKind.ARGUMENT_VALUE, "n", "-2", "3"),
     "argument_value/fixed": Facts(CauseKind.ARGUMENT_VALUE, "n", "2", "3", is_fixed=True),
-    "argument_value/listed_static": Facts(CauseKind.ARGUMENT_VALUE, "n", "2", "3", is_listed_static=True, is_fixed=True),
+    "argument_value/listed_static": Facts(
+        CauseKind.ARGUMENT_VALUE, "n", "2", "3", is_listed_static=True, is_fixed=True
+    ),
     "argument_value/float": Facts(CauseKind.ARGUMENT_VALUE, "n", "1e-05", "3.0"),
     "argument_value/bool": Facts(CauseKind.ARGUMENT_VALUE, "flag", "False", "True"),
     "argument_value/str": Facts(CauseKind.ARGUMENT_VALUE, "kind", '"it\'s"', "''"),
