@@ -43,7 +43,7 @@ class Name(Struct, frozen=True):
 
 
 TENSOR_ATTRIBUTE = Name(
-    "how Dynamo traces an attribute of a tensor",
+    "how Dynamo traces an attribute of a tensor or a constant",
     (((2, 14), "tp_getattro_impl"), ((2, 11), "var_getattr")),
     "_dynamo/variables/tensor.py, TensorVariable",
 )
