@@ -53,7 +53,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
     stub = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 90, 32), get_current_device=lambda: 0)
     monkeypatch.setattr(driver, "_active", stub)
-    monkeypatch.setattr(torch.utils._triton, "has_triton", lambda: True)
+    monkeypatch.setattr(torch.utils._triton, "has_triton", lambda **_: True)  # include_cpu=... from 2.15 on
     for launcher in (JITFunction, Autotuner):
         monkeypatch.setattr(launcher, "run", lambda *_args, **_kwargs: None)
 
