@@ -9,6 +9,7 @@ torch for CUDA, it asks no driver where none is installed: torch uses no GPU in 
 import importlib
 import inspect
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -102,10 +103,14 @@ def without_driver() -> Iterator[None]:
         return
     count = torch._C._cuda_getDeviceCount
     torch._C._cuda_getDeviceCount = lambda: 0
+    # It warns of a compiler without a driver, which each fork would print, also one that needs no Inductor.
+    warnings = logging.getLogger("torch.utils.cpp_extension")
+    warnings.setLevel(logging.ERROR)
     try:
         yield
     finally:
         torch._C._cuda_getDeviceCount = count
+        warnings.setLevel(logging.NOTSET)
 
 
 def serve(loaded: frozenset[str]) -> None:
