@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -202,8 +202,8 @@ def _listed_static(output_graph: Any) -> Iterator[str]:
     import torch
     from torch._dynamo.variables import builder
 
-    name = STATIC_SOURCES.of(builder)
-    if name is None or not torch.compiler.config.static_sources:
+    name, config = STATIC_SOURCES.of(builder), cast(Any, torch.compiler.config)
+    if name is None or not config.static_sources:
         return
     is_static_source = getattr(builder, name)
     for tracked in output_graph.tracked_fakes:
