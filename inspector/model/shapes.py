@@ -49,6 +49,8 @@ class Policy(StrEnum):
     """torch.compile(dynamic_shapes=...) declares a number for it, or omits it."""
     LISTED = "listed"
     """TORCH_COMPILE_DYNAMIC_SOURCES."""
+    LISTED_STATIC = "listed_static"
+    """TORCH_COMPILE_STATIC_SOURCES, which wins over dynamic=True and TORCH_COMPILE_DYNAMIC_SOURCES."""
     UNKNOWN = "unknown"
     """The log does not say."""
 

@@ -221,6 +221,7 @@ def _facts(
         fixed_by=_fixed_by(fixed),
         is_number=fixed is not None and fixed.kind is ConditionKind.NUMBER,
         is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
+        is_listed_static=seen is not None and any(each in seen.listed_static for each in sources_of(guard.text)),
         is_weight=_is_weight(raw, nearest.id, guard),
     )
 

@@ -41,6 +41,8 @@ class Facts(Struct, frozen=True):
     """Whether the user's code needs a number that is computed from sizes, such as `range(x.shape[0] // 8)` does."""
     is_dynamic_off: bool = False
     """Whether the function was compiled with dynamic=False, or without automatic dynamic shapes."""
+    is_listed_static: bool = False
+    """Whether TORCH_COMPILE_STATIC_SOURCES names the size or the number."""
     is_weight: bool = False
     """Whether the tensor is a parameter or a buffer."""
     is_open: bool = False
@@ -92,6 +94,8 @@ def _size(facts: Facts) -> str:
         return "parameter"
     if facts.is_fixed:
         return facts.fixed_by or "fixed"
+    if facts.is_listed_static:
+        return "listed_static"
     return "dynamic_off" if facts.is_dynamic_off else ""
 
 
@@ -141,6 +145,7 @@ _STATES = {
     "deterministic_algorithms": "deterministic",
     "default_dtype": "default_dtype",
     "allow_": "matmul_precision",
+    "cuda_matmul_precision": "matmul_precision",  # 2.15; allow_tf32 in 2.13
     "torch_function": "function_mode",
     "torch function modes": "function_mode",
     "default device": "function_mode",
@@ -156,14 +161,23 @@ def _attribute(facts: Facts) -> str:
     case = _value(facts)
     if case in ("int", "float") and _holder(facts) == "object" and facts.is_fixed:
         return "fixed"
-    return "object_int" if case == "int" and _holder(facts) == "object" else case
+    if case == "int" and _holder(facts) == "object":
+        return "listed_static" if facts.is_listed_static else "object_int"
+    return case
 
 
 def _argument(facts: Facts) -> str:
     if facts.subject.startswith(POSITION):
         return "iterator"
     case = _value(facts)
+    if facts.is_listed_static and case == "int":
+        return "listed_static"
     return "fixed" if facts.is_fixed and case in ("int", "float") else case
+
+
+def _closure(facts: Facts) -> str:
+    case = _value(facts)
+    return "listed_static" if facts.is_listed_static and case == "int" else case
 
 
 def _value(facts: Facts) -> str:
@@ -248,7 +262,7 @@ _CASES: dict[CauseKind, Callable[[Facts], str]] = {
     CauseKind.ATTRIBUTE_VALUE: _attribute,
     CauseKind.ARGUMENT_VALUE: _argument,
     CauseKind.GLOBAL_VALUE: _value,
-    CauseKind.CLOSURE_VALUE: _value,
+    CauseKind.CLOSURE_VALUE: _closure,
     CauseKind.LENGTH: _length,
     CauseKind.KEY_ORDER: _key_order,
     CauseKind.NONE: _none,

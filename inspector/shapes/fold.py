@@ -51,9 +51,10 @@ def _tensors(seen: ShapesSeen, symbols: Symbols) -> tuple[ShapedTensor, ...]:
 
 
 def _tensor(tensor: TensorSeen, seen: ShapesSeen, known: dict[str, Symbol], symbols: Symbols) -> ShapedTensor:
+    sources = [f"{tensor.source}.size()[{at}]" for at in range(len(tensor.dims))]
     dims = tuple(
-        _dimension(dim, at, f"{tensor.source}.size()[{at}]", _policy(dim, tensor.always_static, seen), known, symbols)
-        for at, dim in enumerate(tensor.dims)
+        _dimension(dim, at, source, _policy(dim, source, tensor.always_static, seen), known, symbols)
+        for at, (dim, source) in enumerate(zip(tensor.dims, sources, strict=True))
     )
     return ShapedTensor(tensor.source, user_name(tensor.source), tensor.dtype, tensor.role, dims)
 
@@ -114,7 +115,7 @@ def _is_number(expression: str) -> bool:
     return expression.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
-def _policy(dim: Dim, always_static: str | None, seen: ShapesSeen) -> Policy:
+def _policy(dim: Dim, source: str, always_static: str | None, seen: ShapesSeen) -> Policy:
     """Return why a dimension is static or dynamic, as torch decides it (2.13, _dynamo/variables/builder.py,
     `_automatic_dynamic`)."""
     if dim.policy == "unbacked":
@@ -131,6 +132,8 @@ def _policy(dim: Dim, always_static: str | None, seen: ShapesSeen) -> Policy:
         return Policy.MARKED_STATIC
     if seen.declared:
         return Policy.DECLARED_STATIC
+    if source in seen.listed_static:
+        return Policy.LISTED_STATIC
     return Policy.NOT_VARIED if seen.automatic else Policy.ALL_STATIC
 
 

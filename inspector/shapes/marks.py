@@ -17,6 +17,7 @@ _NUMPY = "___from_numpy("
 _UNLISTED = "float"
 """The type of Python numbers that torch does not accept in TORCH_COMPILE_DYNAMIC_SOURCES."""
 _MODULES = (Policy.PARAMETER, Policy.MODULE)
+_STATIC = (Policy.MARKED_STATIC, Policy.DECLARED_STATIC, Policy.LISTED_STATIC)
 _DONE = (Policy.MARKED_DYNAMIC, Policy.LISTED, Policy.MARKED_UNBACKED, Policy.DECLARED, Policy.UNKNOWN)
 
 
@@ -47,7 +48,7 @@ def _varied(sized: Sized) -> bool:
     if dim.policy is Policy.ALL_DYNAMIC:
         return sized.was_duck
     if dim.kind is DimKind.STATIC:
-        return dim.policy not in (Policy.MARKED_STATIC, Policy.DECLARED_STATIC)
+        return dim.policy not in _STATIC
     return dim.kind in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
@@ -128,3 +129,6 @@ def _remarks(each: SizedTensor, function: FunctionShapes) -> Iterator[Mark]:
             yield Mark(line_, "to use the same graph for 0 and 1; code that branches on the size then fails")
         elif dim.policy is Policy.MARKED_STATIC and sized.one_graph_each:
             yield Mark("", f"{name} takes several sizes, and mark_static costs a graph for each: remove the mark.")
+        elif dim.policy is Policy.LISTED_STATIC and sized.one_graph_each:
+            listed = "TORCH_COMPILE_STATIC_SOURCES costs a graph for each: remove it from that list"
+            yield Mark("", f"{name} takes several sizes, and {listed}.")

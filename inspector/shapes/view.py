@@ -17,6 +17,7 @@ _STATIC_WHY = {
     Policy.ALL_STATIC: "dynamic=False",
     Policy.MARKED_STATIC: "marked with mark_static",
     Policy.DECLARED_STATIC: "dynamic_shapes does not make it dynamic",
+    Policy.LISTED_STATIC: "named in TORCH_COMPILE_STATIC_SOURCES",
 }
 _DYNAMIC_WHY = {
     Policy.ALL_DYNAMIC: "dynamic=True",

@@ -153,6 +153,14 @@ CUDA_GRAPH_LIMIT = Difference(
     effect="`ctrace cudagraphs` shows them where a CUDA graph was recorded more than once.",
     source="_inductor/cudagraph_trees.py",
 )
+STATIC_SOURCES = Difference(
+    "static sources",
+    since=(2, 15),
+    until=None,
+    what="`TORCH_COMPILE_STATIC_SOURCES` names sizes and integers that stay static, even with `dynamic=True`.",
+    effect="`ctrace shapes` and `ctrace recompiles` say which the list keeps static, and offer no mark for them.",
+    source="_dynamo/variables/builder.py, is_static_source",
+)
 DIFFERENCES = (
     BREAK_COLUMNS,
     OVERLAP_SCORE,
@@ -168,6 +176,7 @@ DIFFERENCES = (
     HELPER_GUARDS,
     GATED_CLOCK,
     CUDA_GRAPH_LIMIT,
+    STATIC_SOURCES,
 )
 """All differences, in order of release."""
 

@@ -43,7 +43,7 @@ class Name(Struct, frozen=True):
 
 
 TENSOR_ATTRIBUTE = Name(
-    "how Dynamo traces an attribute of a tensor",
+    "how Dynamo traces an attribute of a tensor or a constant",
     (((2, 14), "tp_getattro_impl"), ((2, 11), "var_getattr")),
     "_dynamo/variables/tensor.py, TensorVariable",
 )
@@ -77,6 +77,11 @@ DECLARED_SHAPES = Name(
     (((2, 14), "_dynamic_shapes_spec"), ((2, 11), "")),
     "_dynamo/config.py",
 )
+STATIC_SOURCES = Name(
+    "sizes and numbers that TORCH_COMPILE_STATIC_SOURCES keeps static",
+    (((2, 15), "is_static_source"), ((2, 11), "")),
+    "_dynamo/variables/builder.py",
+)
 NAMES = (
     TENSOR_ATTRIBUTE,
     KERNEL_ANALYSIS,
@@ -85,4 +90,5 @@ NAMES = (
     ALLOCATOR_CHECK,
     LIBDEVICE_PATH,
     DECLARED_SHAPES,
+    STATIC_SOURCES,
 )

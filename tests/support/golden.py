@@ -16,7 +16,7 @@ WIDTHS = (80, 140)
 def drawn(screen: Iterable[RenderableType], width: int, *, colors: bool = False) -> str:
     """Print a screen as on a terminal of some width."""
     text = io.StringIO()
-    render(screen, Console(file=text, width=width, force_terminal=colors, legacy_windows=False))
+    render(screen, Console(file=text, width=width, force_terminal=colors, no_color=False, legacy_windows=False))
     return text.getvalue()
 
 

@@ -2,15 +2,19 @@
 
 It is ctrace's own server (`inspector/capture/fork_server.py`) with these changes: it imports Inductor, too, and does
 once what Inductor does before the first graph of a process, none of which depends on the program (`PREPARATIONS`); and
-each fork takes on the folder, the environment and the standard input of the command that requested it.
+each fork takes on the folder, the environment and the standard input of the command that requested it. In a build of
+torch for CUDA, it asks no driver where none is installed: torch uses no GPU in a fork of a process that has asked.
 """
 
 import importlib
 import inspect
 import json
+import logging
 import os
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +108,40 @@ def run_program(words: list[str]) -> None:
     os._exit(shared.end(0))
 
 
+@contextmanager
+def without_driver() -> Iterator[None]:
+    """Count no GPU where no driver is installed, which is what the driver's absence makes CUDA answer, too.
+
+    To ask CUDA marks the process as one whose forks use no GPU (`poison_fork` in torch/csrc/cuda/Module.cpp, 2.15).
+    """
+    torch = importlib.import_module("torch")
+    if torch.version.cuda is None or any(map(os.path.exists, GPUS)):
+        yield
+        return
+    count = torch._C._cuda_getDeviceCount
+    torch._C._cuda_getDeviceCount = lambda: 0
+    # It warns of a compiler without a driver, which each fork would print, also one that needs no Inductor.
+    warnings = logging.getLogger("torch.utils.cpp_extension")
+    warnings.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        torch._C._cuda_getDeviceCount = count
+        warnings.setLevel(logging.NOTSET)
+
+
 def serve(loaded: frozenset[str]) -> None:
     """Serve forks; see `fork_server.main`."""
     imported, become_new = fork_server._imported, fork_server._become_new
 
     def imported_and_asked() -> set[str]:
-        not_found = imported()
         variables = dict(os.environ)
-        prepare()
+        finder = fork_server._NotFound()
+        sys.meta_path.append(finder)
+        with without_driver():  # imports torch
+            sys.meta_path.remove(finder)
+            not_found = finder.names | imported()
+            prepare()
         os.environ.clear()  # torch sets its folder of caches
         os.environ.update(variables)
         return not_found

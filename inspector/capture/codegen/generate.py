@@ -75,7 +75,9 @@ class Codegen:
         if not self._forked(lambda: self._in_fork(graph)):
             self._compile_beside(self._record(graph))
             return
-        graph.scheduler = SimpleNamespace(nodes=[])  # compile_fx reads the nodes afterwards (compile_fx.py:1660)
+        # Afterwards compile_fx reads the nodes, and with CUDA graphs asks whether any of them is a kernel (2.15), for
+        # which it would record no graph: whether there is one is known only in the fork.
+        graph.scheduler = SimpleNamespace(nodes=[], count_kernel_nodes=lambda _nodes: 1)
 
     def _compile_beside(self, jobs: list[Job]) -> None:
         """Compile kernels in a fork if a core is free, else at the end, because nothing waits for the kernels."""

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.versions.names import DECLARED_SHAPES
+from ctrace.inspector.versions.names import DECLARED_SHAPES, STATIC_SOURCES
 
 _MARKS = {
     "_dynamo_dynamic_indices": "dynamic",
@@ -75,6 +75,7 @@ def _described(output_graph: Any) -> dict[str, Any]:
         "static": [_short(tensor) for tensor in static],
         "numbers": numbers,
         "conditions": [str(guard.expr) for guard in shape_env.guards],
+        "listed_static": list(_listed_static(output_graph)),
     }
 
 
@@ -194,6 +195,25 @@ def _listed(source: str, dims: int) -> list[int]:
         return []
     by_dim = is_dynamic_source.__code__.co_argcount > 1
     return [at for at in range(dims) if (is_dynamic_source(source, at) if by_dim else is_dynamic_source(source))]
+
+
+def _listed_static(output_graph: Any) -> Iterator[str]:
+    """Yield torch's names for the sizes and constants that TORCH_COMPILE_STATIC_SOURCES lists (2.15)."""
+    import torch
+    from torch._dynamo.variables import builder
+
+    name, config = STATIC_SOURCES.of(builder), cast(Any, torch.compiler.config)
+    if name is None or not config.static_sources:
+        return
+    is_static_source = getattr(builder, name)
+    for tracked in output_graph.tracked_fakes:
+        source = tracked.source.name
+        for at in range(len(getattr(tracked.fake, "shape", ()))):
+            if is_static_source(source, at):
+                yield f"{source}.size()[{at}]"
+    for guard in output_graph.guards:
+        if guard.create_fn_name() == "CONSTANT_MATCH" and is_static_source(guard.name):
+            yield guard.name
 
 
 def _always_static(tensor: Any, source: Any) -> str | None:

@@ -52,7 +52,7 @@ def _hooks(queries: DeviceQuestions) -> Iterator[_Hook]:
     yield TensorVariable, TENSOR_ATTRIBUTE.needed_of(TensorVariable), lambda original: _attribute(original, queries)
     yield TensorVariable, "call_method", lambda original: _method(original, queries)
     yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, queries)
-    yield ConstantVariable, "const_getattr", lambda original: _of_device(original, queries)
+    yield ConstantVariable, TENSOR_ATTRIBUTE.needed_of(ConstantVariable), lambda original: _of_device(original, queries)
     yield PyCodegen, "__call__", _into_bytecode
     yield TorchInGraphFunctionVariable, "call_function", lambda original: _function(original, queries)
     yield UserDefinedClassVariable, "call_function", _made
@@ -173,13 +173,13 @@ def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
 def _of_device(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
     """Record `x.device.type` and `x.device.index` if the device is the GPU."""
 
-    def const_getattr(self: Any, tx: Any, name: str) -> Any:
+    def attribute(self: Any, tx: Any, name: str) -> Any:
         found = original(self, tx, name)
         if name in _ATTRIBUTES and is_gpu(_device(self)):
-            queries.traced(tx, f"device.{name}", found)
+            queries.traced(tx, f"device.{name}", found.as_python_constant())
         return found
 
-    return const_getattr
+    return attribute
 
 
 def _function(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:

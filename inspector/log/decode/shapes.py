@@ -65,6 +65,7 @@ def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
         numbers=tuple(map(_number, data.objects("numbers"))),
         conditions=frozenset(data.texts("conditions")),
         declared=data.maybe_flag("declared"),
+        listed_static=frozenset(data.maybe_texts("listed_static")),
     )
 
 

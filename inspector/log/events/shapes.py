@@ -118,6 +118,8 @@ class ShapesSeen(Struct, frozen=True):
     """Conditions that became guards."""
     declared: bool = False
     """Whether torch.compile got `dynamic_shapes`: then a size is declared or static, and none becomes dynamic later."""
+    listed_static: frozenset[str] = frozenset()
+    """The sizes and constants that TORCH_COMPILE_STATIC_SOURCES lists, such as `L['x'].size()[0]` and `L['n']`."""
 
 
 ShapeEvent = SymbolEvent | ShapesSeen

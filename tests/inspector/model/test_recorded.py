@@ -169,6 +169,17 @@ FACTS = {
     ),
     "trained": Facts("compiled", ["0/0", "1/0"], cache=[("forward", 1, 8), ("scaled", 1, 8)]),
     "declared_shapes": Facts("compiled", ["0/0"], cache=[("f", 1, 8)]),
+    "static_sources": Facts(
+        "compiled",
+        ["0/0", "0/1", "0/2", "0/3", "1/0", "1/1"],
+        recompiles=[
+            ("0/1", False, ["size"]),
+            ("0/2", False, ["argument_value"]),
+            ("0/3", False, ["attribute_value"]),
+            ("1/1", False, ["closure_value"]),
+        ],
+        cache=[("f", 4, 8), ("<lambda>", 2, 8)],
+    ),
     "deferred_constant": Facts(
         "compiled",
         ["0/0", "1/0", "0/1", "1/1", "0/2", "1/2"],

@@ -19,6 +19,7 @@ SEEN = {
         CauseKind.SIZE, "self.cache.size(0)", "2", "3", "tensor 'L['self']._buffers['cache']' size mismatch at index 0."
     ),
     "size/dynamic_off": Facts(CauseKind.SIZE, "x.size(0)", "4", "8", is_dynamic_off=True),
+    "size/listed_static": Facts(CauseKind.SIZE, "x.size(0)", "4", "8", is_listed_static=True, is_dynamic_off=True),
     "zero_one": Facts(CauseKind.ZERO_ONE, "x.size(0)", "2 or more", "1", "2 <= L['x'].size()[0]", is_first=True),
     "zero_one/first": Facts(CauseKind.ZERO_ONE, "x.size(0)", "1", "8", is_first=True),
     "range": Facts(CauseKind.RANGE, "x.size(0)", "2 to 6", "8", "2 <= L['x'].size()[0] <= 6"),
@@ -61,6 +62,7 @@ SEEN = {
         CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0", is_fixed=True
     ),
     "attribute_value/object_int": Facts(CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", "L['settings'].n == 0"),
+    "attribute_value/listed_static": Facts(CauseKind.ATTRIBUTE_VALUE, "settings.n", "0", "1", is_listed_static=True),
     "attribute_value/float": Facts(CauseKind.ATTRIBUTE_VALUE, "self.scale", "0.5", "1.5"),
     "attribute_value/bool": Facts(CauseKind.ATTRIBUTE_VALUE, "self.flag", "True", "False"),
     "attribute_value/str": Facts(CauseKind.ATTRIBUTE_VALUE, "self.kind", "'relu'", "'tanh'"),
@@ -71,6 +73,9 @@ SEEN = {
     "argument_value": Facts(CauseKind.ARGUMENT_VALUE, "dtype", "torch.float64", "torch.float16"),
     "argument_value/int": Facts(CauseKind.ARGUMENT_VALUE, "n", "-2", "3"),
     "argument_value/fixed": Facts(CauseKind.ARGUMENT_VALUE, "n", "2", "3", is_fixed=True),
+    "argument_value/listed_static": Facts(
+        CauseKind.ARGUMENT_VALUE, "n", "2", "3", is_listed_static=True, is_fixed=True
+    ),
     "argument_value/float": Facts(CauseKind.ARGUMENT_VALUE, "n", "1e-05", "3.0"),
     "argument_value/bool": Facts(CauseKind.ARGUMENT_VALUE, "flag", "False", "True"),
     "argument_value/str": Facts(CauseKind.ARGUMENT_VALUE, "kind", '"it\'s"', "''"),
@@ -80,6 +85,7 @@ SEEN = {
     "global_value/float": Facts(CauseKind.GLOBAL_VALUE, "SCALE", "0.5", "1.5"),
     "closure_value": Facts(CauseKind.CLOSURE_VALUE, "kind", "'relu'", "'tanh'"),
     "closure_value/int": Facts(CauseKind.CLOSURE_VALUE, "n", "2", "3"),
+    "closure_value/listed_static": Facts(CauseKind.CLOSURE_VALUE, "n", "2", "3", is_listed_static=True),
     "closure_value/float": Facts(CauseKind.CLOSURE_VALUE, "scale", "nan", "1.5"),
     "break_result": Facts(CauseKind.BREAK_RESULT, "the value that the broken call returned", "8.0", "12.0"),
     "length": Facts(CauseKind.LENGTH, "len(xs)", "2", "3", "len(L['xs']) == 2"),
@@ -154,6 +160,7 @@ def test_every_entry_is_for_a_cause_that_can_be():
         (Facts(CauseKind.ATTRIBUTE_VALUE, "self.n", "0.1", "0.2", holder="optimizer"), "optimizer"),
         (Facts(CauseKind.ARGUMENT_VALUE, "n", "'a'", "'b'", is_fixed=True), "str"),
         (Facts(CauseKind.ARGUMENT_VALUE, "n", None, None), ""),
+        (Facts(CauseKind.GLOBAL_STATE, "cuda_matmul_precision"), "matmul_precision"),
         (Facts(CauseKind.TYPE, "n", "bool", "int"), "number"),
         (Facts(CauseKind.TYPE, "n", "2", "torch.Tensor"), "tensor"),
         (Facts(CauseKind.TYPE, "n"), ""),

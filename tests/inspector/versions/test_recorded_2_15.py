@@ -10,10 +10,12 @@ from ctrace.inspector.guards.view import guarded, heads
 from ctrace.inspector.model.findings import Cause
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.shapes import DimKind, Policy
+from ctrace.inspector.shapes.marks import marks
+from ctrace.inspector.shapes.view import by_function
 from tests.support.helpers import recorded
 from tests.support.places import ROOT
 
-LOGS = ("deferred_constant", "helper_guards", "declared_shapes", "nested_break", "nested_break_on")
+LOGS = ("deferred_constant", "helper_guards", "declared_shapes", "nested_break", "nested_break_on", "static_sources")
 
 
 def causes(session: Session) -> list[tuple[str, str, str | None, str | None]]:
@@ -72,6 +74,31 @@ def test_declared_sizes_are_said_to_be() -> None:
     (shaped,) = recorded("declared_shapes").shapes
     dims = [(dim.kind, dim.policy) for dim in shaped.tensors[0].dims]
     assert dims == [(DimKind.UNBACKED, Policy.DECLARED), (DimKind.STATIC, Policy.DECLARED_STATIC)]
+
+
+def test_sizes_and_integers_that_an_option_keeps_static_are_said_to_be() -> None:
+    session = recorded("static_sources")
+    assert causes(session) == [
+        ("size", "x.size(0)", "4", "5"),
+        ("argument_value", "n", "2", "3"),
+        ("attribute_value", "settings.n", "2", "3"),
+        ("closure_value", "power", "2", "3"),
+    ]
+    for cause in (each for recompile in session.recompiles for each in recompile.causes):
+        assert cause.fix == f"Remove `{cause.subject}` from TORCH_COMPILE_STATIC_SOURCES."
+        assert not cause.expected
+    policies = [dim.policy for shaped in session.shapes for dim in shaped.tensors[0].dims]
+    assert policies == [Policy.LISTED_STATIC, Policy.ALL_DYNAMIC] * 4 + [Policy.LISTED_STATIC] * 2
+
+
+def test_no_mark_is_offered_for_a_size_that_an_option_keeps_static() -> None:
+    session = recorded("static_sources")
+    (remark,) = marks(by_function(session, everything=True), session.environment.torch)
+    assert (remark.line, remark.note) == (
+        "",
+        "x.size(0) of f takes several sizes, and TORCH_COMPILE_STATIC_SOURCES costs a graph for each: "
+        "remove it from that list.",
+    )
 
 
 def test_nested_graph_breaks_move_counts_and_no_site() -> None:
