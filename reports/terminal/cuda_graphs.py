@@ -24,6 +24,10 @@ def cuda_graphs_screen(
     yield headline(session)
     found = cuda_graphs(session, graph)
     if not session.cuda_graphs:
+        if session.failure is not None or session.problems:  # perhaps it did not get as far
+            yield Text("\nNo CUDA graphs in this run, which has problems.")
+            yield fix("see them with ctrace explain")
+            return
         yield Text("\nNo CUDA graphs: torch.compile was not set to use them.")
         yield fix("use --mode reduce-overhead, on a GPU with --build, or with --target GPU")
         return

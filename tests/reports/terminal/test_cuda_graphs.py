@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.session import Problem, Session
 from ctrace.reports.terminal.cuda_graphs import cuda_graphs_screen
 from ctrace.reports.terminal.explain import explain_screen
 from tests.support import sessions, targeted
@@ -65,3 +65,11 @@ def test_explain_has_a_line() -> None:
         explain_screen(RUN, 140), 140
     )
     assert "CUDA graphs" not in drawn(explain_screen(sessions.ALL["healthy"], 80), 80)
+
+
+def test_a_run_with_problems_is_not_said_to_lack_the_setting() -> None:
+    healthy = replace(RUN, cuda_graphs=())
+    assert "torch.compile was not set to use them" in drawn(cuda_graphs_screen(healthy), 80)
+    shown = drawn(cuda_graphs_screen(replace(healthy, problems=(Problem("no code was generated"),))), 80)
+    assert "not set to use them" not in shown
+    assert "see them with ctrace explain" in shown
