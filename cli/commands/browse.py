@@ -1,6 +1,11 @@
 """`ctrace browse`: a run as a place to look around, in the terminal."""
 
+from typing import TYPE_CHECKING
+
 from ctrace.cli.capturing import Request, on_a_run
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 EXAMPLES = """\b
 Examples:
@@ -14,6 +19,7 @@ Examples:
 @on_a_run
 def browse(request: Request) -> None:
     """Browse a run in the terminal: source, graph and kernels side by side."""
+    import asyncio
     import sys
 
     from ctrace.cli.capturing import session_of
@@ -29,4 +35,22 @@ def browse(request: Request) -> None:
         what = "ctrace browse needs textual, which is not installed"
         raise SetupError(what, "pip install 'ctrace[browse]'") from None
     session, _ = session_of(request)
-    Browser(session, request.target or "").run()
+    browser = Browser(session, request.target or "")
+    asyncio.run(_run(browser))
+    if browser.return_code:
+        raise SystemExit(browser.return_code)
+
+
+async def _run(browser: "App[None]") -> None:
+    """Run until the user quits, or until SIGTERM.
+
+    An exception that a signal raises amid Textual's own steps may leave its thread running, and Python waits for that.
+    """
+    import asyncio
+    import signal
+    from contextlib import suppress
+
+    with suppress(NotImplementedError):  # Windows
+        ends = 128 + signal.SIGTERM
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: browser.exit(return_code=ends))
+    await browser.run_async()
