@@ -7,6 +7,9 @@ TORCH :=
 TRITON :=
 ARGS :=
 
+# The commit that `make views` compares with.
+BASE := HEAD
+
 # Check the types as on another system: make types PLATFORM=darwin
 PLATFORM :=
 
@@ -30,7 +33,7 @@ FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorou
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check coverage test matrix lint format types editor bench schemas reference screens pictures docs clean
+.PHONY: help demo check coverage test matrix lint format types editor bench truth schemas reference screens pictures docs views size clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +84,9 @@ bench: $(READY)  ## Run the benchmarks, one after the other
 		$(BIN)/python "$$script"; \
 	done
 
+truth: $(READY)  ## Compare explain with plain torch on foreign models, a random sample (see benchmarks/truth.py)
+	$(BIN)/python benchmarks/truth.py --sample 20 $(ARGS)
+
 schemas: $(READY)  ## Write the JSON Schemas of --json from the code
 	$(BIN)/python tools/schemas.py
 
@@ -92,6 +98,12 @@ screens: $(READY)  ## Run the commands whose screens README and docs show, and u
 
 pictures: $(READY)  ## Make the pictures of README and docs from real runs, in Chromium
 	$(BIN)/python tools/pictures.py
+
+views: $(READY)  ## Render every view of every recorded log, and compare with BASE
+	$(BIN)/python tools/views.py compare $(BASE)
+
+size: $(READY)  ## Print the size of each package beside BASE
+	$(BIN)/python tools/size.py $(BASE)
 
 docs: $(VENV)/.docs reference  ## Build the site in build/site; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

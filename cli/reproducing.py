@@ -47,7 +47,7 @@ def reproduced(request: ReproRequest) -> Exit:
     from ctrace.cli.console import say
     from ctrace.cli.progress import progress
     from ctrace.inspector.diagnosis.causes import root_causes
-    from ctrace.inspector.reduction.finding import chosen, sought
+    from ctrace.inspector.reduction.finding import at_the_same_line, chosen, sought
     from ctrace.inspector.reduction.reproducing import Reproduction
     from ctrace.inspector.repairs.running import Budget
 
@@ -57,7 +57,11 @@ def reproduced(request: ReproRequest) -> Exit:
     if session.failure is not None and (session.failure.is_cut or session.failure.phase in _NOT_COMPILING):
         say(f"ctrace: nothing to reproduce: the target itself failed: {one_line(_failure(session.failure), 200)}")
         return Exit.PROGRAM
-    cause = chosen(root_causes(session), site)
+    causes = root_causes(session)
+    cause = chosen(causes, site)
+    if site is not None and site != cause.id and (others := at_the_same_line(cause, causes)):
+        named = ", ".join(each.id for each in others)
+        say(f"ctrace: {one_line(site, 100)} has {len(others) + 1} findings; this is {cause.id}, name another: {named}")
     with progress(is_program=False) as shown, _interruptible():
         search = Reproduction(session, sought(cause, session), resolved, options, Budget(request.budget), say=shown.say)
         made = search.run()

@@ -207,6 +207,7 @@ ORDER = (
 """The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
 CAPTURE_ORDER = (
     ("core",),
+    ("isolation",),
     ("autotuning",),
     ("torch_log", "kernels", "passes", "built_kernels"),
     ("attention", "fusion", "guards"),

@@ -147,6 +147,7 @@ class _Check:
         self._store = Store()
         self._seen: list[Seen] = []
         self._seconds = 0.0
+        self._not_cached: tuple[str, ...] = ()
 
     def run(self) -> None:
         began = time.monotonic()
@@ -171,7 +172,7 @@ class _Check:
             seconds=self._seconds,
         )
         note = reuse_note({each.job.key: each.is_reused for each in self._seen})
-        notes = (note, *outcome.notes) if note else outcome.notes
+        notes = (*([note] if note else []), *self._not_cached, *outcome.notes)
         return replace(outcome, command=self._request.command, notes=notes)
 
     def suggested(self, outcome: Outcome) -> Outcome:
@@ -212,6 +213,7 @@ class _Check:
                 one = seen(ran, self._root)
                 reuse.keep(ran, one)
                 yield one
+        self._not_cached = reuse.notes
         for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
 

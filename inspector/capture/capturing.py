@@ -26,6 +26,7 @@ from ctrace.inspector.capture.fusion.record import fusion
 from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.record import guards
 from ctrace.inspector.capture.guards.stacks import GuardStacks
+from ctrace.inspector.capture.isolation.allocator_statistics import program_statistics
 from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
@@ -57,6 +58,7 @@ def capturing(
     cores: int | None = None,
     files: bool = False,
     caches: str | None = None,
+    is_whole: bool = False,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
 
@@ -73,6 +75,7 @@ def capturing(
         cores: the maximum number of cores that forks may use to emit code.
         files: record which files the program depends on.
         caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
+        is_whole: the process runs nothing after this block.
     """
     recorder = Recorder(TraceLog(log, spare))
     process = getpid()
@@ -87,7 +90,10 @@ def capturing(
                 active.enter_context(source(recorder, when))
             if files:
                 active.enter_context(files_read(owned)(recorder, when))
+            if build and is_whole:  # else the program reads a peak after the block, which only a correction can give
+                active.enter_context(program_statistics(recorder, when))
             yield recorder
+            recorder.postponed.refuse("the capture ended before the program did")
             if getpid() != process:
                 recorder.log.close()  # this is a fork that reached the end of the block; its parent still writes
         recorder.record("end", {})

@@ -23,6 +23,7 @@ from typing import Any
 
 from ctrace.inspector.capture import main as capture
 from ctrace.inspector.capture.calls.start import Start
+from ctrace.inspector.capture.core.python_questions import QUESTIONS
 from ctrace.inspector.processes.forking import fork_and_watch
 
 _MODULES = (
@@ -78,7 +79,7 @@ def main(loaded: frozenset[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     printed_text = _read(printed)
-    names = sorted({name.partition(".")[0] for name in sys.modules} - loaded | not_found)
+    names = _looked_for(loaded, not_found)
     control.sendall(json.dumps({"modules": names}).encode())
     arguments = _serve(control)
     os.write(2, printed_text)  # a new process would have printed this while it imported torch
@@ -90,6 +91,22 @@ def main(loaded: frozenset[str]) -> None:
         if isinstance(left.code, int) and left.code in range(256) and not shared.has_new_libraries():
             _exit(shared.end(left.code))
         raise
+
+
+def alone(loaded: frozenset[str]) -> None:
+    """Run one capture in this process, which imports torch first: like a fork, without a server.
+
+    What torch looks for while it is imported is then no question of the program, and costs no time to record.
+    """
+    not_found = _imported()
+    at = sys.orig_argv.index(__name__)
+    sys.orig_argv[at : at + 2] = ["ctrace.inspector.capture.main", "main"]
+    capture.main(loaded, Start(_looked_for(loaded, not_found)))
+
+
+def _looked_for(loaded: frozenset[str], not_found: set[str]) -> list[str]:
+    """Return the top-level modules that importing torch looked for."""
+    return sorted({name.partition(".")[0] for name in sys.modules} - loaded | not_found)
 
 
 class _Shared:
@@ -148,14 +165,16 @@ def _high(number: int) -> socket.socket:
 
 def _imported() -> set[str]:
     """Import torch; return the top-level modules that it looked for but did not find."""
+    QUESTIONS.begin()
     finder = _NotFound()
     sys.meta_path.append(finder)
     try:
-        torch = importlib.import_module("torch")
-        for name in _MODULES:
-            with suppress(ModuleNotFoundError):
-                importlib.import_module(name)
-        torch._dynamo.list_backends()  # imports every module of torch._dynamo.backends
+        with QUESTIONS.hearing_names():
+            torch = importlib.import_module("torch")
+            for name in _MODULES:
+                with suppress(ModuleNotFoundError):
+                    importlib.import_module(name)
+            torch._dynamo.list_backends()  # imports every module of torch._dynamo.backends
     finally:
         sys.meta_path.remove(finder)
     return finder.names
@@ -201,7 +220,7 @@ def _serve(control: socket.socket) -> list[str]:
         request = json.loads(data)
         line, stdout, stderr, *inherited = descriptors
         try:
-            is_program = fork_and_watch(line, stdout, stderr, [control])
+            is_program = fork_and_watch(line, stdout, stderr, [control], observes=request.get("observes", True))
         except OSError as error:
             os.write(line, f"failed {error.errno}\n".encode())
             is_program = False

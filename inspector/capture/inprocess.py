@@ -31,6 +31,7 @@ def capturing_here(
     with capturing(log, build=build, ops=ops, owned=owned) as recorder, _seen_codes(codes):
         try:
             yield recorder
+            recorder.postponed.refuse("the process goes on after the capture")
         except Exception:
             recorder.record("end", {})  # the exception ends the block but not the process, so the log is complete
             raise

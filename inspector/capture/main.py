@@ -34,6 +34,8 @@ from ctrace.inspector.capture.scenarios import run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.processes.system_calls import begin
+from ctrace.inspector.processes.watcher import OBSERVED
 from ctrace.inspector.runs.request import CaptureRequest
 
 _TODO = {
@@ -45,11 +47,15 @@ _TODO = {
 def main(loaded: frozenset[str], start: Start = NEW) -> None:
     """Carry out the request in the file named by the first argument, and exit as the program exits.
 
-    The optional second argument is the descriptor of a pipe for log records that the disk does not accept. `loaded` are
-    the modules that Python itself imported at startup; `start` says how this process came to be.
+    The optional second argument is the descriptor of a pipe for log records that the disk does not accept; the last one
+    may be the socket of a watcher that observes this process. `loaded` are the modules that Python itself imported at
+    startup; `start` says how this process came to be.
     """
+    watcher = _watcher()
     preloaded = Preloaded(loaded)
     request = CaptureRequest.from_file(Path(sys.argv[1]))
+    if watcher is not None:
+        begin(watcher)
     spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
     ops = OpCounter() if request.kind == "model" else None
     options = request.options
@@ -67,6 +73,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             cores=request.cores,
             files=request.records_files,
             caches=options.caches,
+            is_whole=True,
         ) as recorder,
         exits(recorder),
     ):
@@ -76,10 +83,20 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
     sys.exit(status)
 
 
+def _watcher() -> int | None:
+    """Take the watcher's socket from the arguments, which the program can read."""
+    if not sys.argv[-1].startswith(OBSERVED):
+        return None
+    sys.orig_argv.pop()
+    return int(sys.argv.pop().removeprefix(OBSERVED))
+
+
 def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded, start: Start) -> Any:
     if ops is None:
         status = _status(lambda: _run_program(request, preloaded), _Reporting(recorder, "run"))
-        return _status(_end_as_python_does, _Reporting(recorder, "run")) or status
+        status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
+        _measure_postponed(recorder, failed=bool(status))
+        return status
     try:
         with in_this_process(recorder):
             _run_model(request, recorder, ops, preloaded, start)
@@ -136,8 +153,17 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
             observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
         run_scenarios(Loaded(loaded.model, scenarios), request.options, recorder, ops, eagerly, failed=reporting.note)
+        _measure_postponed(recorder, failed=reporting.call_failed)  # while the model is still there
     if reporting.call_failed:
         raise _Reported(1)
+
+
+def _measure_postponed(recorder: Recorder, *, failed: bool) -> None:
+    """Measure what would have disturbed the program; after a failure, the GPU may be unable to run anything."""
+    if failed:
+        recorder.postponed.refuse("the program failed")
+    else:
+        recorder.postponed.measure()
 
 
 def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:

@@ -76,9 +76,12 @@ class _Runs:
         self._recorder = recorder
         self._ops = ops
         self._frames_before_last = 0
+        self._outputs: Any = None
+        """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
+        torch records no CUDA graph while results are alive that may still need a backward."""
         self._compiled = torch.compile(model, **_compile_arguments(options, recorder))
         eager = Eager(model, recorder, train=options.train, around=around_eager)
-        self._dangers = Dangers(model, eager, recorder, built=options.build)
+        self._dangers = Dangers(model, eager, recorder, ops, built=options.build)
 
     def try_out(self, name: str, way: Way) -> None:
         """Call the model in a provoked scenario, where a failure is an answer."""
@@ -131,6 +134,7 @@ class _Runs:
         # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
+        self._outputs = results.outputs if self._options.build else None
         if before is None:
             self._dangers.skip(name, "the request left the eager calls out")
             return None, None

@@ -10,10 +10,13 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraph,
     CudaGraphCalled,
     CudaGraphChecked,
+    CudaGraphPartitioned,
     CudaGraphReason,
     CudaGraphRecorded,
     CudaGraphSkipped,
     CudaGraphStatus,
+    CudaGraphTimed,
+    CudaGraphWarmedUp,
     Offender,
 )
 from ctrace.inspector.model.kernels import Stage
@@ -26,11 +29,26 @@ _POINTER = re.compile(r"(?m)^input name: (\S+)\. data pointer changed from (?:\d
 _PREFIX = re.compile(r"^(?:(?:skipping|disabling) cudagraphs? due to )+")
 
 
+_FORWARD = "torch skipped the CUDA graph of the forward, and then skips that of the backward"
+_NONE_LEFT = "nothing of it is left for a CUDA graph: "
+_NEVER_TIMED = "the program ended before it could be timed"
+
+
 class _Seen(Struct):
     checked: CudaGraphChecked | None = None
+    partitioned: CudaGraphPartitioned | None = None
     skipped: list[str] = field(default_factory=list)
+    warm_ups: list[str] = field(default_factory=list)
     recorded: list[CudaGraphRecorded] = field(default_factory=list)
+    timed: list[CudaGraphTimed | CudaGraphRecorded] = field(default_factory=list)
     was_called: bool = False
+
+    def while_compiling(self) -> tuple[str, ...]:
+        """Return torch's reasons to skip the part before it runs."""
+        reasons = () if self.checked is None else self.checked.reasons
+        if not reasons and self.partitioned is not None and not self.partitioned.graphs:
+            reasons = (f"{_NONE_LEFT}{', '.join(self.partitioned.reasons)}",)
+        return reasons
 
 
 def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
@@ -41,37 +59,72 @@ def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
         match event:
             case CudaGraphChecked():
                 seen.checked = event
+            case CudaGraphPartitioned():
+                seen.partitioned = event
             case CudaGraphSkipped(reason=reason):
                 seen.skipped.append(reason)
-            case CudaGraphRecorded():
-                seen.recorded.append(event)
             case CudaGraphCalled():
                 seen.was_called = True
-    return tuple(_folded(graph, stage, seen, raw.prefixes) for (graph, stage), seen in parts.items())
+            case CudaGraphWarmedUp(why=why):
+                seen.warm_ups.append(why)
+            case CudaGraphRecorded():
+                seen.recorded.append(event)
+                if event.replay is not None or event.untimed:
+                    seen.timed.append(event)
+            case CudaGraphTimed():
+                seen.timed.append(event)
+    # A partition says nothing of a part whose code was generated without CUDA graphs.
+    of_cuda_graphs = {key: seen for key, seen in parts.items() if seen.checked or seen.was_called or seen.recorded}
+    return tuple(
+        _folded(graph, stage, seen, of_cuda_graphs.get((graph, Stage.FORWARD)), raw.prefixes)
+        for (graph, stage), seen in of_cuda_graphs.items()
+    )
 
 
-def _folded(graph: str, stage: Stage, seen: _Seen, prefixes: Mapping[str, str]) -> CudaGraph:
-    while_compiling = () if seen.checked is None else seen.checked.reasons
+def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefixes: Mapping[str, str]) -> CudaGraph:
+    while_compiling = seen.while_compiling()
+    if stage is Stage.BACKWARD and not while_compiling and forward is not None and forward.while_compiling():
+        while_compiling = (_FORWARD,)
     texts = dict.fromkeys((*while_compiling, *seen.skipped))
     offenders = () if seen.checked is None else seen.checked.offenders
+    offenders += () if seen.partitioned is None else seen.partitioned.offenders
     is_run = seen.was_called or bool(seen.recorded)
-    timed = next((each for each in seen.recorded if each.replay is not None), None)
+    timed = next((each for each in seen.timed if each.replay is not None), None)
     pools = [each.pool_bytes for each in seen.recorded if each.pool_bytes is not None]
+    most = _most_recorded(seen.recorded)
     return CudaGraph(
         graph=graph,
         stage=stage,
         status=_status(seen, is_skipped=bool(texts)),
         reasons=tuple(_reason(text, prefixes) for text in texts),
         found=tuple(_found(offenders, prefixes)),
+        held_back=tuple(dict.fromkeys(filter(None, seen.warm_ups))),
+        was_warmed_up=bool(seen.warm_ups),
         recordings=len(seen.recorded) if is_run else None,
-        inputs=tuple(dict.fromkeys(each.sizes for each in seen.recorded)),
+        pieces=None if seen.partitioned is None else seen.partitioned.graphs,
+        inputs=tuple(dict.fromkeys(each.sizes for each in most)),
+        repeats=len(most),
         again=tuple(dict.fromkeys(_moved(each.why, prefixes) for each in seen.recorded if each.why)),
         pool_bytes=pools[-1] if pools else None,
         replay=None if timed is None else timed.replay,
         launched=None if timed is None else timed.launched,
-        untimed=next((each.untimed for each in seen.recorded if each.untimed), "") if timed is None else "",
+        untimed=_why_untimed(seen) if timed is None else "",
         limits={} if seen.checked is None else seen.checked.limits,
     )
+
+
+def _most_recorded(recorded: list[CudaGraphRecorded]) -> list[CudaGraphRecorded]:
+    """Return the recordings of the piece that torch recorded most often."""
+    pieces: dict[int, list[CudaGraphRecorded]] = {}
+    for each in recorded:
+        pieces.setdefault(each.piece, []).append(each)
+    return max(pieces.values(), key=len, default=[])
+
+
+def _why_untimed(seen: _Seen) -> str:
+    if not seen.recorded:
+        return ""
+    return next((each.untimed for each in seen.timed if each.untimed), _NEVER_TIMED)
 
 
 def _status(seen: _Seen, *, is_skipped: bool) -> CudaGraphStatus:

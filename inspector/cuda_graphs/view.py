@@ -12,6 +12,9 @@ _MOST_MOVES = "cudagraph_managed_input_rerecord_limit"
 _MANAGED = "cudagraph managed"
 """How torch's reason begins if the result of another CUDA graph moved (2.11 to 2.15, _inductor/cudagraph_utils.py)."""
 
+_ONCE = "torch records at the second call, and there was only one"
+_PENDING = "pending, uninvoked backwards"
+
 _RECORDED, _SKIPPED, _NOT_RECORDED, _NOT_RUN = _WORDS = ("recorded", "skipped", "not recorded", "not run")
 
 
@@ -38,12 +41,27 @@ def _word(each: CudaGraph) -> str:
     return _NOT_RUN if each.recordings is None else _NOT_RECORDED
 
 
+def why_not_recorded(each: CudaGraph) -> tuple[str, ...]:
+    """Explain why torch recorded nothing of a part that ran and that it does not skip; empty if that is not known."""
+    if each.status is not CudaGraphStatus.UNKNOWN or each.recordings is None:
+        return ()
+    return each.held_back or ((_ONCE,) if each.was_warmed_up else ())
+
+
+def remedy(each: CudaGraph) -> str:
+    """Say what to change so that torch records a part; empty if nothing is known to help."""
+    if not why_not_recorded(each) or not any(_PENDING in reason for reason in each.held_back):
+        return ""
+    return "for inference, call it under torch.no_grad(); in training, run the backward before the next call"
+
+
 def outlook(each: CudaGraph) -> str:
     """Explain why a graph part was recorded more than once, and when that ends; empty if it was not."""
-    if not each.recordings or each.recordings == 1:
+    repeats = each.recordings if each.repeats is None else each.repeats
+    if not repeats or repeats == 1:
         return ""
     sizes = len(each.inputs)
-    if sizes == each.recordings:
+    if sizes == repeats:
         found = f"recorded once for each of {count(sizes, 'set of input sizes', 'sets of input sizes')}"
         warns, most = each.limits.get(_WARNS), each.limits.get(_MOST_SIZES)
         if warns is not None:
@@ -55,7 +73,7 @@ def outlook(each: CudaGraph) -> str:
         found = "recorded again with the same sizes"
         found += "" if each.again else ": an input or a parameter moved in memory"
     else:
-        found = f"recorded {each.recordings} times for {sizes} sets of input sizes"
+        found = f"recorded {repeats} times for {sizes} sets of input sizes"
     most = each.limits.get(_MOST_MOVES)
     if most is not None and any(reason.text.startswith(_MANAGED) for reason in each.again):
         found += f"; after {most} moves of an input, torch copies it instead ({_MOST_MOVES})"

@@ -243,6 +243,11 @@ def _cause(members: list[Symptom], session: Session) -> RootCause:
     return replace(cause, symptoms=tuple(sorted(members, key=_place)), cost=_cost(members, session))
 
 
+def lead_of(cause: RootCause, session: Session) -> Symptom:
+    """Return the finding that a cause's title describes."""
+    return min(cause.symptoms, key=lambda each: _lead(each, session))
+
+
 def _place(each: Symptom) -> tuple[int, int]:
     return list(Finding).index(each.what), each.index
 

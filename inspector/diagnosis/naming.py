@@ -11,6 +11,7 @@ from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
 from ctrace.inspector.graphs.attention import answer_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.outcome import Failure
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
@@ -102,8 +103,12 @@ def _made(kind: RootKind, title: str, file: str | None, line: int | None, functi
 def _failure(session: Session) -> RootCause:
     failure = session.failure
     assert failure is not None
-    title = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
-    return _made(RootKind.FAILURE, title, failure.file, failure.line, None)
+    return _made(RootKind.FAILURE, title_of_failure(failure), failure.file, failure.line, None)
+
+
+def title_of_failure(failure: Failure) -> str:
+    """Return the title of a failure: the first line of the exception."""
+    return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
 
 
 def _danger(each: Danger) -> RootCause:
@@ -113,10 +118,14 @@ def _danger(each: Danger) -> RootCause:
     return replace(cause, why=each.why)
 
 
-def _break(each: Break) -> RootCause:
+def title_of_break(each: Break) -> str:
+    """Return the title of a break: what it is, and the code that broke."""
     shown = f": `{each.expression}`" if each.expression else ""
-    title = f"{_sentence(each.title) or 'A graph break'}{shown}"
-    cause = _made(break_kind(each), title, each.file, each.line, each.function)
+    return f"{_sentence(each.title) or 'A graph break'}{shown}"
+
+
+def _break(each: Break) -> RootCause:
+    cause = _made(break_kind(each), title_of_break(each), each.file, each.line, each.function)
     return replace(cause, source=each.source, why=each.reason)
 
 
@@ -173,9 +182,7 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
             RootKind.OTHER, f"{first.function} recompiles; torch logs no reason", first.file, first.line, first.function
         )
         return replace(cause, why=_readable(first.reason), expected=expected)
-    among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
-    recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], *_leading(each[1])))
-    recompile, leading = _keying(recompile, leading, session) or (recompile, leading)
+    recompile, leading = leading_change(mine, session)
     same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     placed = next((cause for cause in same if cause.line is not None), leading)
@@ -191,6 +198,18 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     # To change only the leading cause would not help; that explains torch's reason, too.
     detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
     return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
+
+
+def leading_change(mine: list[Recompile], session: Session) -> tuple[Recompile, Cause]:
+    """Return the change that explains several recompilations best, and the first of them that has it.
+
+    Raises:
+        ValueError: torch logs no change for any of them.
+    """
+    causes = [(each, cause) for each in mine for cause in each.causes]
+    among = Counter(key for each in mine for key in {_change_of(cause) for cause in each.causes})
+    recompile, leading = min(causes, key=lambda each: (-among[_change_of(each[1])], *_leading(each[1])))
+    return _keying(recompile, leading, session) or (recompile, leading)
 
 
 _COUNTERS = (CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE)
@@ -260,6 +279,11 @@ def _leading(cause: Cause) -> tuple[int, int, int, int]:
     order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
     settles = 1 if cause.is_open and cause.expected else 2 if cause.kind in _OF_LAYOUT else 0
     return settles, order, cause.subject.count("."), len(cause.subject)
+
+
+def title_of_change(cause: Cause) -> str:
+    """Return the title of one change that made torch compile again."""
+    return _change(cause, [value for value in (cause.was, cause.now) if value is not None])
 
 
 def _change(cause: Cause, values: list[str]) -> str:

@@ -150,6 +150,8 @@ class Ran(Struct, frozen=True):
     """The last lines of the program's output, if it failed."""
     left: tuple[str, ...] = ()
     """Processes that the program left running and that ctrace killed: `command (pid)`."""
+    observed: str = "{}"
+    """What the program asked of the system, as JSON (`processes/system_calls.py`); empty if that is not known."""
 
 
 class Baseline(Struct, frozen=True):

@@ -46,12 +46,16 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphCalled,
     CudaGraphChecked,
     CudaGraphEvent,
+    CudaGraphPartitioned,
     CudaGraphRecorded,
     CudaGraphSkipped,
+    CudaGraphTimed,
+    CudaGraphWarmedUp,
 )
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, ModulesSeen, Printed
 from ctrace.inspector.model.kernels import KernelCall, Stage
+from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Tried
@@ -135,6 +139,7 @@ class Raw(Struct):
     exited: ev.ProgramExited | None = None
     """How a program ended its own process, so that its log has no end."""
     made_of: dict[str, str] = field(default_factory=dict)
+    asked: Asked = Asked()
     """Digests of the files that the model was loaded from, keyed by path."""
     planned: dict[str, Scenario] = field(default_factory=dict)
     """Scenarios that the capture planned to call, keyed by name."""
@@ -317,7 +322,15 @@ class Raw(Struct):
                 self.kernel_calls.append(event)
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
-            case CudaGraphChecked() | CudaGraphSkipped() | CudaGraphRecorded() | CudaGraphCalled():
+            case (
+                CudaGraphChecked()
+                | CudaGraphPartitioned()
+                | CudaGraphSkipped()
+                | CudaGraphCalled()
+                | CudaGraphWarmedUp()
+                | CudaGraphRecorded()
+                | CudaGraphTimed()
+            ):
                 self.cuda_graphs.append(event)
             case ChoicesListed() | ChoicesTimed() | ChoiceTaken() | KernelTuned():
                 self.autotuning.append(event)
@@ -347,7 +360,7 @@ class Raw(Struct):
             case ev.ProgramExited():
                 self.exited = event
             case ev.FilesFound():
-                self.made_of = event.files
+                self.made_of, self.asked = event.files, event.asked
             case ev.Planned():
                 self.planned = {each.name: each for each in event.scenarios}
             case ct.CacheAsked():

@@ -34,10 +34,18 @@ class CudaGraph(Struct, frozen=True):
     """Torch's reasons to skip it; while compiling, torch stops at the first one."""
     found: tuple[CudaGraphReason, ...] = ()
     """Every tensor and op that a CUDA graph cannot contain; torch may run these nodes outside of the CUDA graph."""
+    held_back: tuple[str, ...] = ()
+    """Why torch ran it without a CUDA graph although it had warmed it up, for calls that it may still record."""
+    was_warmed_up: bool = False
+    """Whether torch ran it once without recording it, as it does at first."""
     recordings: int | None = None
     """How often torch recorded it; None: the graph part did not run."""
+    pieces: int | None = None
+    """How many CUDA graphs torch splits it into; None: not known."""
     inputs: tuple[str, ...] = ()
-    """The distinct input sizes for which torch recorded it."""
+    """The distinct input sizes for which torch recorded it, or the piece of it that was recorded most often."""
+    repeats: int | None = None
+    """How often torch recorded that piece; None: as often as the part."""
     again: tuple[CudaGraphReason, ...] = ()
     """Torch's reasons to record it again for sizes that it had recorded before, each once."""
     pool_bytes: int | None = None
@@ -69,6 +77,17 @@ class CudaGraphChecked(Struct, frozen=True):
     limits: dict[str, int] = {}
 
 
+class CudaGraphPartitioned(Struct, frozen=True):
+    """While compiling, torch split a graph part into CUDA graphs and what runs between them."""
+
+    id: str
+    stage: Stage
+    graphs: int
+    reasons: tuple[str, ...] = ()
+    """Why nothing is left for a CUDA graph."""
+    offenders: tuple[Offender, ...] = ()
+
+
 class CudaGraphSkipped(Struct, frozen=True):
     """At run time, torch decided that a graph part does not become a CUDA graph."""
 
@@ -77,15 +96,36 @@ class CudaGraphSkipped(Struct, frozen=True):
     reason: str
 
 
+class CudaGraphWarmedUp(Struct, frozen=True):
+    """Torch ran a graph part in the memory of CUDA graphs without recording one."""
+
+    id: str
+    stage: Stage
+    why: str
+    """Empty for the first call, which always is a warm-up."""
+
+
 class CudaGraphRecorded(Struct, frozen=True):
     """Torch recorded a CUDA graph."""
 
     id: str
     stage: Stage
     sizes: str
+    piece: int = 0
     why: str = ""
-    """Torch's reason why the last recording of the same sizes does not fit."""
+    """Why the earlier recordings do not fit."""
     pool_bytes: int | None = None
+    replay: float | None = None
+    launched: float | None = None
+    untimed: str = ""
+    """This and the times are in logs of earlier versions only; see `CudaGraphTimed`."""
+
+
+class CudaGraphTimed(Struct, frozen=True):
+    """The replay of a CUDA graph was timed after the program had ended, or not."""
+
+    id: str
+    stage: Stage
     replay: float | None = None
     launched: float | None = None
     untimed: str = ""
@@ -98,4 +138,12 @@ class CudaGraphCalled(Struct, frozen=True):
     stage: Stage
 
 
-CudaGraphEvent = CudaGraphChecked | CudaGraphSkipped | CudaGraphRecorded | CudaGraphCalled
+CudaGraphEvent = (
+    CudaGraphChecked
+    | CudaGraphPartitioned
+    | CudaGraphSkipped
+    | CudaGraphCalled
+    | CudaGraphWarmedUp
+    | CudaGraphRecorded
+    | CudaGraphTimed
+)

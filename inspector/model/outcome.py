@@ -1,11 +1,12 @@
-"""How a run failed, and evidence that its log is incomplete.
+"""How a run failed, evidence that its log is incomplete, and what its model asked.
 
 Separate from `session.py`, whose import a command does not need to start a program.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class FailurePhase(StrEnum):
@@ -89,3 +90,24 @@ class CutOff(Struct, frozen=True):
     compilation: str | None = None
     line: int | None = None
     """The line of the trace log that shows it; None if no single line does."""
+
+
+class Asked(Struct, frozen=True):
+    """Questions of a model's Python code that the kernel does not see; see `capture/core/python_questions.py`."""
+
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that were read."""
+    all_variables: bool = False
+    """Whether the code went through all environment variables."""
+    modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of modules that were looked for in each folder."""
+    listed_by_import: Mapping[str, int] = field(default_factory=dict)
+    """How often Python's import system listed a folder: only the names in `modules` count there."""
+    listed_for_packages: Mapping[str, int] = field(default_factory=dict)
+    """How often `importlib.metadata` listed a folder: only the metadata of packages counts there."""
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of libraries that were loaded, by folder."""
+    prefixes: tuple[str, ...] = ()
+    """The folders of libraries, without those that count as the user's."""
+    deeds: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """What the code did that nobody can ask again, such as `starts a process`, with its file and line."""

@@ -20,7 +20,7 @@ from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import Graphs
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.kernels import Kernel, KernelCall, OutputCode, Stage
-from ctrace.inspector.model.outcome import CutOff
+from ctrace.inspector.model.outcome import Asked, CutOff
 from ctrace.inspector.model.outcome import Failure as Failure
 from ctrace.inspector.model.outcome import FailurePhase as FailurePhase
 from ctrace.inspector.model.outcome import Target as Target
@@ -272,6 +272,8 @@ class Session(Struct, frozen=True):
     """How the program ended its own process, such as `os._exit(0)`; empty if it did not."""
     made_of: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 digests of the files that the model was loaded from; empty for a file without a usable digest."""
+    asked: Asked = Asked()
+    """What else the model's code asked, in a run of `ctrace check`."""
     trials: tuple[Tried, ...] = ()
     """The trials that checked advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()

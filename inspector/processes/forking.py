@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, Protocol
 
+from ctrace.inspector.processes.system_calls import Observation, begin
 from ctrace.inspector.processes.watcher import FAULTS, Watcher
 
 RESTART = 113
@@ -30,11 +31,14 @@ class _ProgramStartsError(BaseException):
     """Unwinds the watcher's code in the process that becomes the program."""
 
 
-def fork_and_watch(line: int, stdout: int, stderr: int, unneeded: Sequence[Closeable]) -> bool:
+def fork_and_watch(
+    line: int, stdout: int, stderr: int, unneeded: Sequence[Closeable], *, observes: bool = True
+) -> bool:
     """Fork a watcher, which forks the program; return True in the program, False in this process.
 
     The watcher talks to the command line through the socket `line`, with the messages of `watcher.py`. The program
-    writes to the descriptors `stdout` and `stderr`. The forks close `unneeded`.
+    writes to the descriptors `stdout` and `stderr`. The forks close `unneeded`. With `observes`, the watcher reports
+    what the program asks of the system.
 
     Raises:
         OSError: the system cannot start another process.
@@ -45,7 +49,7 @@ def fork_and_watch(line: int, stdout: int, stderr: int, unneeded: Sequence[Close
     try:
         for each in unneeded:
             each.close()
-        _ForkingWatcher(line, stdout, stderr, handlers).run()
+        _ForkingWatcher(line, stdout, stderr, handlers, Observation() if observes else None).run()
     except _ProgramStartsError:
         return True
     except BaseException:
@@ -63,8 +67,10 @@ def _end_with_traceback() -> NoReturn:
 class _ForkingWatcher(Watcher):
     """Watches a program that is a fork of this process."""
 
-    def __init__(self, line: int, stdout: int, stderr: int, handlers: dict[Any, Any]) -> None:
-        super().__init__(line, 0, [])
+    def __init__(
+        self, line: int, stdout: int, stderr: int, handlers: dict[Any, Any], observation: Observation | None
+    ) -> None:
+        super().__init__(line, 0, [], observation)
         self._handlers = handlers
         self._outputs = stdout, stderr
 
@@ -89,6 +95,8 @@ class _ForkingWatcher(Watcher):
                 os.dup2(output, number)
             for number in {*self._outputs, self._line, self._woken, self._wake}:
                 os.close(number)
+            if self._observation is not None:
+                begin(self._observation.end_of_program())
         except OSError as error:
             os.write(writing, str(error.errno).encode())
             os._exit(127)

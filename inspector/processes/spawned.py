@@ -33,6 +33,11 @@ class Process(Protocol):
         """Its process id; 0 until it is known."""
         ...
 
+    @property
+    def observed(self) -> str:
+        """What it asked of the system, as JSON, once it has ended; empty if it was not observed."""
+        ...
+
     def poll(self, seconds: float = 0.0) -> int | None:
         """Wait up to `seconds`; return the exit code or the negative signal, or None if the process still runs.
 
@@ -59,17 +64,21 @@ def started(
     stdin: Stream = subprocess.DEVNULL,
     has_terminal: bool = False,
     inherited: Sequence[int] = (),
+    observes: bool = False,
 ) -> Process:
     """Start a command, whose first word is a path; the command shares our terminal or has none.
 
-    The command also gets the descriptors in `inherited`.
+    The command also gets the descriptors in `inherited`. With `observes`, its watcher, if there is one, reports what it
+    asks of the system.
 
     Raises:
         OSError: the system cannot start it.
     """
-    kind = Watched if sys.platform == "linux" else Grouped
     streams = stdin, stdout, stderr
-    return kind(list(command), dict(environment), streams, has_terminal=has_terminal, inherited=inherited)
+    words, variables = list(command), dict(environment)
+    if sys.platform != "linux":
+        return Grouped(words, variables, streams, has_terminal=has_terminal, inherited=inherited)
+    return Watched(words, variables, streams, has_terminal=has_terminal, inherited=inherited, observes=observes)
 
 
 class Forked:
@@ -77,6 +86,7 @@ class Forked:
 
     def __init__(self, line: socket.socket) -> None:
         self.pid = 0
+        self.observed = ""
         self._line = line
         self._buffer = b""
         self._status: int | None = None
@@ -143,6 +153,8 @@ class Forked:
                 self._failed = int(rest)
             case "ended":
                 self._status = int(rest)
+            case "observed":
+                self.observed = rest
             case "killed" | "survived":
                 pid, _, name = rest.partition(" ")
                 self._killed.append(f"{name} ({pid}{', which could not be killed' if word == 'survived' else ''})")
@@ -168,12 +180,20 @@ class Watched(Forked):
         *,
         has_terminal: bool,
         inherited: Sequence[int] = (),
+        observes: bool = False,
     ) -> None:
         group = os.getpgrp() if has_terminal else 0
         ours, theirs = socket_pair()
         try:
             self._watcher = subprocess.Popen(
-                [sys.executable, "-I", "-S", watcher.__file__, str(theirs.fileno()), str(group), *command],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    watcher.__file__,
+                    *map(str, (theirs.fileno(), group, int(observes))),
+                    *command,
+                ],
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
@@ -224,6 +244,8 @@ def socket_pair(kind: int = socket.SOCK_STREAM) -> tuple[socket.socket, socket.s
 
 class Grouped:
     """A program in a process group, if the system has groups and the program does not need the keyboard."""
+
+    observed = ""
 
     def __init__(
         self,

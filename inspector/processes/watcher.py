@@ -1,7 +1,7 @@
 """Run one program for the command line, and kill all its descendants when the program or the command line ends.
 
-ctrace runs this file by its path on Linux, `python -I -S watcher.py FD GROUP COMMAND ...`. It imports nothing from
-ctrace and little of Python (not even pathlib), so that it starts fast.
+ctrace runs this file by its path on Linux, `python -I -S watcher.py FD GROUP OBSERVES COMMAND ...`. It imports nothing
+from ctrace and little of Python (not even pathlib), so that it starts fast.
 
 A process can outlive its parent, in a new session or as a daemon that forked twice. The process that adopts orphans
 finds them all, so the watcher makes itself the subreaper of its descendants (prctl(2)). It has one end of a socket, and
@@ -10,7 +10,8 @@ everything. It runs in a separate process group: terminal signals reach only the
 
 It writes these lines: `started PID`, or `failed ERRNO` if the program cannot be started; `ended STATUS`, an exit code
 or a negative signal; `killed PID NAME` for each process that the program left running; `survived PID NAME` for each
-that it may not kill, such as another user's process.
+that it may not kill, such as another user's process. For a program that is observed, `observed JSON` follows `ended`:
+what it asked of the system (`system_calls.Questions.facts`).
 """
 
 import ctypes
@@ -20,12 +21,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 LEAVING_SECONDS = 1.0
 """How long descendants, such as helpers of `multiprocessing`, may run after the program ends."""
 TRACKER_SECONDS = 0.4
 """How long a resource tracker of `multiprocessing` may take to free the shared memory of killed processes."""
 KILLING_SECONDS = 1.0
+OBSERVED = "observed="
+"""The start of the last argument of a program that is observed; the rest is the descriptor for `system_calls.begin`."""
 _PAUSE = 0.01
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LONGEST_NAME = 60
@@ -121,7 +125,9 @@ def kill(pid: int) -> None:
 class Watcher:
     """Starts the program, waits until the program or the command line ends, and kills what is left."""
 
-    def __init__(self, line: int, group: int, command: list[str]) -> None:
+    def __init__(self, line: int, group: int, command: list[str], observation: Any = None) -> None:
+        """Prepare to run a command; `observation` is a `system_calls.Observation` if the program is to be observed."""
+        self._observation = observation
         self._line = line
         self._group = group
         self._command = command
@@ -156,6 +162,8 @@ class Watcher:
             os.close(reading)
             self._become_program(writing)
         os.close(writing)
+        if self._observation is not None:
+            self._observation.begin_in_watcher(self._program)
         failed = os.read(reading, 32)  # ends when the program's image is loaded
         os.close(reading)
         if failed:
@@ -174,7 +182,8 @@ class Watcher:
                 os.setsid()
             self._libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() == self._own:  # otherwise the watcher has died already
-                os.execve(self._command[0], self._command, self._environment)
+                observed = [] if self._observation is None else [f"{OBSERVED}{self._observation.end_of_program()}"]
+                os.execve(self._command[0], [*self._command, *observed], self._environment)
         except OSError as error:
             os.write(writing, str(error.errno).encode())
         finally:
@@ -196,12 +205,20 @@ class Watcher:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 break
-            ready, _, _ = select.select([self._line, self._woken], [], [], left)
+            ready = self._ready([self._line, self._woken], left)
             if self._line in ready:
                 return False
             if self._woken in ready:
                 os.read(self._woken, 4096)
         return True
+
+    def _ready(self, descriptors: list[int], seconds: float | None) -> list[int]:
+        """Wait for descriptors to become readable, or for a question of the program, which is handled; return them."""
+        asked = None if self._observation is None else self._observation.descriptor
+        ready, _, _ = select.select(descriptors if asked is None else [*descriptors, asked], [], [], seconds)
+        if asked in ready:
+            self._observation.serve()
+        return ready
 
     def _reap(self) -> bool:
         """Collect children that have ended; return whether others are left."""
@@ -210,6 +227,8 @@ class Watcher:
                 if found[0] == self._program:
                     self._status = os.waitstatus_to_exitcode(found[1])
                     self._tell(f"ended {self._status}")
+                    if self._observation is not None:
+                        self._tell(f"observed {self._observation.facts()}")
         except ChildProcessError:
             return False
         return True
@@ -225,8 +244,10 @@ class Watcher:
             self._tell(f"{'survived' if pid in survived else 'killed'} {pid} {name}")
 
     def _tell(self, text: str) -> None:
+        data = f"{text}\n".encode("utf-8", "replace")
         try:
-            os.write(self._line, f"{text}\n".encode("utf-8", "replace"))
+            while data:
+                data = data[os.write(self._line, data) :]
         except OSError:  # the command line is gone
             return
 
@@ -262,9 +283,18 @@ def _take_over_signals() -> dict[int, signal.Handlers]:
 
 def main() -> None:
     """Run and watch the command in the arguments."""
-    line, group, *command = sys.argv[1:]
+    line, group, observes, *command = sys.argv[1:]
     os.set_inheritable(int(line), False)
-    Watcher(int(line), int(group), command).run()
+    Watcher(int(line), int(group), command, _observation() if int(observes) else None).run()
+
+
+def _observation() -> Any:
+    """Prepare to observe a program; the code lies beside this file, which belongs to no package here."""
+    sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120
+    import system_calls  # type: ignore[import-not-found]
+
+    del sys.path[0]
+    return system_calls.Observation()
 
 
 if __name__ == "__main__":

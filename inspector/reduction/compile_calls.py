@@ -47,6 +47,16 @@ def with_fullgraph(tree: ast.AST) -> bool:
     return bool(changed)
 
 
+def without_fullgraph(tree: ast.AST) -> bool:
+    """Let Dynamo split graphs again, in place; return whether a call changed."""
+    changed = False
+    for call in compile_calls(tree):
+        kept = [each for each in call.keywords if each.arg != "fullgraph"]
+        changed = changed or len(kept) < len(call.keywords)
+        call.keywords = kept
+    return changed
+
+
 def has_backends(text: str, count: int) -> bool:
     """Whether a program still names a backend in each call of torch.compile, if `count` calls did at the start."""
     return not count or text.count("torch.compile(") == text.count("backend=")

@@ -1,20 +1,38 @@
-"""What a reproducer must show, and whether a run shows it: the same gb id, rule, cause or exception, at its line."""
+"""What a reproducer must show, and whether a run shows it: the same gb id, rule, cause or exception, at its line.
+
+A line may have several findings, even several with the same gb id or kind. So a finding also has what distinguishes
+it from those: what could not be called, the name whose change made torch compile again or made results differ.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.causes import lead_of
+from ctrace.inspector.diagnosis.naming import (
+    is_mixed,
+    leading_change,
+    title_of_break,
+    title_of_change,
+    title_of_failure,
+)
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.log.events.guards import UnmetGuard
 from ctrace.inspector.model.diagnosis import Finding, RootCause, Symptom
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.model.findings import Break, Cause, Danger, Owner
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.causes import cause_of
+from ctrace.inspector.reduction.edits.mentions import HOOK
 from ctrace.inspector.source.owners import owner_of
 
 _GB = re.compile(r"/gb(\d+)\.html|\b(GB\d{4})\b", re.IGNORECASE)
 _QUOTED = re.compile(r'^\s*File "([^"\n]+)", line (\d+), in ', re.MULTILINE)
+_ARGUMENTS = re.compile(r"[\[({<]")
+_FUNCTION = re.compile(r"qualname: [\w.]+")
+_END = re.compile(r"(?:\w+\.)?\w+\([^()]*\)$|\w+\W*$")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _REASON = re.compile(r"^.*?- \d+/\d+: (.*)$", re.MULTILINE)
 _RECOMPILED = re.compile(r"Recompiling function \S+ in (.+):(\d+)$", re.MULTILINE)
 DIFFERS = "compiled and eager results differ"
@@ -34,9 +52,15 @@ class Sought(Struct, frozen=True):
     """Ids of a break, the rule of a skip, the kind of a recompilation, or the type of an exception."""
     shape: str = ""
     """The shape of an exception's message; numbers and names do not count."""
+    same: tuple[str, ...] = ()
+    """What distinguishes it from other findings with these ids; empty: nothing has to."""
+    others: tuple[str, ...] = ()
+    """For a wrong result, the names whose changes explain other wrong results of the run."""
     file: str = ""
     line: int = 0
     """The place in the target."""
+    column: int | None = None
+    """Where in the line, in bytes; None: not known."""
     library: str = ""
     """The library's file if the place is in a package; its line must stay."""
     function: str = ""
@@ -49,7 +73,7 @@ def chosen(causes: Iterable[RootCause], site: str | None) -> RootCause:
     Raises:
         TargetError: there is no such finding.
     """
-    known = [each for each in causes if each.symptoms and _lead(each).what not in NOT_SHOWN]
+    known = [each for each in causes if any(symptom.what not in NOT_SHOWN for symptom in each.symptoms)]
     if not known:
         raise TargetError(
             "there is no finding to reproduce: the target compiles without breaks, recompilations or errors",
@@ -70,29 +94,17 @@ def _place(cause: RootCause) -> str:
     return f"{(cause.file or '').rpartition('/')[2]}:{cause.line}"
 
 
-def _lead(cause: RootCause) -> Symptom:
-    """Return the finding that stands for a cause: a break rather than the skip or recompilation that follows it."""
-    order = (Finding.FAILURE, Finding.DANGER, Finding.BREAK, Finding.SKIP, Finding.RECOMPILE, Finding.ATTENTION)
-    return min(cause.symptoms, key=lambda each: order.index(each.what))
+def at_the_same_line(cause: RootCause, causes: Iterable[RootCause]) -> list[RootCause]:
+    """Return the other findings at a finding's line."""
+    known = (each for each in causes if each.symptoms and each.file is not None and each.id != cause.id)
+    return [each for each in known if (each.file, each.line) == (cause.file, cause.line)]
 
 
 def sought(cause: RootCause, session: Session) -> Sought:
-    """Return what a reproducer of a root cause must show."""
-    lead = _lead(cause)
-    made = _sought(cause, lead, session)
+    """Return what a reproducer of a root cause must show: the finding that its title describes."""
+    made = _sought(cause, lead_of(cause, session), session)
     is_library = bool(made.file) and owner_of(made.file, session.environment.prefixes) is not Owner.USER
-    return Sought(
-        made.id,
-        made.what,
-        made.words,
-        made.ids,
-        made.shape,
-        made.file,
-        made.line,
-        made.file if is_library else "",
-        made.function,
-        cause.title,
-    )
+    return replace(made, library=made.file if is_library else "", title=cause.title)
 
 
 def _sought(cause: RootCause, lead: Symptom, session: Session) -> Sought:
@@ -100,31 +112,74 @@ def _sought(cause: RootCause, lead: Symptom, session: Session) -> Sought:
         case Finding.BREAK:
             each = session.breaks[lead.index]
             words = each.gb[0] if each.gb else "graph break"
-            return Sought(cause.id, lead.what, words, each.gb, "", each.file, each.line, "", each.function)
+            about = Sought(cause.id, lead.what, words, each.gb, same=_about_break(each))
+            return replace(about, file=each.file, line=each.line, column=_column(each, session), function=each.function)
         case Finding.SKIP:
             skip = session.skips[lead.index]
             words = f"{skip.function} runs eagerly ({skip.rule})"
-            return Sought(cause.id, lead.what, words, (skip.rule,), "", skip.file, skip.line, "", skip.function)
+            about = Sought(cause.id, lead.what, words, (skip.rule,))
+            return replace(about, file=skip.file, line=skip.line, function=skip.function)
         case Finding.RECOMPILE:
-            again = session.recompiles[lead.index]
-            kinds = tuple(dict.fromkeys(str(each.kind) for each in again.causes))
-            kind = str(cause.kind) if str(cause.kind) in kinds or not kinds else kinds[0]
-            words = f"recompilation ({kind})"
-            return Sought(cause.id, lead.what, words, (kind,), "", again.file, again.line, "", again.function)
+            return _of_recompiles(cause, session)
         case Finding.DANGER:
-            return Sought(cause.id, lead.what, "wrong result", ("AssertionError",), DIFFERS)
+            danger = session.dangers[lead.index]
+            same = tuple(words_of(danger))
+            others = {word for each in session.dangers for word in words_of(each)} - set(same)
+            about = Sought(cause.id, lead.what, "wrong result", ("AssertionError",), DIFFERS)
+            return replace(about, same=same, others=tuple(sorted(others)))
         case _:
             failure = session.failure
             assert failure is not None
-            return Sought(
-                cause.id,
-                Finding.FAILURE,
-                failure.type,
-                (failure.type,),
-                shape_of(failure.message),
-                failure.file or "",
-                failure.line or 0,
-            )
+            about = Sought(cause.id, Finding.FAILURE, failure.type, (failure.type,), shape_of(failure.message))
+            return replace(about, file=failure.file or "", line=failure.line or 0)
+
+
+def _of_recompiles(cause: RootCause, session: Session) -> Sought:
+    mine = [session.recompiles[each.index] for each in cause.symptoms if each.what is Finding.RECOMPILE]
+    again, kind = mine[0], ""
+    same: tuple[str, ...] = ()
+    if any(each.causes for each in mine):
+        again, leading = leading_change(mine, session)
+        kind = str(leading.kind)
+        if not is_mixed(mine):  # else its title names several submodules
+            same = (_last_names(leading.subject),)
+    about = Sought(cause.id, Finding.RECOMPILE, f"recompilation ({kind})", (kind,), same=same)
+    return replace(about, file=again.file, line=again.line, function=again.function)
+
+
+def _column(each: Break, session: Session) -> int | None:
+    """Return where in its line a break's code begins, in bytes as Python's trees count them."""
+    lines = session.listings.get(each.file, "").splitlines()
+    whole = lines[each.line - 1] if each.line <= len(lines) else ""
+    at = whole.find(each.source) if each.source else -1
+    if at < 0 or each.span is None:
+        return None
+    return len(whole[: at + each.span[0]].encode())
+
+
+def _about_break(each: Break) -> tuple[str, ...]:
+    """Return what stays the same while the code around a break shrinks: the construct, its title, what was called."""
+    function = _FUNCTION.search(each.called)  # the name of its module is another one in a program of one file
+    return each.construct, each.title, function[0] if function else _ARGUMENTS.split(each.called)[0].strip()
+
+
+def _last_names(subject: str) -> str:
+    """Return the end of a name: `training` of `model.fc.training`, `x.size(0)` of `self.x.size(0)`."""
+    found = _END.search(subject)
+    return found[0] if found else subject
+
+
+def words_of(danger: Danger) -> Iterator[str]:
+    """Yield what the statement that makes results differ mentions: the name that it changes, or `hook`."""
+    if danger.kind == "hook":
+        yield HOOK
+    elif danger.kind == "closure":
+        yield from _NAME.findall(danger.subject)[:1]
+    elif danger.kind == "torch_switch":
+        yield danger.subject.removesuffix("()").rpartition(".")[2].removeprefix("get_").removeprefix("get")
+    elif danger.proven and danger.kind != "cache":
+        names = _NAME.findall(danger.subject)
+        yield from names[-1:]
 
 
 def shape_of(message: str) -> str:
@@ -133,6 +188,36 @@ def shape_of(message: str) -> str:
     text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`|L\[[^ ]*|<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]", "_", first)
     text = re.sub(r"0x[0-9a-f]+|\d+(?:\.\d+)?|\b[su]\d+\b", "#", text)
     return " ".join(text.split())[:160]
+
+
+def title_in(what: Sought, session: Session, file: str, lines: tuple[int, ...]) -> str:
+    """Return the title of the finding as a run of a program shows it; empty if the run only has an exception of it."""
+    if what.what is Finding.FAILURE and session.failure is not None:
+        return title_of_failure(session.failure)
+    if what.what is Finding.DANGER:
+        return what.title
+    return next((title for place, title in _titled(what, session) if _is_there(what, place, file, lines)), "")
+
+
+def _titled(what: Sought, session: Session) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield the place and the title of each such finding of a run."""
+    for broken in session.breaks if what.what is Finding.BREAK else ():
+        if _is_break(what, broken):
+            title = title_of_break(broken)
+            yield (broken.file, broken.line), title
+            if what.library:  # a break's own line is the innermost one of the user, who calls the library here
+                yield from (((frame.file, frame.line), title) for path in broken.paths for frame in path)
+    for skip in session.skips if what.what is Finding.SKIP else ():
+        if skip.rule in what.ids:
+            yield (skip.file, skip.line), f"{skip.function} {skip.outcome}"
+    for again in session.recompiles if what.what is Finding.RECOMPILE else ():
+        yield from (
+            ((again.file, again.line), title_of_change(each)) for each in again.causes if _is_change(what, each)
+        )
+
+
+def _is_break(what: Sought, each: Break) -> bool:
+    return each.gb[:1] == what.ids[:1] and _about_break(each) == (what.same or _about_break(each))
 
 
 def is_shown(what: Sought, session: Session, file: str, lines: tuple[int, ...]) -> bool:
@@ -147,38 +232,36 @@ def _is_there(what: Sought, place: tuple[str, int], file: str, lines: tuple[int,
 
 
 def _places(what: Sought, session: Session) -> Iterator[tuple[str, int]]:
-    """Yield the places at which a run shows a finding with the same id."""
+    """Yield the places at which a run shows a finding with the same id; an exception may stand for it."""
+    yield from (place for place, _ in _titled(what, session))
+    failure = session.failure
+    if failure is None:
+        return
     match what.what:
         case Finding.BREAK:
-            yield from _breaks(what, session)
-        case Finding.SKIP:
-            yield from ((skip.file, skip.line) for skip in session.skips if skip.rule in what.ids)
+            if set(what.ids[:1]) <= gbs_of(failure.message) and is_called(what, failure.message):
+                yield from quoted_places(failure.message)
         case Finding.RECOMPILE:
-            yield from _recompiles(what, session)
-        case _:
-            failure = session.failure
-            if failure is not None and failure.type in what.ids and shape_of(failure.message) == what.shape:
+            if is_reason(what, failure.message):
+                yield from recompiled_places(failure.message)
+        case Finding.FAILURE | Finding.DANGER:
+            if failure.type in what.ids and shape_of(failure.message) == what.shape:
                 yield failure.file or "", failure.line or 0
 
 
-def _breaks(what: Sought, session: Session) -> Iterator[tuple[str, int]]:
-    for each in session.breaks:
-        if each.gb[:1] == what.ids[:1]:
-            yield each.file, each.line
-            if what.library:  # a break's own line is the innermost one of the user, who calls the library here
-                yield from ((frame.file, frame.line) for path in each.paths for frame in path)
-    failure = session.failure
-    if failure is not None and set(what.ids[:1]) <= gbs_of(failure.message):
-        yield from quoted_places(failure.message)
+def _is_change(what: Sought, cause: Cause) -> bool:
+    return str(cause.kind) in what.ids and _last_names(cause.subject) in (what.same or (_last_names(cause.subject),))
 
 
-def _recompiles(what: Sought, session: Session) -> Iterator[tuple[str, int]]:
-    for again in session.recompiles:
-        if any(str(each.kind) in what.ids for each in again.causes):
-            yield again.file, again.line
-    failure = session.failure
-    if failure is not None and reason_kinds(failure.message) & set(what.ids):
-        yield from recompiled_places(failure.message)
+def is_reason(what: Sought, message: str) -> bool:
+    """Whether torch names the change that is sought where it recompiles."""
+    return any(_is_change(what, each) for each in _reasons(message))
+
+
+def is_called(what: Sought, message: str) -> bool:
+    """Whether a text of torch names what could not be called, if the break has such a name."""
+    called = what.same[-1] if what.same else ""
+    return called in message
 
 
 def gbs_of(message: str) -> set[str]:
@@ -186,10 +269,10 @@ def gbs_of(message: str) -> set[str]:
     return {f"GB{number}" if number else name.upper() for number, name in _GB.findall(message)}
 
 
-def reason_kinds(message: str) -> set[str]:
-    """Return the kinds of the failed guards that torch names where it recompiles."""
-    texts = [each.partition("  # ")[0] for each in _REASON.findall(message)]
-    return {str(cause_of(UnmetGuard(text)).kind) for text in texts}
+def _reasons(message: str) -> Iterator[Cause]:
+    """Yield the failed guards that torch names where it recompiles."""
+    for each in _REASON.findall(message):
+        yield cause_of(UnmetGuard(each.partition("  # ")[0]))
 
 
 def recompiled_places(message: str) -> list[tuple[str, int]]:

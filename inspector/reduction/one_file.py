@@ -17,6 +17,8 @@ class Place(Struct, frozen=True):
 
     file: str = ""
     line: int = 0
+    column: int | None = None
+    """Where in the line, for a line with several statements; None: not known."""
     is_function: bool = False
     """Whether the finding is about the whole function that has the line."""
 
@@ -65,7 +67,7 @@ class OneFile:
     def _mark(self, tree: ast.Module, path: Path) -> None:
         if not self._place.file or path != Path(self._place.file).resolve():
             return
-        node: ast.stmt | None = innermost(tree, self._place.line)
+        node: ast.stmt | None = innermost(tree, self._place.line, self._place.column)
         if self._place.is_function:
             kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
             holders = [each for each in ast.walk(tree) if isinstance(each, kinds) and _has(each, self._place.line)]

@@ -96,13 +96,20 @@ def _lines_at(marked: str, text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def innermost(tree: ast.AST, line: int) -> ast.stmt | None:
-    """Return the innermost statement that has a line."""
+def innermost(tree: ast.AST, line: int, column: int | None = None) -> ast.stmt | None:
+    """Return the innermost statement that has a line; of several, the one with the column, or else the last."""
     found: ast.stmt | None = None
     for each in ast.walk(tree):
         if isinstance(each, ast.stmt) and first_line(each) <= line <= (each.end_lineno or each.lineno):
-            found = each  # ast.walk goes from the outside to the inside
-    return found
+            # ast.walk goes from the outside to the inside
+            found = each if column is None or _has_column(each, line, column) else found
+    return found if found is not None or column is None else innermost(tree, line)
+
+
+def _has_column(node: ast.stmt, line: int, column: int) -> bool:
+    begins_before = node.lineno < line or node.col_offset <= column
+    ends_after = (node.end_lineno or line) > line or (node.end_col_offset or 0) > column
+    return begins_before and ends_after
 
 
 def first_line(node: ast.stmt) -> int:

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.reduction.compile_calls import compile_calls, has_backends, without
-from ctrace.inspector.reduction.finding import Sought, is_shown
+from ctrace.inspector.reduction.compile_calls import compile_calls, has_backends, without, without_fullgraph
+from ctrace.inspector.reduction.edits.mentions import without_one
+from ctrace.inspector.reduction.finding import Sought, is_shown, title_in
 from ctrace.inspector.reduction.forms import forms
 from ctrace.inspector.reduction.program import Program
 from ctrace.inspector.reduction.reducer import Reducer
@@ -45,6 +46,8 @@ class Reproduction:
         self._say = say
         self._keeps_backend = 0
         self._interrupted = False
+        self._titles: dict[str, str] = {}
+        """The title of the finding in each program that shows it."""
         self._seconds = 0.0
         """How long the last compiled try took."""
         self._overtime = budget.left or 0.0
@@ -69,11 +72,12 @@ class Reproduction:
             except KeyboardInterrupt:
                 self._interrupted = True
             program, form = self._formed(reducer.best, tries)
+            sought = replace(self._sought, title=self._title_of(program, reducer.best, tries))
             count = tries.count
         self._say("running the result in a fresh process")
-        text, lines = written(program.text, program.anchor_lines, self._sought, self._session.environment)
+        text, lines = written(program.text, program.anchor_lines, sought, self._session.environment)
         made = Reproducer(
-            sought=self._sought,
+            sought=sought,
             text=text,
             line=lines[-1] if lines else None,
             form=form,
@@ -90,6 +94,17 @@ class Reproduction:
         )
         ran = verified(text, self._sought, lines, _FIRST_SECONDS * 2)
         return replace(made, verified=ran.shows, output=ran.output, seconds=time.monotonic() - began)
+
+    def _title_of(self, program: Program, reduced: Program, tries: Tries) -> str:
+        """Return the title of the finding as the program shows it; its code and values are not those of the target."""
+        title = self._titles.get(program.text) or self._titles.get(reduced.text)
+        if title:
+            return title
+        # With fullgraph, torch raises an exception in the place of the break.
+        split = program.edited(without_fullgraph)
+        if split is not None and self._shows(split, tries) and self._titles[split.text]:
+            return self._titles[split.text]
+        return self._sought.title
 
     # The start
 
@@ -165,7 +180,23 @@ class Reproduction:
         if not _is_expected(ran.session, self._sought):
             return False
         eager = tries.run(program.text, eager=True)
-        return eager.session.failure is None and eager.status == 0
+        if eager.session.failure is not None or eager.status != 0:
+            return False
+        self._titles[program.text] = title_in(self._sought, ran.session, ran.file, lines)
+        return self._sought.what is not Finding.DANGER or self._is_of_change(program, tries)
+
+    def _is_of_change(self, program: Program, tries: Tries) -> bool:
+        """Whether results agree without the change that is sought: they may differ for another reason."""
+        for word in self._sought.same:
+            for edit in without_one(program.tree, word):
+                made = program.edited(edit)
+                if made is not None and "torch.compile(" in made.text and self._passes(made, tries):
+                    return True
+        return not self._sought.same
+
+    def _passes(self, program: Program, tries: Tries) -> bool:
+        ran = tries.run(program.text)
+        return not ran.timed_out and ran.session.failure is None and ran.status == 0
 
     def _formed(self, program: Program, tries: Tries) -> tuple[Program, str]:
         """Write the last form of the program, and drop the seed if nothing is random."""

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.reduction.compile_calls import with_backend, with_fullgraph
 from ctrace.inspector.reduction.edits.dead_code import drop_unused
+from ctrace.inspector.reduction.edits.mentions import without_all
 from ctrace.inspector.reduction.finding import DIFFERS, Sought
 from ctrace.inspector.reduction.one_file import OneFile, Place
 from ctrace.inspector.reduction.program import Program, pin
@@ -109,7 +110,8 @@ class Starts(Struct, frozen=True):
     def _place(self) -> Place:
         if self.sought.library or not self.sought.file:
             return Place()
-        return Place(self.sought.file, self.sought.line, self.sought.what in _OF_WHOLE_FUNCTIONS)
+        sought = self.sought
+        return Place(sought.file, sought.line, sought.column, sought.what in _OF_WHOLE_FUNCTIONS)
 
     def _path(self) -> Path | None:
         if self.resolved.path is not None:
@@ -191,7 +193,8 @@ class Starts(Struct, frozen=True):
         own = [each for each in tree.body if ast.unparse(each) not in known]
         whole = Program(ast.fix_missing_locations(ast.Module([*extra, *own, *tail], [])))
         clean = whole.edited(drop_unused)  # an import may matter although no name of it is read
-        yield from (Start(each, what) for each in (clean, whole) if each is not None)
+        alone = whole.edited(without_all(self.sought.others, self.sought.same)) if self.sought.others else None
+        yield from (Start(each, what) for each in (alone, clean, whole) if each is not None)
 
     def _program(self) -> Iterator[Start]:
         backends = _BACKENDS if self.sought.what is Finding.FAILURE else ("'eager'",)

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.reduction.finding import Sought, gbs_of, reason_kinds, shape_of
+from ctrace.inspector.reduction.finding import Sought, gbs_of, is_called, is_reason, shape_of
 from ctrace.inspector.reduction.trying import NAME
 
 _RAISED = re.compile(r"(?:\w+\.)*(\w+): ?(.*)")
@@ -54,10 +54,9 @@ def is_in(output: str, status: int, sought: Sought, lines: tuple[int, ...]) -> b
     """Whether the output of a program shows a finding: the same id at its line, a recompilation, or the exception."""
     match sought.what:
         case Finding.BREAK:
-            return set(sought.ids[:1]) <= gbs_of(output) and _names(output, sought, lines)
+            return set(sought.ids[:1]) <= gbs_of(output) and is_called(sought, output) and _names(output, sought, lines)
         case Finding.RECOMPILE:
-            kinds = reason_kinds(output)
-            return bool(kinds) and _names(output, sought, lines)
+            return is_reason(sought, output) and _names(output, sought, lines)
         case Finding.SKIP:
             counts = dict(re.findall(r"'(total|ok)': (\d+)", output))
             return status == 0 and int(counts.get("ok", 0)) < int(counts.get("total", 0))

@@ -38,7 +38,9 @@ class ChildProcess(Struct):
     has_terminal: bool = False
     """Whether the program shares our terminal: it can read the keyboard, and Ctrl-C reaches it."""
     records_files: bool = False
-    """Whether the capture records the files that the model was loaded from."""
+    """Whether to record what the model depends on: the files that it was loaded from, and what it asked."""
+    preloads: bool = False
+    """Whether a new process may import torch before the program, where a fork may run the capture, too."""
     server: ForkServer | None = None
     """Forks a process for the capture if the capture may run in a fork; None: always start a new process."""
     run: Run | None = None
@@ -98,6 +100,11 @@ class ChildProcess(Struct):
                 self._process.kill()
 
     @property
+    def observed(self) -> str:
+        """What the program asked of the system, as JSON, once it has ended; empty if it was not observed."""
+        return "" if self._process is None else self._process.observed
+
+    @property
     def wants_restart(self) -> bool:
         """Whether the process was a fork that requested a new process in its place."""
         return isinstance(self._process, Forked) and self._process.wants_restart and self.is_wanted
@@ -127,6 +134,7 @@ class ChildProcess(Struct):
                 stdin=None if self.has_terminal else subprocess.DEVNULL,
                 has_terminal=self.has_terminal,
                 inherited=inherited,
+                observes=self.records_files,
             )
         except (OSError, RuntimeError) as error:
             raise cannot_start(error) from None

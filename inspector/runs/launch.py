@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.forks.suitable import why_new_process
 from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run
 
@@ -88,15 +90,21 @@ def launch(
     def fork(channel: Channel) -> AbstractContextManager[bool]:
         return child.forked(request, channel.arguments, environment, (stdout, stderr), channel.inherited)
 
-    def new_process(channel: Channel) -> AbstractContextManager[bool]:
-        command = python("ctrace.inspector.capture.main", *channel.arguments)
+    def started(module: str, function: str, channel: Channel) -> AbstractContextManager[bool]:
+        command = python(f"ctrace.inspector.capture.{module}", *channel.arguments, function=function)
         return child.running(command, environment, stdout, stderr, channel.inherited)
 
-    for start in (fork, new_process) if child.server is not None else (new_process,):
+    new_process = partial(started, "main", "main")
+    starts: list[Callable[[Channel], AbstractContextManager[bool]]] = [new_process]
+    if child.server is not None:
+        starts = [fork, new_process]
+    elif child.preloads and not why_new_process(request):
+        starts = [partial(started, "fork_server", "alone"), new_process]
+    for start in starts:
         with Channel(request, run) as channel, start(channel) as has_started:
             raw = _followed(channel, watch, observe, meanwhile) if has_started else None
             is_saved = channel.is_saved
-        if raw is not None and not child.wants_restart:
+        if raw is not None and (start is new_process or not child.wants_restart):
             break
         _empty(run)
     assert raw is not None

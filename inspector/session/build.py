@@ -129,6 +129,7 @@ def assemble(
         cut_off=cuts,
         exited=exited(raw, failure, unfinished),
         made_of=dict(raw.made_of),
+        asked=raw.asked,
         trials=tuple(raw.trials),
         problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),

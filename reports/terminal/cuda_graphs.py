@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, sentence
+from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, remedy, sentence, why_not_recorded
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import target_of
@@ -38,11 +38,11 @@ def cuda_graphs_screen(
 
 
 def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[RenderableType]:
-    number = f", {fmt.count(each.recordings, 'recording')}" if each.recordings is not None else ""
+    is_known = each.recordings is None or why_not_recorded(each)
+    number = "" if is_known else f", {fmt.count(each.recordings or 0, 'recording')}"
     name = f"{fmt.one_line(each.graph)} {each.stage}"
     yield item(Text.assemble((name, "bold"), "  ", (_status(each), _STYLES[each.status]), number))
-    for reason in each.reasons:
-        yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+    yield from _unrecorded(session, each)
     if answer := outlook(each):
         yield hanging(answer)
     for reason in each.again:
@@ -59,11 +59,23 @@ def _one(session: Session, each: CudaGraph, *, most: int) -> Iterator[Renderable
         yield from more(len(each.found), "node", "--all", most=most)
 
 
+def _unrecorded(session: Session, each: CudaGraph) -> Iterator[RenderableType]:
+    """Show why torch recorded nothing, or not all of a part."""
+    for why in why_not_recorded(each):
+        yield hanging(fmt.one_line(why, 300))
+    if todo := remedy(each):
+        yield fix(todo)
+    for reason in each.reasons:
+        yield hanging(f"{_where(session, reason)}{fmt.one_line(reason.text, 300)}")
+    if each.pieces is not None and each.pieces > 1:
+        yield hanging(f"torch splits it into {each.pieces} CUDA graphs, and runs the rest between them")
+
+
 def _status(each: CudaGraph) -> str:
     if each.status is not CudaGraphStatus.UNKNOWN:
         return str(each.status)
     if each.recordings is not None:
-        return "not recorded; torch logs no reason"
+        return "not recorded" if why_not_recorded(each) else "not recorded; torch logs no reason"
     return "may be skipped" if each.found else "no obstacle found"
 
 

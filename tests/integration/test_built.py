@@ -256,7 +256,7 @@ class TestOnAGpu:
         assert result.code == 0, result.err
         session = last_session(ctrace.folder)
         assert session.built
-        assert {each.why for each in session.timed} == {"it runs inside a CUDA graph"}
+        assert {each.why for each in session.timed} == {"CUDA graphs are on, and its memory may belong to one"}
         assert session.gpu is not None
         assert session.gpu.copied is None
 

@@ -205,11 +205,51 @@ def _counted(ctrace: Command) -> dict[str, str]:
     return {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(ctrace.folder / "plain"), "COUNTED": "1"}
 
 
-def test_a_replay_is_timed_where_it_changes_nothing(ctrace: Command) -> None:
+def test_a_replay_is_timed_after_the_program(ctrace: Command) -> None:
     ctrace.write("program.py", HEAD + SITUATIONS["recorded"])
     (found,) = ctrace("cudagraphs", "program.py", "--build", "--json").report["graphs"]
     assert found["not_timed"] is None
     assert 0 < found["replay_seconds"] < found["launched_seconds"] < 1
+
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(256, 256), torch.nn.Linear(256, 256)
+
+    def forward(self, x):
+        return self.b(torch.nn.functional.gelu(self.a(x)))
+
+torch.manual_seed(0)
+model = Net().cuda(){more}
+
+def inputs():
+    torch.manual_seed(0)
+    return (torch.randn(64, 256, device="cuda"),)
+"""
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_a_model_is_not_blamed_for_what_ctrace_measures(mode: str, ctrace: Command) -> None:
+    ctrace.write("model.py", MODEL.format(more=".requires_grad_(False)"))
+    result = ctrace("explain", "model.py", "--build", "--mode", mode, "--json")
+    assert result.code == 0, result.err
+    assert result.report["dangers"] == []
+    (found,) = ctrace("cudagraphs", "--json").report["graphs"]
+    assert (found["status"], found["not_timed"]) == ("recorded", None)
+
+
+def test_a_forward_that_records_gradients_is_not_recorded(ctrace: Command) -> None:
+    """As in a loop with `out = model(x)`: torch warns of pending, uninvoked backwards."""
+    ctrace.write("model.py", MODEL.format(more=""))
+    result = ctrace("cudagraphs", "model.py", "--build", "--mode", "reduce-overhead", "--json")
+    found = next(each for each in result.report["graphs"] if each["stage"] == "forward")
+    assert (found["status"], found["recordings"]) == ("unknown", 0)
+    assert any("pending, uninvoked backwards" in each for each in found["not_recorded"])
+    assert "torch.no_grad()" in found["fix"]
 
 
 @pytest.mark.parametrize(

@@ -105,5 +105,39 @@ def test_a_nondeterministic_model_is_not_compared(ctrace: Command) -> None:
     report = explained(ctrace, "x = x * (time.perf_counter_ns() % 1000003)", "pass")
     assert report["dangers"] == []
     assert {each["not_compared"] for each in report["scenarios"]} == {
-        "the model gives different results for the same inputs in eager"
+        "eager is not deterministic here (time.perf_counter_ns at model.py:14)"
     }
+
+
+def test_numpys_random_numbers_and_returned_parameters_are_no_danger(ctrace: Command) -> None:
+    forward = "import numpy; return self.first.weight, self.first(x) * torch.from_numpy(numpy.random.rand(4)).float()"
+    report = explained(ctrace, forward, "pass")
+    assert report["dangers"] == []
+    assert {each["not_compared"] for each in report["scenarios"]} == {
+        "the call draws random numbers (numpy.random.rand at model.py:14), and compiled code may draw others"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("forward", "reason"),
+    [
+        ("x = x * (2 if torch.compiler.is_compiling() else 1)", "asks whether it is being compiled"),
+        ("x = x * torch.empty(4)", "torch.empty"),
+        ("for name in {'a', 'bb', 'ccc'}: x = x * len(name) + 1", None),
+        ("x = x * (1 + next(settings.n) % 2)", "settings.n, which ctrace cannot restore"),
+    ],
+)
+def test_what_may_differ_without_the_compiler_is_no_danger(forward: str, reason: str | None, ctrace: Command) -> None:
+    report = explained(ctrace, forward, "pass") if "settings" not in forward else counted(ctrace, forward)
+    assert report["dangers"] == []
+    if reason is not None:
+        assert any(reason in (each["not_compared"] or "") for each in report["scenarios"])
+
+
+def counted(ctrace: Command, forward: str) -> dict[str, Any]:
+    """Explain a model that draws from an iterator of another module."""
+    ctrace.write("settings.py", "import itertools\nn = itertools.count()\n")
+    ctrace.write("model.py", HEAD % (forward, "pass"))
+    report: dict[str, Any] = ctrace("explain", "model.py", "--json", "--backend", "eager").report
+    return report

@@ -186,6 +186,25 @@ def test_cuda_graphs_without_a_gpu(ctrace: Command) -> None:
     assert "No CUDA graphs" in ctrace("cudagraphs", "model.py").out
 
 
+def test_cuda_graphs_of_dynamic_sizes_for_a_target(ctrace: Command) -> None:
+    """With `graph_partition`, torch says nothing of ops that `cudagraph_skip_dynamic_graphs` leaves out."""
+    model = (
+        "import torch\n"
+        "torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = True\n"
+        "def model(x):\n"
+        "    return torch.relu(x @ x.t()) + 1\n"
+        "def inputs(): return (torch.rand(8, 16),)\n"
+    )
+    ctrace.write("model.py", model)
+    options = ("--mode", "reduce-overhead", "--target", "h100", "--json")
+    (graph,) = ctrace("cudagraphs", "model.py", "--dynamic", *options).report["graphs"]
+    assert graph["status"] == "skipped"
+    assert "cudagraph_skip_dynamic_graphs" in graph["reasons"][0]["text"]
+    assert {each["line"] for each in graph["cannot_hold"]} == {4}
+    (static,) = ctrace("cudagraphs", "model.py", *options).report["graphs"]
+    assert (static["status"], static["reasons"], static["pieces"]) == ("unknown", [], 1)
+
+
 def test_cuda_graphs_for_a_target(ctrace: Command) -> None:
     model = (
         "import torch\n"

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.capture.built_kernels.fresh_arguments import free_memory
 from ctrace.inspector.capture.built_kernels.stopwatch import timed
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.isolation.private_copies import free_memory
+from ctrace.inspector.capture.isolation.second_run import own_work
 
 _COPY = 1 << 30
 """Bytes of a copy that is too large for caches to matter."""
@@ -46,14 +47,16 @@ def _copied() -> float | None:
 
     if free_memory() < 4 * _COPY:
         return None
-    source, copy = (torch.empty(_COPY, dtype=torch.int8, device="cuda") for _ in range(2))
-    return 2 * _COPY / timed(lambda: copy.copy_(source), lambda: None, on_gpu=True)[0]
+    with own_work() as launch:
+        source, copy = (torch.empty(_COPY, dtype=torch.int8, device="cuda") for _ in range(2))
+        return 2 * _COPY / timed(launch(lambda: copy.copy_(source)))[0]
 
 
 def _empty() -> float:
     import torch
 
-    return timed(lambda: torch.cuda._sleep(0), lambda: None, on_gpu=True)[0]
+    with own_work() as launch:
+        return timed(launch(lambda: torch.cuda._sleep(0)))[0]
 
 
 def tf32_allowed() -> list[str]:

@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.built_kernels.fresh_arguments import CannotCopyError, Fresh
 from ctrace.inspector.capture.built_kernels.gpu import record_gpu
 from ctrace.inspector.capture.built_kernels.library_calls import passing_by
 from ctrace.inspector.capture.built_kernels.stopwatch import timed
 from ctrace.inspector.capture.built_kernels.triton_builds import name_of
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.isolation.private_copies import CannotCopyError
+from ctrace.inspector.capture.isolation.second_run import SecondRun, second_run, why_not_now
 
-_IN_CUDA_GRAPH = "it runs inside a CUDA graph"
+_MAY_BE_GRAPHED = "CUDA graphs are on, and its memory may belong to one"
 
 
 class KernelTimes:
@@ -39,14 +40,14 @@ class KernelTimes:
     def attach(self, module: Any, part: Part) -> None:
         """Time the first call of a compiled module."""
         first, original = threading.Lock(), module.call
-        in_cuda_graph = _uses_cuda_graphs()
+        may_be_graphed = _uses_cuda_graphs()
 
         def call(args: Any) -> Any:
             if self._is_over or not first.acquire(blocking=False):
                 return original(args)
             with ExitStack() as watched:
                 with self._recorder.watching("times of kernels"):
-                    run = Run(self._recorder, part, _IN_CUDA_GRAPH if in_cuda_graph else _unable())
+                    run = Run(self._recorder, part, _MAY_BE_GRAPHED if may_be_graphed else why_not_now())
                     self._see_gpu(run)
                     watched.enter_context(self._running(run))
                     watched.enter_context(passing_by(run, module))
@@ -60,16 +61,16 @@ class KernelTimes:
         if run is None or run.is_measuring:
             return
 
-        def launcher_of(fresh: Fresh) -> Callable[[], Any]:
-            launch(*fresh.args, **fresh.kwargs)
+        def launcher_of(again: SecondRun) -> Callable[[], Any]:
+            launch(*again.args, **again.kwargs)
             (chosen,) = kernel.launchers
-            return lambda: chosen(*fresh.args, **fresh.kwargs)
+            return lambda: chosen(*again.args, **again.kwargs)
 
         changed = {*kernel.mutated_arg_names, *kernel.reset_to_zero_arg_names}
         named = zip(kernel.fn.arg_names, args, strict=False)
         # Workspaces and semaphores of some reductions must also be restored.
         written = [arg for name, arg in named if name in changed or name.startswith(("ws_", "sem"))]
-        run.time(name_of(kernel), launcher_of, args, kwargs, written)
+        run.time(name_of(kernel), launcher_of, args, kwargs, written, why=_why_once(kernel))
 
     def _see_gpu(self, run: "Run") -> None:
         import torch
@@ -103,28 +104,31 @@ class Run:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Hide launches in this block from timing, and from modes such as counters."""
-        from torch.utils._python_dispatch import _disable_current_modes
-
+        """Hide launches in this block from timing."""
         outer, self.is_measuring = self.is_measuring, True
         try:
-            with _disable_current_modes():
-                yield
+            yield
         finally:
             self.is_measuring = outer
 
     def time(
         self,
         name: str,
-        launcher_of: Callable[[Fresh], Callable[[], Any]],
+        launcher_of: Callable[[SecondRun], Callable[[], Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         written: Iterable[Any],
+        why: str = "",
     ) -> None:
-        """Record the median time of a launch, or why there is none; reuse the time of an earlier equal launch."""
-        timing = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": self.why}
+        """Record the median time of a launch, or why there is none; reuse the time of an earlier equal launch.
+
+        Args:
+            why: why this one may run only once.
+        """
+        why = self.why or why
+        timing = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": why}
         self._launches[name] += 1
-        if not self.why:
+        if not why:
             with self._recorder.watching(f"the time of {name}"), self.measuring():
                 timing |= self._measured((name, _kind(args), _kind(kwargs)), launcher_of, args, kwargs, written)
         if timing["seconds"] is None and not timing["why"]:
@@ -134,7 +138,7 @@ class Run:
     def _measured(
         self,
         key: tuple[Any, ...],
-        launcher_of: Callable[[Fresh], Callable[[], Any]],
+        launcher_of: Callable[[SecondRun], Callable[[], Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         written: Iterable[Any],
@@ -143,10 +147,8 @@ class Run:
 
         if key not in self._known:
             try:
-                with torch.no_grad():
-                    fresh = Fresh(args, kwargs)
-                    launch, restore = launcher_of(fresh), fresh.restoring(written)
-                    self._known[key] = timed(launch, restore, on_gpu=fresh.on_gpu)
+                with second_run(args, kwargs) as again:
+                    self._known[key] = timed(again.launch(launcher_of(again), written))
             except CannotCopyError as error:
                 return {"why": str(error)}
             except torch.OutOfMemoryError:
@@ -170,12 +172,14 @@ def _uses_cuda_graphs() -> bool:
     return bool(config.triton.cudagraphs)
 
 
-def _unable() -> str:
-    """Return why kernels cannot be timed now, or "" if they can."""
-    import torch
+_ONLY_ONCE = {
+    "pointer_type": "it computes addresses, which may be those of other tensors",
+    "device_print": "it prints",
+}
+"""What a user's Triton kernel may do that copies of its arguments do not contain, by a word of its source."""
 
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-        return _IN_CUDA_GRAPH
-    if torch.autograd.profiler._is_profiler_enabled:
-        return "the program was being profiled"
-    return ""
+
+def _why_once(kernel: Any) -> str:
+    """Return why a Triton kernel cannot be launched again without the program noticing; empty: it can."""
+    source = str(getattr(kernel.fn, "src", ""))
+    return next((why for word, why in _ONLY_ONCE.items() if word in source), "")

@@ -5,14 +5,15 @@ Source: the wrappers that Inductor writes (2.11 to 2.13, _inductor/codegen/wrapp
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol
 
-from ctrace.inspector.capture.built_kernels.fresh_arguments import Fresh
+from ctrace.inspector.capture.isolation.second_run import SecondRun
 
 _EXTERNAL = "extern_kernels"
 _CPP = "cpp_fused"
+_OTHER = "it is no function of torch, and may do more than compute"
 
 
 class Timing(Protocol):
@@ -21,7 +22,13 @@ class Timing(Protocol):
     is_measuring: bool
 
     def time(
-        self, name: str, launcher_of: Callable[[Fresh], Callable[[], Any]], args: Any, kwargs: Any, written: Any
+        self,
+        name: str,
+        launcher_of: Callable[[SecondRun], Callable[[], Any]],
+        args: Any,
+        kwargs: Any,
+        written: Any,
+        why: str = "",
     ) -> None:
         """Time a call on copies of its arguments."""
 
@@ -50,8 +57,11 @@ class _Calls:
     def timing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a function so that its calls are timed."""
 
+        is_ours = name.startswith(_CPP)
+        why = "" if is_ours or _is_torchs(function) else _OTHER
+
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._time(name, function, args, kwargs, (*args, *kwargs.values()) if name.startswith(_CPP) else ())
+            self._time(name, function, args, kwargs, (*args, *kwargs.values()) if is_ours else (), why)
             outer, self._is_named = self._is_named, True
             try:
                 return function(*args, **kwargs)
@@ -66,7 +76,6 @@ class _Calls:
 
         Other ops may have side effects, such as communication between processes; they are not called a second time.
         """
-        import torch
         from torch.utils._python_dispatch import TorchDispatchMode
 
         calls = self
@@ -75,18 +84,21 @@ class _Calls:
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 kwargs = kwargs or {}
                 if not calls._is_named and not calls._run.is_measuring and _computes(func, args, kwargs):
-                    with ExitStack() as kept:
-                        if torch.Tag.nondeterministic_seeded in func.tags:  # it draws from the program's generators
-                            kept.enter_context(torch.random.fork_rng())
-                        calls._time(f"torch.ops.{func}", func, args, kwargs, _written(func, args, kwargs))
+                    calls._time(f"torch.ops.{func}", func, args, kwargs, _written(func, args, kwargs))
                 return func(*args, **kwargs)
 
         with Mode():
             yield
 
-    def _time(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, written: Any) -> None:
+    def _time(
+        self, name: str, function: Callable[..., Any], args: Any, kwargs: Any, written: Any, why: str = ""
+    ) -> None:
         if not self._run.is_measuring:
-            self._run.time(name, lambda fresh: lambda: function(*fresh.args, **fresh.kwargs), args, kwargs, written)
+
+            def launcher_of(again: SecondRun) -> Callable[[], Any]:
+                return lambda: function(*again.args, **again.kwargs)
+
+            self._run.time(name, launcher_of, args, kwargs, written, why)
 
 
 class _Namespace:
@@ -99,6 +111,11 @@ class _Namespace:
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._kernels, name)
         return self._calls.timing(f"{_EXTERNAL}.{name}", function) if callable(function) else function
+
+
+def _is_torchs(function: Any) -> bool:
+    """Whether a function of `extern_kernels` is torch's own; the program may register others."""
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
 
 
 def _computes(func: Any, args: Any, kwargs: Any) -> bool:

@@ -7,8 +7,9 @@ takes long enough for the CPU to queue the launch. The time between two events a
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
+
+from ctrace.inspector.capture.isolation.second_run import Launch
 
 _WARM_UP = 3
 _MOST, _LEAST = 50, 5
@@ -22,30 +23,30 @@ _HEAD_START = 2_000_000
 """GPU cycles, about a millisecond, in which the CPU queues the first launches."""
 
 
-def timed(launch: Callable[[], Any], restore: Callable[[], None], *, on_gpu: bool) -> tuple[float, int]:
-    """Return the median seconds of a launch and the number of launches; `restore` runs untimed before each."""
-    return _on_gpu(launch, restore) if on_gpu else _on_cpu(launch, restore)
+def timed(launch: Launch) -> tuple[float, int]:
+    """Return the median seconds of a launch and the number of launches; its `restore` runs untimed before each."""
+    return _on_gpu(launch) if launch.on_gpu else _on_cpu(launch)
 
 
-def _on_gpu(launch: Callable[[], Any], restore: Callable[[], None]) -> tuple[float, int]:
+def _on_gpu(launch: Launch) -> tuple[float, int]:
     import torch
 
     cache = torch.empty(2 * _l2_bytes(), dtype=torch.int8, device="cuda")
-    estimate = max(_batch(launch, restore, cache, _WARM_UP)[1:])
+    estimate = max(_batch(launch, cache, _WARM_UP)[1:])
     launches = int(min(max(_BUDGET / max(estimate, 1e-6), _LEAST), _MOST))
-    return statistics.median(_batch(launch, restore, cache, launches)), launches
+    return statistics.median(_batch(launch, cache, launches)), launches
 
 
-def _batch(launch: Callable[[], Any], restore: Callable[[], None], cache: Any, launches: int) -> list[float]:
+def _batch(launch: Launch, cache: Any, launches: int) -> list[float]:
     import torch
 
     events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(launches)]
     _give_head_start()
     for start, end in events:
-        restore()
+        launch.restore()
         cache.zero_()
         start.record()
-        launch()
+        launch.run()
         end.record()
     torch.cuda.synchronize()
     return [start.elapsed_time(end) / 1000 for start, end in events]
@@ -63,16 +64,16 @@ def _give_head_start() -> None:
     torch.cuda._sleep(_HEAD_START)
 
 
-def _on_cpu(launch: Callable[[], Any], restore: Callable[[], None]) -> tuple[float, int]:
+def _on_cpu(launch: Launch) -> tuple[float, int]:
     import torch
 
     cache = torch.empty(_CPU_CACHE, dtype=torch.int8)
     times: list[float] = []
-    launch()
+    launch.run()
     for _ in range(_ON_CPU):
-        restore()
+        launch.restore()
         cache.zero_()
         began = time.perf_counter()
-        launch()
+        launch.run()
         times.append(time.perf_counter() - began)
     return statistics.median(times), len(times)

@@ -4,7 +4,7 @@ If a fork finds that a new process would behave differently, it ends and asks fo
 """
 
 import builtins
-import os
+import posix
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class Start:
 class _ImportState(Struct, frozen=True):
     """The state that decides how torch is imported."""
 
-    variables: dict[str, str]
+    variables: dict[bytes, bytes]
     path: tuple[str, ...]
     modules: dict[str, Any]
     finders: tuple[Any, ...]
@@ -73,7 +73,8 @@ class _ImportState(Struct, frozen=True):
         """Return the current state."""
         strict = sum(each[0] == "error" for each in warnings.filters)
         finders = tuple(sys.meta_path)
-        return cls(dict(os.environ), tuple(sys.path), dict(sys.modules), finders, builtins.__import__, strict)
+        variables = dict(posix.environ)  # what `os.environ` reads: our own look is no question of the program
+        return cls(variables, tuple(sys.path), dict(sys.modules), finders, builtins.__import__, strict)
 
     def still_holds(self) -> bool:
         """Whether torch would still be imported the same way; new path entries and new modules do not change that."""

@@ -1,11 +1,11 @@
-"""Change the arithmetic of an eager call: record it, compute in float64, or round every operation at random.
+"""Change the arithmetic of an eager call: record it, compute in float64, round at random, fill uninitialized memory.
 
 Each variant is a dispatch mode below autograd, so it also sees the operations of the backward pass, and the dtypes
 that autocast or the model's own casts choose.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ctrace.inspector.capture.calls.tensors import mapped
@@ -19,6 +19,8 @@ from ctrace.inspector.capture.comparing.precision import (
     matmul_roundoff,
     precision_of,
 )
+from ctrace.inspector.capture.comparing.sources import Kind, Sources
+from ctrace.inspector.capture.core.patch import patched
 
 
 class Watched:
@@ -27,7 +29,9 @@ class Watched:
     is_other = False
     """Whether the arithmetic is not the model's own; an exception is then not the model's fault."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Sources | None = None) -> None:
+        self.sources = sources
+        """Collects what the call reads that another call may read differently."""
         self.coarsest: Precision | None = None
         """The bounds of the dtype that rounds most; None if nothing was computed in floating point."""
         self.generators = False
@@ -48,12 +52,16 @@ class Watched:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Use this arithmetic in the block."""
-        with mode(self._run):
+        with mode(self._run), nullcontext() if self.sources is None else self.sources.watching():
             yield
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)
         self._look(func, kwargs, result)
+        if self.sources is not None and _is_random(func):
+            self.sources.add_operation(Kind.RANDOM, f"torch.{operation(func)}")
+        if self.sources is not None and operation(func) in _UNINITIALIZED:
+            self.sources.add_operation(Kind.SEEN, f"torch.{operation(func)}")
         return result
 
     def _look(self, func: Any, kwargs: Any, result: Any) -> None:
@@ -71,6 +79,44 @@ class Watched:
         if factors := _factors(func, result):
             precision = BFLOAT16 if factors >= BFLOAT16.roundoff else FLOAT16
         self.coarsest = coarser(precision, self.coarsest or precision)
+
+
+class AsIfCompiled(Watched):
+    """The model's own arithmetic, while torch says that the code is being compiled."""
+
+    is_other = True
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let the functions that tell say so (2.11 to 2.13, torch/compiler/__init__.py)."""
+        import torch
+
+        # The code of the function, since the program may have imported it by name.
+        yes: Any = (lambda: True).__code__
+        function = torch.compiler.is_dynamo_compiling
+        with patched(torch.compiler, "_is_compiling_flag", True), patched(function, "__code__", yes):
+            yield
+
+
+class Filled(Watched):
+    """The model's own arithmetic, with certain bytes in memory that is not initialized."""
+
+    is_other = True
+
+    def __init__(self, sources: Sources) -> None:
+        super().__init__()
+        self._sources = sources
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
+        before = args[0].untyped_storage().nbytes() if operation(func) == "resize_" else 0
+        result = func(*args, **kwargs)
+        if operation(func) in _UNINITIALIZED and isinstance(result, torch.Tensor) and is_plain(result):
+            self._sources.add_operation(Kind.SEEN, f"torch.{operation(func)}")
+            memory = torch.empty(0, dtype=torch.uint8, device=result.device).set_(result.untyped_storage())
+            memory[before:].fill_(1 if result.dtype is torch.bool else _FILLING)
+        return result
 
 
 class Noisy(Watched):
@@ -183,6 +229,19 @@ def aliases(func: Any) -> bool:
 def operation(func: Any) -> str:
     """Return an operation's name without its namespace and overload, such as `mm`."""
     return str(getattr(func, "__name__", func)).partition(".")[0]
+
+
+_FILLING = 0x3F
+"""A byte that makes ordinary numbers in each floating dtype, such as 0.747 in float32."""
+_UNINITIALIZED = frozenset(
+    ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted", "resize_")
+)
+
+
+def _is_random(func: Any) -> bool:
+    import torch
+
+    return torch.Tag.nondeterministic_seeded in getattr(func, "tags", ())
 
 
 _PRODUCTS = ("mm", "conv", "linear", "attention", "lstm", "gru", "rnn", "addmv", "dot", "mv")

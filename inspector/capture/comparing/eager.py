@@ -10,18 +10,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.built_kernels.fresh_arguments import free_memory
 from ctrace.inspector.capture.calls.calling import Results, called
 from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import Watched
-from ctrace.inspector.capture.comparing.results import taken
+from ctrace.inspector.capture.comparing.copies import copy_of
+from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounts
-from ctrace.inspector.capture.state.copies import Copier, RandomStates, copied
-from ctrace.inspector.capture.state.world import World
+from ctrace.inspector.capture.isolation.private_copies import free_memory
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.capture.state.copies import Copier, copied
+from ctrace.inspector.capture.state.world import A_TENSOR, World
 from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
@@ -42,13 +44,31 @@ class _NeedsCompilingError(Exception):
     """A function that the model compiles would take too much memory in eager."""
 
 
+class Traces(Struct):
+    """What an eager call left behind, until the checkpoint was restored."""
+
+    drawn: tuple[str, ...] = ()
+    """The random generators that it used: the program's own by path, the global ones as `torch` or `numpy.random`."""
+    switched: frozenset[str] = frozenset()
+    """The switches of torch and Python that it set."""
+    remembered: tuple[str, ...] = ()
+    """The caches of functions that grew."""
+    lost: tuple[str, ...] = ()
+    """What it changed and nothing could restore."""
+
+
 class EagerRun(Struct, frozen=True):
-    """The results of an eager call, whether it drew random numbers, and the seconds that it took."""
+    """The results of an eager call, what it left behind, and the seconds that it took."""
 
     results: Results
     counts: OpCounts | None
-    random: bool
+    traces: Traces
     seconds: float
+
+    @property
+    def random(self) -> bool:
+        """Whether the call drew random numbers from torch."""
+        return "torch" in self.traces.drawn
 
 
 @contextmanager
@@ -85,6 +105,7 @@ class Eager:
         self._around = around
         self._copier: Copier | None = Copier()
         self._has_copied = False
+        self._kept: list[Any] | None = None
         self._forces_eager = around is nullcontext  # `around` chooses for itself
         """Whether functions that the model itself compiles run eagerly, too."""
 
@@ -132,13 +153,11 @@ class Eager:
             raise EagerError from failed
         # Not inside the except block: the exception that the model raises would get this one as its context.
         assert failed is not None
-        random = RandomStates()
         try:
-            with self._marked():
+            with unnoticed(), self._marked():
                 self._blame(failed, way)
         finally:
-            random.restore()
-            self._put_back(world)
+            self._put_back(world, Traces())
         return None
 
     def _settings(self, arithmetic: Watched | None) -> tuple[Around, ...]:
@@ -168,18 +187,72 @@ class Eager:
         model = self._copy()
         if model is None:
             return None
-        random = RandomStates()
+        arguments = copied(call)
+        if arithmetic is not None:
+            model, arguments = arithmetic.model(model), arithmetic.call(arguments)
+        if self._kept is not None:
+            self._kept.append((model, arguments))
+        return self._called(model, arguments, way, world, counting(), arithmetic)
+
+    def _called(
+        self,
+        model: Any,
+        call: Call,
+        way: Way,
+        world: World,
+        counting: AbstractContextManager[OpCounts | None],
+        arithmetic: Watched | None,
+    ) -> EagerRun:
+        traces = Traces()
         try:
-            arguments = copied(call)
-            if arithmetic is not None:
-                model, arguments = arithmetic.model(model), arithmetic.call(arguments)
-            began = time.perf_counter()
-            with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
-                results, counts = called(model, arguments, way, train=self._train, counting=counting())
-            return EagerRun(taken(results), counts, random.have_moved(), time.perf_counter() - began)
+            with unnoticed() as random:
+                try:
+                    began = time.perf_counter()
+                    with self._around(), arithmetic.active() if arithmetic is not None else nullcontext():
+                        results, counts = called(model, call, way, train=self._train, counting=counting)
+                    seconds = time.perf_counter() - began
+                    return EagerRun(taken(results), counts, traces, seconds)
+                finally:
+                    traces.drawn = random.moved()
         finally:
-            random.restore()
-            self._put_back(world)
+            self._put_back(world, traces)
+
+    @contextmanager
+    def keeping_copies(self) -> Iterator[None]:
+        """Keep the copies of the model and its arguments in the block, so that no later one gets their addresses."""
+        self._kept = []
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    def run_itself(self, call: Call, way: Way, world: World, inputs: World) -> EagerRun | None:
+        """Call the model itself with the arguments of the compiled call, which a copy may differ from.
+
+        A copy has no object in common with the program: not a marker that code compares by identity, not a hook that
+        refers to the model, not an id.
+
+        Args:
+            world: the state to restore before and after.
+            inputs: the arguments' state to restore before and after.
+
+        Return None if the model's parameters or the arguments cannot be restored.
+
+        Raises:
+            EagerError: the model raises.
+        """
+        if world.restore() or inputs.restore():
+            return None
+        kept = _Kept(self._model, call)
+        try:
+            with (_forced if self._forces_eager else self._marked)():
+                run = self._called(self._model, call, way, world, nullcontext(), None)
+        except Exception as error:
+            raise EagerError from error
+        finally:
+            kept.restore()
+            lost = inputs.restore()
+        return None if lost or run.traces.lost else run
 
     def _blame(self, error: Exception, way: Way) -> None:
         """Raise if the original model raises, too; otherwise, record why the results were not compared.
@@ -227,10 +300,37 @@ class Eager:
             return "coverage of later calls was not measured, and their results were not compared with eager"
         return "coverage was not measured, and results were not compared with eager"
 
-    def _put_back(self, world: World) -> None:
+    def _put_back(self, world: World, traces: Traces) -> None:
+        traces.lost = ("what the call changed",)  # unless the next lines get to the end
         with self._recorder.watching("what an eager call changed"):
-            if not world.restore():
+            traces.drawn += world.drawn()
+            traces.switched = frozenset(world.switched())
+            traces.remembered = world.remembered()
+            traces.lost = world.restore()
+            if A_TENSOR in traces.lost:
                 self._recorder.problem("an eager call changed a tensor that is too large to restore")
+
+
+class _Kept:
+    """The parameters and gradients of a model and its arguments, to restore after a call of the model itself."""
+
+    def __init__(self, model: Any, call: Call) -> None:
+        import torch
+
+        parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+        self._values = [(each, each._version, copy_of(each)) for each in parameters if not each.is_inference()]
+        self._gradients = [(each, each.grad) for each in (*parameters, *tensors(call)) if each.is_leaf]
+
+    def restore(self) -> None:
+        """Restore what has changed."""
+        import torch
+
+        with torch.no_grad():
+            for parameter, version, value in self._values:
+                if parameter._version != version:
+                    parameter.copy_(value)
+            for leaf, gradient in self._gradients:
+                leaf.grad = gradient
 
 
 def _resident() -> int:

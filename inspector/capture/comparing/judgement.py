@@ -33,6 +33,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
 from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
+from ctrace.inspector.capture.comparing.snapshots import Parts, kind_of
 
 _RMS_TIMES, _TIMES = 3.0, 5.0
 _SMALLEST = 4.0
@@ -145,9 +146,9 @@ def _form(value: Any) -> Any:
 
     if isinstance(value, torch.Tensor):
         return tuple(value.shape)
-    if isinstance(value, list | tuple | dict):
-        return type(value), len(value), sorted(map(repr, value)) if isinstance(value, dict) else None
-    return value if isinstance(value, bool | int | str | bytes | None) else type(value)
+    if isinstance(value, Parts):
+        return value.kind, value.items.keys()
+    return value if isinstance(value, bool | int | str | bytes | None) else kind_of(value)
 
 
 class _Numbers(Struct, frozen=True):

@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.calling import Results
-from ctrace.inspector.capture.comparing.copies import copy_of
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, coarser, precision_of
+from ctrace.inspector.capture.comparing.snapshots import Parts, Unread, kind_of, part_of, taken
+from ctrace.inspector.capture.state.bits import bits
 
-_DEEP = 4
 _SLICE = 1 << 20
 """How many values to compare at once, since float64 copies of all of them may need more memory than the model."""
 _SMALL = 1e-3
@@ -19,17 +19,6 @@ _GROUPS = {"outputs": "the result", "inputs": "inputs", "buffers": "buffers", "g
 """Fields of `Results` in the order of comparison, each with its name in sentences."""
 
 Path = tuple[Any, ...]
-
-
-def taken(results: Results) -> Results:
-    """Copy results, so that later calls cannot change them."""
-    import torch
-    from torch.utils import _pytree
-
-    def copied(value: Any) -> Any:
-        return _pytree.tree_map_only(torch.Tensor, copy_of, value)
-
-    return Results(*map(copied, (results.outputs, results.inputs, results.gradients, results.buffers)))
 
 
 class Leaf(Struct, frozen=True):
@@ -48,36 +37,33 @@ class Leaf(Struct, frozen=True):
 
 def leaves(eager: Results, compiled: Results) -> Iterator[Leaf]:
     """List the values of both results, place by place."""
+    eager, compiled = taken(eager, copies=False), taken(compiled, copies=False)
     for group, name in _GROUPS.items():
-        deep = _DEEP if group == "outputs" else 1
-        yield from _walk(Leaf(name, (group,), getattr(eager, group), getattr(compiled, group)), deep)
+        yield from _walk(Leaf(name, (group,), _parts(getattr(eager, group)), _parts(getattr(compiled, group))))
 
 
-def _walk(leaf: Leaf, deep: int) -> Iterator[Leaf]:
+def _parts(value: Any) -> Any:
+    """Treat the lists and dicts of `Results` itself like those of a result."""
+    if isinstance(value, list):
+        return Parts("list", dict(enumerate(value)), is_sequence=True)
+    return Parts("dict", value) if isinstance(value, dict) else value
+
+
+def _walk(leaf: Leaf) -> Iterator[Leaf]:
     one, other = leaf.eager, leaf.compiled
-    if type(one) is not type(other):
-        yield leaf
-    elif isinstance(one, list | tuple | dict):
-        keys, others = _keys(one), _keys(other)
-        if keys != others:
-            yield leaf
-        for key in (key for key in keys if key in others):
-            named = f"{leaf.name}[{key!r:.40}]"
-            yield from _walk(Leaf(named, (*leaf.path, key), one[key], other[key]), deep)
-    elif deep and _has_attributes(one):
-        yield from _walk(Leaf(leaf.name, leaf.path, vars(one), vars(other)), deep - 1)
-    else:
+    if not isinstance(one, Parts) or not isinstance(other, Parts):
         yield Leaf(leaf.name, leaf.path, dense(one), dense(other))
-
-
-def _keys(container: Any) -> Any:
-    return container.keys() if isinstance(container, dict) else range(len(container))
-
-
-def _has_attributes(value: Any) -> bool:
-    import torch
-
-    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, torch.Tensor)
+        return
+    if one.kind != other.kind:
+        yield leaf
+        return
+    if one.items.keys() != other.items.keys():
+        yield leaf
+    for key, item in one.items.items():
+        if key in other.items:
+            # The values of a tensor's subclass have no name in it.
+            named = f"{leaf.name}[{key!r:.40}]" if key != "" else leaf.name
+            yield from _walk(Leaf(named, (*leaf.path, key), item, other.items[key]))
 
 
 def dense(value: Any) -> Any:
@@ -102,13 +88,18 @@ ABSENT = _Absent()
 
 def found(results: Results, path: Path) -> Any:
     """Return the value at one place of results, or ABSENT if there is no such place."""
-    value: Any = getattr(results, path[0])
-    for key in path[1:]:
-        inside = value if isinstance(value, list | tuple | dict) else getattr(value, "__dict__", {})
+    group, *keys = path
+    value: Any = getattr(results, group)
+    if group != "outputs" and keys:
         try:
-            value = inside[key]
+            value = value[keys.pop(0)]
         except LookupError:
             return ABSENT
+    value = part_of(value)
+    for key in keys:
+        if not isinstance(value, Parts) or key not in value.items:
+            return ABSENT
+        value = value.items[key]
     return dense(value)
 
 
@@ -117,17 +108,50 @@ def disagreeing(eager: Results, compiled: Results) -> list[Leaf]:
     return [leaf for leaf in leaves(eager, compiled) if not agree(leaf.eager, leaf.compiled)]
 
 
+def is_compared(results: Results) -> bool:
+    """Whether anything of the result can be compared: not if the model returns only a generator, for example."""
+    outputs = Results(results.outputs, [], [])
+    return not all(isinstance(leaf.eager, Unread) for leaf in leaves(outputs, outputs))
+
+
 def agree(one: Any, other: Any) -> bool:
     """Whether two values differ by no more than their dtype allows for two calls."""
     import torch
 
-    if type(one) is not type(other) or isinstance(one, list | tuple | dict):
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return not unlike(one, other) and (one.is_meta or _equal(one, other) or _near(one, other))
+    if isinstance(one, bool | int | float | complex) and isinstance(other, bool | int | float | complex):
+        return _same_number(one, other)
+    if type(one) is not type(other) or isinstance(one, Parts):
         return False
-    if isinstance(one, torch.Tensor):
-        return not unlike(one, other) and (one.is_meta or torch.equal(one, other) or _near(one, other))
-    if isinstance(one, float | complex):
-        return bool(one == other) or (one != one and other != other) or abs(one - other) <= FLOAT32.largest * abs(one)
-    return not isinstance(one, bool | int | str | bytes) or bool(one == other)
+    return bool(one == other)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two tensors of the same shape and dtype are equal; some dtypes can only be compared bit by bit."""
+    import torch
+
+    try:
+        return torch.equal(one, other)
+    except (RuntimeError, NotImplementedError):  # float8 and unsigned integers, on some devices (2.13)
+        return torch.equal(bits(one), bits(other))
+
+
+def _unequal(one: Any, other: Any) -> Any:
+    try:
+        return one != other
+    except (RuntimeError, NotImplementedError):
+        return (bits(one) != bits(other)).reshape(one.numel(), -1).any(-1)
+
+
+def _same_number(one: complex, other: complex) -> bool:
+    """Compare numbers by value: 2, 2.0 and True, 1 are the same to Python, too."""
+    if one == other or (one != one and other != other):
+        return True
+    if isinstance(one, int) and isinstance(other, int):
+        return False
+    apart = abs(one - other)
+    return math.isfinite(apart) and apart <= FLOAT32.largest * abs(one)
 
 
 def unlike(one: Any, other: Any) -> bool:
@@ -207,12 +231,12 @@ def described_difference(leaf: Leaf) -> str:
         if unlike(one, other):
             return f"{what} is {_described(one)} in eager, {_described(other)} compiled"
         return f"{what} differs in {_differing(one, other)} of {one.numel()} values{_by(one, other)}"
-    if type(one) is not type(other):
-        return f"{what} is a {type(one).__name__} in eager, a {type(other).__name__} compiled"
-    if isinstance(one, dict):
+    if kind_of(one) != kind_of(other):
+        return f"{what} is a {kind_of(one)} in eager, a {kind_of(other)} compiled"
+    if isinstance(one, Parts) and isinstance(other, Parts):
+        if one.is_sequence:
+            return f"{what} has {len(one.items)} items in eager, {len(other.items)} compiled"
         return f"{what} has different keys in eager and compiled"
-    if isinstance(one, list | tuple):
-        return f"{what} has {len(one)} items in eager, {len(other)} compiled"
     return f"{what} is {one!r:.40} in eager, {other!r:.40} compiled"
 
 
@@ -222,10 +246,10 @@ def _differing(one: Any, other: Any) -> int:
 
     precision = precision_of(one.dtype)
     if precision is None:
-        return int((one != other).sum())
+        return int(_unequal(one, other).sum())
     apart = 2 * precision.roundoff
     differing = ~torch.isclose(one, other, rtol=apart, atol=apart * magnitude(one), equal_nan=True)
-    return int(differing.sum()) or int((one != other).sum())
+    return int(differing.sum()) or int(_unequal(one, other).sum())
 
 
 def difference(eager: Results, compiled: Results) -> str | None:
@@ -234,7 +258,7 @@ def difference(eager: Results, compiled: Results) -> str | None:
 
 
 def _by(one: Any, other: Any) -> str:
-    return f", by up to {magnitude(one - other):.3g}" if one.is_floating_point() or one.is_complex() else ""
+    return f", by up to {magnitude(one - other):.3g}" if precision_of(one.dtype) is not None else ""
 
 
 def magnitude(tensor: Any) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Any
 
 from ctrace.inspector.capture.state.world import Change, Facts, World
 
@@ -21,17 +22,22 @@ def culprits(now: World, earlier: list[Facts], experiment: Experiment) -> list[C
     Try the newest of the earlier worlds first: a cache entry may have been compiled in any of them.
     """
     trials = _counted(experiment)
-    tried: set[tuple[tuple[str, str], ...]] = set()
+    tried: set[tuple[tuple[str, Any], ...]] = set()
     try:
         for facts in reversed(earlier):
             for group in _groups(now.differing(facts)):
-                named = tuple((change.path, repr(change.was)) for change in group)
+                named = tuple((change.path, _key(change.was)) for change in group)
                 if named not in tried and trials(group):
                     return _smallest(group, trials)
                 tried.add(named)
     except _TrialsUsedUp:
         pass
     return []
+
+
+def _key(value: Any) -> Any:
+    """Return what distinguishes an old value from others; a class of the program may be unable to be compared."""
+    return (type(value), value) if type(value) in (bool, int, float, str, bytes) else id(value)
 
 
 def _counted(experiment: Experiment) -> Experiment:

@@ -1,7 +1,7 @@
-"""Record the files that a model depends on, so that a later check can tell whether they have changed.
+"""Record what a model depends on, so that a later check can tell whether that has changed.
 
-These are the user's modules and the files that Python code opens for reading. Libraries are left out, because their
-versions identify them. Files that native code opens are not recorded.
+These are the user's modules and the files that Python code opens for reading, and what `python_questions.py` records.
+What the kernel sees of the program, such as files that native code opens, comes from `processes/system_calls.py`.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.python_questions import OURS, QUESTIONS, described
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.install_folders import PACKAGES
+from ctrace.inspector.processes import system_calls
 
 _MOST_FILES = 5000
 _MOST_BYTES = 1 << 28
-_OURS = tuple(str(PACKAGES / each) for each in ("cli", "inspector", "reports", "ctrace"))
 _SYSTEM = ("/proc/", "/dev/", "/sys/")
 _WRITES = os.O_WRONLY | os.O_RDWR
 
@@ -32,13 +32,20 @@ def files_read(owned: Iterable[str]) -> Source:
     @contextmanager
     def source(recorder: Recorder, _when: When) -> Iterator[None]:
         opened = _Opened()
+        QUESTIONS.begin()
         sys.addaudithook(opened.note)
+        stop = QUESTIONS.begin_to_listen()
         try:
-            yield
+            with QUESTIONS.hearing_names():
+                yield
         finally:
             opened.is_over = True
+            stop()
+            if opened.process == getpid():  # a fork of the program must not end what is asked by the program itself
+                system_calls.end()
             with recorder.watching("the files of the model"):
-                recorder.record("files", {"files": _digests(opened, tuple(owned))})
+                asked = described(QUESTIONS, tuple(owned))
+                recorder.record("files", {"files": _digests(opened, tuple(owned)), "asked": asked})
 
     return source
 
@@ -51,11 +58,11 @@ class _Opened:
         self.read: set[str] = set()
         self.written: set[str] = set()
         self.began = time.time_ns()
-        self._process = getpid()
+        self.process = getpid()
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note an opened file; Python calls this for every audit event, with the arguments of the audited function."""
-        if event != "open" or self.is_over or getpid() != self._process:
+        if event != "open" or self.is_over or getpid() != self.process:
             return
         path, mode, flags = arguments
         if isinstance(path, int) or path is None:
@@ -68,7 +75,7 @@ def _digests(opened: _Opened, owned: tuple[str, ...]) -> dict[str, str]:
     """Return the digest of each file, or "" for a file without one and for files beyond the first `_MOST_FILES`."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     sources = {os.path.abspath(each) for each in modules if isinstance(each, str)}  # noqa: PTH100
-    libraries = tuple(f"{prefix}{os.sep}" for prefix in {*library_prefixes(), *_OURS} if prefix not in owned)
+    libraries = tuple(f"{prefix}{os.sep}" for prefix in {*library_prefixes(), *OURS} if prefix not in owned)
     found: dict[str, str] = {}
     for path in sorted((sources | opened.read) - opened.written):
         is_library = path.startswith(libraries) and not path.startswith(owned or ("\0",))
@@ -83,7 +90,7 @@ def _digest(path: str, began: int) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - the program may have replaced pathlib's functions
             status = os.fstat(file.fileno())
-            if status.st_size > _MOST_BYTES or status.st_mtime_ns >= began:
+            if status.st_size > _MOST_BYTES or max(status.st_mtime_ns, status.st_ctime_ns) >= began:
                 return ""
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

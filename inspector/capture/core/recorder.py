@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.postponed import Postponed
 from ctrace.inspector.capture.core.trace_log import TraceLog
 
 
@@ -17,6 +18,8 @@ class Recorder(Struct):
     """Writes ctrace's records into the log, and keeps a hook's failure from reaching the user's program."""
 
     log: TraceLog
+    postponed: Postponed = field(default_factory=Postponed)
+    """What hooks measure once the program is over."""
     _failed: set[str] = field(default_factory=set)
 
     def keeps(self, name: str) -> bool:

@@ -27,6 +27,7 @@ def graphs(ops: OpCounter | None) -> Source:
         with ExitStack() as patches:
 
             def install(_dynamo: ModuleType) -> None:
+                from torch._dynamo.convert_frame import register_bytecode_hook
                 from torch._dynamo.output_graph import OutputGraph
 
                 def call(self: Any, gm: Any, example_inputs: Any) -> Any:
@@ -41,6 +42,10 @@ def graphs(ops: OpCounter | None) -> Source:
 
                 with recorder.watching("graphs"):
                     original = patches.enter_context(patched(OutputGraph, "call_user_compiler", call))
+                if ops is not None:
+                    with recorder.watching("code without a graph"):
+                        handle = register_bytecode_hook(lambda _code, new: ops.note_code(new))
+                        patches.callback(handle.remove)
 
             when("torch._dynamo", install)
             yield

@@ -43,6 +43,15 @@ class OpCounter:
 
     def __init__(self) -> None:
         self._mode: Any = None
+        self.runs = 0
+        """How often a graph has run."""
+        self.has_code_without_graph = False
+        """Whether Dynamo made code that runs no graph: with `fullgraph` it does, and on a break before the first op."""
+
+    def note_code(self, code: CodeType) -> None:
+        """Look at the code that Dynamo made for a function."""
+        # The names of its graphs: _dynamo/output_graph.py, `compile_and_call_fx_graph`, 2.11 to 2.13.
+        self.has_code_without_graph |= not any(name.startswith("__compiled_fn") for name in code.co_names)
 
     @contextmanager
     def everywhere(self) -> Iterator[OpCounts]:
@@ -63,9 +72,10 @@ class OpCounter:
             self._mode = None
 
     def wrap(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap the function that runs a graph, so that its ops are not counted."""
+        """Wrap the function that runs a graph, so that its runs are counted and its ops are not."""
 
         def run(*args: Any) -> Any:
+            self.runs += 1
             if self._mode is None:
                 return graph(*args)
             with _without(self._mode):

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.calling import Results, called
 from ctrace.inspector.capture.calls.models import Loaded, load
 from ctrace.inspector.capture.calls.ways import Way, training
-from ctrace.inspector.capture.comparing.results import leaves, taken
+from ctrace.inspector.capture.comparing.results import leaves
+from ctrace.inspector.capture.comparing.snapshots import kind_of, taken
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.kernel_packages.choosing import choosing
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
@@ -181,8 +182,8 @@ def _largest(
     largest, first, note = None, None, ""
     for leaf in leaves(expected, found):
         one, other = leaf.eager, leaf.compiled
-        if type(one) is not type(other):
-            note = note or f"{leaf.name} is {type(one).__name__} on one side and {type(other).__name__} on the other"
+        if kind_of(one) != kind_of(other):
+            note = note or f"{leaf.name} is {kind_of(one)} on one side and {kind_of(other)} on the other"
         if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
             continue
         if one.shape != other.shape or one.dtype != other.dtype:

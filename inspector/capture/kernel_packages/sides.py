@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.kernel_packages.importing import Operator
 from ctrace.inspector.capture.kernel_packages.passes import Passes, Rewrite
 from ctrace.inspector.capture.kernel_packages.regions import check_rewrite
@@ -98,7 +99,8 @@ class Side:
             if not rewrite.calls:
                 continue
             try:
-                found = check_rewrite(rewrite, values, self._operators)
+                with unnoticed():  # the graph may draw random numbers, which the model's call draws next
+                    found = check_rewrite(rewrite, values, self._operators)
             except (
                 Exception
             ) as error:  # an op that runs only in compiled code, or a kernel that ended the GPU's context

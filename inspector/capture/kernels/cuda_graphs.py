@@ -1,13 +1,14 @@
 """Record what torch does with CUDA graphs: torch's decision while compiling, and skips and recordings while running.
 
 Torch decides for each graph part when it makes a `CompiledFxGraph` (2.11 to 2.15, _inductor/output_code.py), wraps what
-may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later
-(`CUDAGraphTreeManager.record_function`, _inductor/cudagraph_trees.py). Torch stops at the first reason that it finds;
-this module finds the nodes behind all reasons, with torch's own predicates.
+may become a CUDA graph with `compile_fx.cudagraphify`, and records at the second call or later; see
+`cuda_graph_calls.py`. Torch stops at the first reason that it finds; this module finds the nodes behind all reasons,
+with torch's own predicates. With `graph_partition`, the default, the scheduler decides for each node
+(`Scheduler.should_partition`, 2.11 to 2.13): what it refuses runs between CUDA graphs, and nothing is logged.
 """
 
 import threading
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
@@ -17,8 +18,10 @@ from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls
+from ctrace.inspector.capture.kernels.cuda_graph_piece import RECORD, Piece
+from ctrace.inspector.capture.kernels.record import ops_of, origins_of
 
-_RECORD = "cuda_graph"
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"
 _MOST_SIZES = 400
@@ -30,15 +33,19 @@ _LIMITS = (
     "cudagraph_unexpected_rerecord_limit",
 )
 """Torch's limits on recordings, in `torch._inductor.config.triton`; the second and third are new in 2.15."""
-_TIMED_ROUNDS = 9
-_BLOCK_SECONDS = 0.002
-_MOST_CALLS = 100
+_NONE_LEFT = "all kernels are in partitions smaller than cudagraph_min_partition_size"
+_SAID_OF_NODES = ("unbacked binding ops", "CUDAGraph-unsafe custom ops")
+"""Reasons of `Scheduler.should_partition` that `_offenders` finds in the graph, with better words."""
+_WORDS = {"dynamic shape ops": "symbolic sizes, with cudagraph_skip_dynamic_graphs on"}
+"""Reasons of `Scheduler.should_partition` that do not name the setting behind them."""
+_SKIP = "log_cudagraph_skip_and_bump_counter"
 
 
 @contextmanager
 def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
     """Record each decision, skip and recording."""
     now = threading.local()
+    calls = CudaGraphCalls(recorder, now)
     with ExitStack() as patches:
 
         def decisions(module: ModuleType) -> None:
@@ -48,25 +55,43 @@ def cuda_graphs(recorder: Recorder, when: When) -> Iterator[None]:
             def init(graph: Any, *args: Any, **kwargs: Any) -> None:
                 original(graph, *args, **kwargs)
                 with recorder.watching("CUDA graphs"):
-                    _check(recorder, graph, _graph_module(args, kwargs))
+                    _check(recorder, graph, _graph_module(args, kwargs), _refused(now))
 
             patches.enter_context(patched(made, "__init__", init))
 
         def wrapping(module: ModuleType) -> None:
             patches.enter_context(patched(module, "cudagraphify", _attributed(recorder, now, module.cudagraphify)))
+            without_trees = calls.without_trees(module.cudagraphify_impl)
+            patches.enter_context(patched(module, "cudagraphify_impl", without_trees))
+            if hasattr(module, _SKIP):  # since 2.13
+                patches.enter_context(patched(module, _SKIP, _note_refusal(now, getattr(module, _SKIP))))
 
-        def running(module: ModuleType) -> None:
-            skip = "log_cudagraph_skip_and_bump_counter"
-            patches.enter_context(patched(module, skip, _record_skips(recorder, now, getattr(module, skip))))
-            manager = module.CUDAGraphTreeManager
+        def partitioning(module: ModuleType) -> None:
+            scheduler = module.Scheduler
             patches.enter_context(
-                patched(manager, "record_function", _record_recordings(recorder, now, manager.record_function))
+                patched(scheduler, "graph_partition", _record_partitions(recorder, scheduler.graph_partition))
             )
 
         when("torch._inductor.output_code", decisions)
         when("torch._inductor.compile_fx", wrapping)
-        when("torch._inductor.cudagraph_trees", running)
+        when("torch._inductor.scheduler", partitioning)
+        when("torch._inductor.cudagraph_trees", lambda module: calls.install(module, patches))
         yield
+
+
+def _note_refusal(now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep why torch turns CUDA graphs off before it compiles a graph, which it logs once for all parts."""
+
+    def note_refusal(message: str) -> Any:
+        now.refused = compile_context(), str(message)
+        return original(message)
+
+    return note_refusal
+
+
+def _refused(now: threading.local) -> str:
+    context, reason = getattr(now, "refused", ({}, ""))
+    return reason if context == compile_context() else ""
 
 
 def _graph_module(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -76,22 +101,24 @@ def _graph_module(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.fx.GraphModule)), None)
 
 
-def _check(recorder: Recorder, graph: Any, module: Any) -> None:
+def _check(recorder: Recorder, graph: Any, module: Any, refused: str) -> None:
     from torch._inductor import config
 
-    if not config.triton.cudagraphs:
+    if not config.triton.cudagraphs and not refused:
         return
     reason = graph.disabled_cudagraphs_reason
     info = graph.cudagraph_info
     reasons = [reason] if reason else []
     if info is not None and not reason:
         reasons += info.cudagraph_fail_reasons
+    if refused and not reasons:
+        reasons = [refused]
     if "cuda" not in graph.device_types:  # torch's reason is then that there are several devices
         reasons, module = [_NO_GPU], None
     static = set(graph.fx_kwargs.get("static_input_idxs") or ())
     _part(graph.fx_kwargs).record(
         recorder,
-        _RECORD,
+        RECORD,
         {
             "what": "checked",
             "reasons": [str(each) for each in reasons],
@@ -167,128 +194,66 @@ def _writes(node: Any, placeholder: Any) -> bool:
 def _attributed(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
     """Assign each recording and skip to the graph part that is running."""
 
+    pieces: Counter[str] = Counter()
+
     def cudagraphify(model: Any, *args: Any, **kwargs: Any) -> Any:
         run, part = original(model, *args, **kwargs), _part(kwargs)
+        piece = pieces[str(part)]  # torch calls this once for each CUDA graph that it splits a part into
+        pieces[str(part)] += 1
         is_first = True
 
         def attributed(inputs: Any) -> Any:
             nonlocal is_first
             if is_first:
                 is_first = False
-                part.record(recorder, _RECORD, {"what": "called"})
-            outer, now.part = getattr(now, "part", None), part
+                part.record(recorder, RECORD, {"what": "called"})
+            outer, now.piece = getattr(now, "piece", None), Piece(part, piece)
             try:
                 return run(inputs)
             finally:
-                now.part = outer
+                now.piece = outer
 
         return attributed
 
     return cudagraphify
 
 
-def _record_skips(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    def record_skip(message: str) -> Any:
-        part = getattr(now, "part", None)
-        if part is not None:
-            part.record(recorder, _RECORD, {"what": "skipped", "reason": str(message)})
-        return original(message)
+def _record_partitions(recorder: Recorder, original: Callable[..., Any]) -> Callable[..., Any]:
+    def graph_partition(scheduler: Any) -> Any:
+        partitions, signatures = original(scheduler)
+        with recorder.watching("the partitions of CUDA graphs"):
+            from torch._inductor import config
 
-    return record_skip
+            if config.triton.cudagraphs:
+                _partitioned(recorder, scheduler, sum(not each.skip_cudagraph for each in signatures))
+        return partitions, signatures
 
-
-def _record_recordings(recorder: Recorder, now: threading.local, original: Callable[..., Any]) -> Callable[..., Any]:
-    timed: set[tuple[str, ...]] = set()
-
-    def record_function(manager: Any, new_inputs: Any, function_id: Any) -> Any:
-        part = getattr(now, "part", None)
-        if part is None:
-            return original(manager, new_inputs, function_id)
-        found: dict[str, Any] = {"what": "recorded", "sizes": ""}
-        again: list[Any] = []
-        with recorder.watching("the recording of a CUDA graph"):
-            found |= {"sizes": _sizes(new_inputs), "why": _why_again(manager, new_inputs, function_id)}
-            key = (str(part), found["sizes"])
-            if key not in timed:
-                timed.add(key)
-                obstacle = _why_untimed(manager, function_id)
-                if obstacle:
-                    found["untimed"] = obstacle
-                else:
-                    again = list(new_inputs)  # torch empties the list
-        result = original(manager, new_inputs, function_id)
-        with recorder.watching("the recording of a CUDA graph"):
-            found["pool_bytes"] = _pool_bytes(manager)
-            if again:
-                found |= _timed(manager, again, function_id)
-            part.record(recorder, _RECORD, found)
-        return result
-
-    return record_function
+    return graph_partition
 
 
-def _why_again(manager: Any, inputs: Any, function_id: Any) -> str:
-    """Return torch's reason why the last recording does not fit this call; empty if none has these sizes."""
-    current = manager.current_node
-    earlier = (manager.roots if current is None else current.children).get(function_id, ())
-    if not earlier:
-        return ""
-    fits, explain = earlier[-1].check_invariants(list(inputs))  # a copy: a fit clears inputs
-    return "" if fits.name == "SUCCESS" else str(explain())[:_MOST_REASON]
+def _partitioned(recorder: Recorder, scheduler: Any, graphs: int) -> None:
+    """Record how many CUDA graphs a part is split into, and torch's reason for each node that runs between them."""
+    outside = [(node, reason) for node in scheduler.nodes if (reason := scheduler.should_partition(node))]
+    reasons = list(dict.fromkeys(_WORDS.get(reason, reason) for _, reason in outside)) or [_NONE_LEFT]
+    said = [(node, reason) for node, reason in outside if not _is_said(reason)]
+    Part.under_way().record(
+        recorder,
+        RECORD,
+        {
+            "what": "partitioned",
+            "graphs": graphs,
+            "reasons": [] if graphs else reasons,
+            "offenders": [_outside(node, reason) for node, reason in said][:_MOST_NODES],
+        },
+    )
 
 
-def _why_untimed(manager: Any, function_id: Any) -> str:
-    """Explain why a CUDA graph cannot be run again without changing the user's program; empty if it can."""
-    function = manager.ids_to_funcs[function_id]
-    if manager.current_node is not None:
-        # a reference to such an input would keep memory alive that torch expects to be free
-        return "it reads the results of another CUDA graph"
-    if function.mutated_input_idxs:
-        return "it changes its inputs"
-    return ""
+def _is_said(reason: str) -> bool:
+    return reason in _SAID_OF_NODES or reason.startswith("cpu")
 
 
-def _timed(manager: Any, inputs: list[Any], function_id: Any) -> dict[str, Any]:
-    """Time the replay of the newest recording against launching its kernels one by one, in seconds a call."""
-    import torch
-
-    graph, launch = manager.current_node.graph, manager.ids_to_funcs[function_id].model
-    if graph is None:
-        return {"untimed": "it launches no kernel"}
-    generator = torch.cuda.default_generators[manager.device_index]
-    before = generator.get_state()
-    launch(list(inputs))
-    if not torch.equal(before, generator.get_state()):
-        generator.set_state(before)
-        return {"untimed": "it draws random numbers"}
-
-    def seconds(run: Callable[[], Any], calls: int) -> float:
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for _ in range(calls):
-            run()
-        torch.cuda.synchronize()
-        return (time.perf_counter() - began) / calls
-
-    ways: tuple[Callable[[], Any], ...] = (graph.replay, lambda: launch(list(inputs)))
-    calls = [max(1, min(_MOST_CALLS, int(_BLOCK_SECONDS / seconds(run, 3)))) for run in ways]
-    rounds = [[seconds(run, number) for run, number in zip(ways, calls, strict=True)] for _ in range(_TIMED_ROUNDS)]
-    replay, launched = (sorted(times)[_TIMED_ROUNDS // 4] for times in zip(*rounds, strict=True))
-    return {"replay": replay, "launched": launched}
-
-
-def _pool_bytes(manager: Any) -> int:
-    """Return the bytes that the pool of a GPU's CUDA graphs holds."""
-    import torch
-
-    pool = tuple(manager.cuda_graphs_thread_pool)
-    segments = torch.cuda.memory_snapshot()
-    return sum(each["total_size"] for each in segments if tuple(each["segment_pool_id"]) == pool)
-
-
-def _sizes(inputs: Any) -> str:
-    """Return the sizes of the input tensors, and the numbers that are symbolic sizes."""
-    import torch
-
-    shown = [str(list(each.shape)) if isinstance(each, torch.Tensor) else str(each) for each in inputs]
-    return " ".join(shown)[:_MOST_SIZES]
+def _outside(node: Any, reason: str) -> dict[str, str]:
+    origins = [origin for each in node.get_nodes() if each.node for origin in origins_of(each.node, exact=False)]
+    stacks = [stack for each in origins if (stack := each.meta.get("stack_trace"))]
+    ops = ", ".join(ops_of(origins)) or node.get_name()
+    return {"text": f"{ops}: {_WORDS.get(reason, reason)}", "stack": stacks[-1] if stacks else ""}

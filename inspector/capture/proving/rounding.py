@@ -19,7 +19,9 @@ from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.comparing.judgement import Judgement, judged
 from ctrace.inspector.capture.comparing.precision import FLOAT32, coarser, precision_of
 from ctrace.inspector.capture.comparing.results import agree, rms, wide
-from ctrace.inspector.capture.state.copies import RandomStates, copied
+from ctrace.inspector.capture.isolation.random_states import RandomStates
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.capture.state.copies import copied
 
 _NOISY = 2
 Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
@@ -69,19 +71,17 @@ class Reference:
         """Call a copy with different arithmetic; None: that is impossible."""
         if self._before is None:
             return None
-        now = RandomStates()
-        self._random.restore()
         try:
-            subject, call = self._before
-            subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
-            with arithmetic.active():
-                outputs = subject(*call.args, **call.kwargs)
-                found = gradients(subject, call, outputs)
-            return values_of(subject, call, outputs, found)
+            with unnoticed():
+                self._random.restore()
+                subject, call = self._before
+                subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
+                with arithmetic.active():
+                    outputs = subject(*call.args, **call.kwargs)
+                    found = gradients(subject, call, outputs)
+                return values_of(subject, call, outputs, found)
         except Exception:
             return None  # there is no reference then, and only equal values pass
-        finally:
-            now.restore()
 
 
 def unexplained(folder: str, name: str, values: Values) -> str:

@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.state.copies import RandomStates
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.model.trial import Condition, Sides
 
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
@@ -94,10 +94,9 @@ class SideWatch:
         if condition in self._failed:
             return
         self._busy = True
-        random = RandomStates()
         stdout, stderr = sys.stdout, sys.stderr
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with unnoticed(), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 side = bool(eval(code, frame.f_globals, dict(frame.f_locals)))
             self._seen[condition][side][self._entry] = None
@@ -105,7 +104,6 @@ class SideWatch:
             self._note(condition, error)
         finally:
             sys.stdout, sys.stderr = stdout, stderr
-            random.restore()
             self._busy = False
 
     def _note(self, condition: Condition, error: Exception) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import sys
-from collections import OrderedDict
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
-from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import CellType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +15,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.callers import OURS
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.state import sealed
+from ctrace.inspector.capture.state.sealed import per_class
+from ctrace.inspector.capture.state.torch_marks import is_compilers, is_mark
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
@@ -20,6 +25,8 @@ _LONG = 10_000
 """A container with more items is data and is not searched."""
 _UNTOUCHED = frozenset(("__dict__", "__weakref__", "__doc__", "__abstractmethods__", "_abc_impl", "__builtins__"))
 _LEAVES = (str, bytes, int, float, complex, bool, type(None))
+_OPEN = frozenset(("types.SimpleNamespace", "_thread._local", "queue.Queue", "argparse.Namespace"))
+"""Classes of Python whose attributes are the program's data."""
 
 Content = dict[Any, Any]
 
@@ -42,15 +49,32 @@ class Container(Struct, frozen=True):
         """Return the path of an item in torch's notation."""
         return f"{self.path}{self.item.format(key)}"
 
-    def restore(self, content: Content) -> None:
-        """Restore an earlier content of the container."""
+    def restore(self, content: Content) -> bool:
+        """Restore an earlier content of the container; return whether it is as it was."""
         now = self.content()
-        # From the end, so that the indices of a list stay valid.
-        for key in [key for key in reversed(now) if key not in content]:
-            self.remove(key)
-        for key, value in content.items():
-            if key not in now or now[key] is not value:
-                self.put(key, value)
+        if not _differing(now, content):
+            return True
+        try:
+            # From the end, so that the indices of a list stay valid.
+            for key in [key for key in reversed(now) if key not in content]:
+                self.remove(key)
+            for key, value in content.items():
+                if key not in now or now[key] is not value:
+                    self.put(key, value)
+        except Exception:  # a metaclass may forbid it
+            return False
+        return not _differing(self.content(), content)
+
+
+def _differing(now: Content, content: Content) -> bool:
+    """Whether a content is not the earlier one; a switch returns an equal value, not the same object."""
+    return now.keys() != content.keys() or any(
+        value is not content[key] and not _equal_constants(value, content[key]) for key, value in now.items()
+    )
+
+
+def _equal_constants(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and type(one) in (bool, int, str) and bool(one == other)
 
 
 def free_standing() -> Iterator[Container]:
@@ -99,29 +123,44 @@ def _switches() -> dict[str, _Switch]:
 
 def container_of(path: str, kind: str, value: Any) -> Container | None:
     """Return a container of a value's items or attributes, or None if it has none, too many, or only torch's own."""
-    if isinstance(value, dict | list | set) and _base(value).__len__(value) > _LONG:
+    if isinstance(value, dict | list | set | deque) and _base(value).__len__(value) > _LONG:
         return None
+    if isinstance(value, dict | list | set | deque):
+        return _of_items(path, kind, value)
+    if isinstance(value, CellType):
+        return _of_cell(path, value)
+    if isinstance(value, type | ModuleType | FunctionType):
+        return _of_names(value)
+    attributes = _attributes(value)
+    slots = _slots(type(value))
+    if slots:
+        return _of_slots(path, kind, value, slots, attributes or {})
+    return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
+
+
+def _of_items(path: str, kind: str, value: Any) -> Container:
+    """Return a container of the items of a dict, list, set or deque."""
     if isinstance(value, dict):
         return _of_dict(path, kind, value)
     if isinstance(value, list):
         return _of_list(path, kind, value)
-    if isinstance(value, set):
-        return Container(
-            path, kind, lambda: dict.fromkeys(set.__iter__(value), True), lambda key, _: value.add(key), value.discard
-        )
-    if isinstance(value, CellType):
-        return _of_cell(path, value)
+    if isinstance(value, deque):
+        return _of_deque(path, kind, value)
+    return Container(
+        path, kind, lambda: dict.fromkeys(set.__iter__(value), True), lambda key, _: value.add(key), value.discard
+    )
+
+
+def _of_names(value: type | ModuleType | FunctionType) -> Container | None:
+    """Return a container of what a class, a module or a function has under names; its own name is its path."""
     if isinstance(value, type):
         return _of_class(value)
-    if isinstance(value, ModuleType):
-        return _of_module(value)
-    attributes = _attributes(value)
-    return None if attributes is None else _of_dict(path, kind, attributes, ".{}")
+    return _of_module(value) if isinstance(value, ModuleType) else _of_function(value)
 
 
 def _base(value: Any) -> Any:
-    """Return which of dict, list and set a value is, without the methods that a subclass overrides."""
-    return next(each for each in (dict, list, set) if isinstance(value, each))
+    """Return which of dict, list, set and deque a value is, without the methods that a subclass overrides."""
+    return next(each for each in (dict, list, set, deque) if isinstance(value, each))
 
 
 def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, leads: bool = True) -> Container:
@@ -129,7 +168,7 @@ def _of_dict(path: str, kind: str, value: Content, item: str = "[{!r}]", *, lead
         # Copy first: a dict that another thread grows cannot be iterated. A user's subclass may override methods, which
         # may load modules or fail (transformers 5.23, models/auto/auto_factory.py: `_LazyAutoMapping`).
         copied = dict(value) if type(value) is dict else dict(dict.items(value))
-        return {key: item for key, item in copied.items() if key not in _UNTOUCHED}
+        return {key: item for key, item in copied.items() if not is_mark(key) and key not in _UNTOUCHED}
 
     # Call the base class's methods, as above; an OrderedDict stores its order separately.
     base = OrderedDict if isinstance(value, OrderedDict) else dict
@@ -143,6 +182,18 @@ def _of_list(path: str, kind: str, value: list[Any]) -> Container:
         value[index : index + 1] = [item]
 
     return Container(path, kind, lambda: dict(enumerate(list.__iter__(value))), put, value.__delitem__)
+
+
+def _of_deque(path: str, kind: str, value: deque[Any]) -> Container:
+    def put(index: int, item: Any) -> None:
+        if index < deque.__len__(value):
+            deque.__setitem__(value, index, item)
+        else:
+            deque.append(value, item)
+
+    return Container(
+        path, kind, lambda: dict(enumerate(list(deque.__iter__(value)))), put, partial(deque.__delitem__, value)
+    )
 
 
 def _of_cell(path: str, cell: CellType) -> Container:
@@ -168,15 +219,87 @@ def _of_class(cls: type) -> Container | None:
     Changes to a module class of torch are found, but its attributes are not searched further.
     """
     owner = _owner(cls.__module__)
-    if owner is None or (owner is Owner.TORCH and not hasattr(cls, "_call_impl")):
+    if owner is None or (owner is Owner.TORCH and not _is_nn_module(cls)):
         return None
 
+    slots = _slots(cls)
+
     def content() -> Content:
-        return {name: item for name, item in vars(cls).items() if name not in _UNTOUCHED}
+        # Dynamo replaces methods of `Module` while it compiles; what it put there stays.
+        own = {name: item for name, item in vars(cls).items() if not is_mark(name) and name not in _UNTOUCHED}
+        return {name: item for name, item in own.items() if name not in slots and not _is_patched(cls, name)}
 
     leads = owner is not Owner.TORCH
     put, remove = partial(type.__setattr__, cls), partial(type.__delattr__, cls)
     return Container(cls.__qualname__, "method", content, put, remove, ".{}", leads)
+
+
+def _is_patched(cls: type, name: str) -> bool:
+    """Whether a method is one that Dynamo replaces in a class of torch (2.11 to 2.13, _dynamo/mutation_guard.py)."""
+    return name in ("__init__", "__setstate__", "__setattr__") and (
+        cls.__module__.partition(".")[0] == "torch" or is_compilers(vars(cls).get(name))
+    )
+
+
+def _slots(cls: type) -> dict[str, Any]:
+    """Return the slots of a class of the user or a library, each with what reads and writes it."""
+    has_slots = any("__slots__" in vars(base) for base in cls.__mro__)
+    if not has_slots or _owner(cls.__module__) in (None, Owner.TORCH):
+        return {}
+    members = ((name, each) for base in cls.__mro__ for name, each in vars(base).items())
+    return {name: each for name, each in members if isinstance(each, MemberDescriptorType)}
+
+
+def _of_slots(path: str, kind: str, value: Any, slots: dict[str, Any], attributes: Content) -> Container:
+    def content() -> Content:
+        found = dict(attributes)
+        for name, slot in slots.items():
+            with suppress(AttributeError):  # it is not set
+                found[name] = slot.__get__(value, type(value))
+        return {name: item for name, item in found.items() if not is_mark(name)}
+
+    def put(name: str, item: Any) -> None:
+        if name in slots:
+            slots[name].__set__(value, item)
+        else:
+            attributes[name] = item
+
+    def remove(name: str) -> None:
+        if name in slots:
+            slots[name].__delete__(value)
+        else:
+            del attributes[name]
+
+    return Container(path, kind, content, put, remove, ".{}")
+
+
+_DEFAULTS = ("__defaults__", "__kwdefaults__")
+
+
+def _of_function(function: FunctionType) -> Container | None:
+    """Return a container of a function's attributes and default values, or None for a function of Python or torch."""
+    if _owner(str(function.__module__)) in (None, Owner.TORCH):
+        return None
+    attributes = vars(function)
+
+    def content() -> Content:
+        defaults = {name: getattr(function, name) for name in _DEFAULTS}
+        own = {name: item for name, item in attributes.items() if not is_mark(name) and name != "__wrapped__"}
+        return own | {name: item for name, item in defaults.items() if item is not None}
+
+    def put(name: str, item: Any) -> None:
+        if name in _DEFAULTS:
+            setattr(function, name, item)
+        else:
+            attributes[name] = item
+
+    def remove(name: str) -> None:
+        if name in _DEFAULTS:
+            setattr(function, name, None)
+        else:
+            del attributes[name]
+
+    return Container(function.__qualname__, "attribute", content, put, remove, ".{}")
 
 
 def _of_module(module: ModuleType) -> Container | None:
@@ -184,10 +307,16 @@ def _of_module(module: ModuleType) -> Container | None:
 
     Changes to a library's module are found, but its globals are not searched further.
     """
-    owner = _owner(module.__name__)
+    names = vars(module)
+    # A module that the program made itself has neither a file nor a loader.
+    is_made = names.get("__spec__") is None and names.get("__file__") is None and names.get("__loader__") is None
+    name = str(names.get("__name__"))
+    owner = _owner(name)
+    if owner is None and is_made and name.partition(".")[0] not in sys.stdlib_module_names:
+        owner = Owner.USER
     if owner in (None, Owner.TORCH):
         return None
-    made = _of_dict(module.__name__, "global", vars(module), ".{}", leads=owner is Owner.USER)
+    made = _of_dict(name, "global", names, ".{}", leads=owner is Owner.USER)
     return replace(made, content=lambda: _own(made.content()))
 
 
@@ -208,14 +337,24 @@ def _attributes(value: Any) -> Content | None:
     """Return the attributes of an object, or None if its class belongs to torch (modules excepted) or Python."""
     if isinstance(value, (*_LEAVES, FunctionType, MethodType)):
         return None
-    known = hasattr(type(value), "_call_impl") or isinstance(value, SimpleNamespace)
-    if not known and _owner(type(value).__module__) in (None, Owner.TORCH):
+    cls = type(value)
+    known = _is_nn_module(cls) or any(f"{base.__module__}.{base.__qualname__}" in _OPEN for base in cls.__mro__)
+    if not known and _owner(cls.__module__) in (None, Owner.TORCH):
         return None
     try:
-        attributes = object.__getattribute__(value, "__dict__")
+        # Only its own lookup finds the attributes of `threading.local` in this thread.
+        attributes = (
+            value.__dict__ if isinstance(value, threading.local) else object.__getattribute__(value, "__dict__")
+        )
     except AttributeError:
         return None
     return attributes if type(attributes) is dict else None
+
+
+@per_class
+def _is_nn_module(cls: type) -> bool:
+    """Whether a class is one of torch.nn's modules; its metaclass may run code for each attribute that is asked for."""
+    return any("_call_impl" in vars(base) for base in cls.__mro__)
 
 
 @cache
@@ -226,7 +365,9 @@ def _owner(module: str) -> Owner | None:
         return None
     if top == "torch":
         return Owner.TORCH
-    file = getattr(sys.modules.get(module), "__file__", None)
+    found = sys.modules.get(module)
+    # Read no attribute: a module that loads others when it is asked for a name may fail to (as in transformers).
+    file = getattr(found, "__dict__", {}).get("__file__") if isinstance(found, ModuleType) else None
     if file is None:
         return Owner.USER if top == "__main__" else None
     return None if str(file).startswith(OURS) else owner_of(str(file), library_prefixes())
@@ -237,24 +378,19 @@ def children(container: Container | None, path: str, kind: str, value: Any) -> I
     if container is not None and container.leads:
         for key, item in container.content().items():
             if not isinstance(item, _LEAVES):
-                hooks = isinstance(key, str) and key.endswith("_hooks") and hasattr(type(value), "_call_impl")
+                hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item
-    if isinstance(value, MethodType):
-        yield path, kind, value.__self__
-        yield path, kind, value.__func__
-    elif isinstance(value, staticmethod | classmethod):
-        yield path, kind, value.__func__
-    elif isinstance(value, property):
-        yield path, kind, value.fget
-    elif isinstance(value, tuple | frozenset) and len(value) <= _LONG:
+    if isinstance(value, tuple | frozenset) and len(value) <= _LONG:
         yield from ((f"{path}[{index}]", kind, item) for index, item in enumerate(value))
     elif isinstance(value, FunctionType):
-        yield from _of_function(value)
-    elif not isinstance(value, type | ModuleType | dict | list | set | CellType) and container is not None:
+        yield from _around_function(value)
+    elif not isinstance(value, type | ModuleType | dict | list | set | deque | CellType) and container is not None:
         yield from ((cls.__qualname__, "method", cls) for cls in type(value).__mro__[:-1])
+    else:
+        yield from ((path, kind, item) for item in sealed.inside(value))
 
 
-def _of_function(function: FunctionType) -> Iterator[tuple[str, str, Any]]:
+def _around_function(function: FunctionType) -> Iterator[tuple[str, str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield f"{name} of {function.__qualname__}", "closure", cell
     module = sys.modules.get(str(function.__globals__.get("__name__")))

@@ -1,8 +1,6 @@
-"""Copy a model, arguments and random states, so that a call has no side effects."""
+"""Copy a model and arguments, so that a call has no side effects."""
 
 import copy
-import random
-import sys
 from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call
@@ -48,6 +46,10 @@ class Copier:
 
 
 def _alike(tensor: Any, twin: Any) -> bool:
+    from torch.nn.parameter import is_lazy
+
+    if any(is_lazy(each) for each in (tensor, twin)):
+        return False  # of a lazy module that was not called yet
     return (
         tensor.shape == twin.shape
         and tensor.stride() == twin.stride()
@@ -87,35 +89,3 @@ def _is_bare_subclass(tensor: Any) -> bool:
         and all({"__torch_function__", "__torch_dispatch__"}.isdisjoint(vars(each)) for each in own)
         and not vars(tensor)
     )
-
-
-class RandomStates:
-    """The states of torch's, Python's and numpy's generators when this object was created."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self._python = random.getstate()
-        numpy = sys.modules.get("numpy")
-        self._numpy = numpy.random.get_state() if numpy is not None else None
-        self._torch = torch.get_rng_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-
-    def restore(self) -> None:
-        """Restore the states of the generators."""
-        import torch
-
-        random.setstate(self._python)
-        if self._numpy is not None:
-            sys.modules["numpy"].random.set_state(self._numpy)
-        torch.set_rng_state(self._torch)
-        if self._cuda:
-            torch.cuda.set_rng_state_all(self._cuda)
-
-    def have_moved(self) -> bool:
-        """Whether torch has drawn a random number since then."""
-        import torch
-
-        now = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        cuda = any(not torch.equal(old, new) for old, new in zip(self._cuda, now, strict=False))
-        return cuda or not torch.equal(self._torch, torch.get_rng_state())

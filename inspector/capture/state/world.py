@@ -14,11 +14,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.state.bits import same_bits
 from ctrace.inspector.capture.state.containers import Container, Content, children, container_of, free_standing
+from ctrace.inspector.capture.state.sealed import Sealed, sealed
+from ctrace.inspector.capture.state.torch_marks import is_compilers
 
 _MOST_CONTAINERS = 100_000
 _MOST_BYTES = 256 * 2**20
 """Total size of the tensors that one checkpoint copies; of the others, it stores only the version."""
+_SWITCHES = ("torch_switch", "")
+"""The kind and path of the container with torch's and Python's switches."""
+A_TENSOR = "a parameter or a large tensor"
 _LONG = 100
 """A longer tuple is data, not a setting."""
 
@@ -64,6 +70,8 @@ class World(Struct):
     """Containers keyed by kind and path, each with its content."""
     tensors: list[tuple[Any, int, Any]] = field(default_factory=list)
     """Tensors, each with its version and a copy; the copy is None for a parameter or a tensor that is too large."""
+    hidden: list[Sealed] = field(default_factory=list)
+    """State that no container shows."""
 
     def facts(self) -> Facts:
         """Return all plain values and functions."""
@@ -84,17 +92,52 @@ class World(Struct):
             unknown = value is MISSING and key in content  # it is no longer a plain value
             if container is not None and not unknown and not _same(was, value):
                 found.append(Change(container, key, was, value))
-        return found
+        return [change for change in found if not is_compilers(change.was) and not is_compilers(change.now)]
 
-    def restore(self) -> bool:
-        """Restore what has changed since the checkpoint; return False if a tensor without a copy has changed."""
-        for container, content in self.containers.values():
-            container.restore(content)
-        changed = [(tensor, copied) for tensor, version, copied in self.tensors if tensor._version != version]
+    def restore(self) -> tuple[str, ...]:
+        """Restore what has changed since the checkpoint; return what could not be restored, in torch's notation."""
+        lost = [container.path for container, content in self.containers.values() if not container.restore(content)]
+        lost += [each.path for each in self.hidden if not each.restore() and not each.kind.remembers]
+        changed = [
+            (tensor, copied) for tensor, version, copied in self.tensors if _has_changed(tensor, version, copied)
+        ]
         for tensor, copied in changed:
             if copied is not None:
                 _write(tensor, copied)
-        return all(copied is not None for _, copied in changed)
+        return (*lost, *([A_TENSOR] if any(copied is None for _, copied in changed) else ()))
+
+    def drawn(self) -> tuple[str, ...]:
+        """Return which random generators of the program have moved since the checkpoint."""
+        return tuple(each.path for each in self.hidden if each.kind.draws and each.changed())
+
+    def remembered(self) -> tuple[str, ...]:
+        """Return which caches of functions have grown since the checkpoint."""
+        return tuple(each.path for each in self.hidden if each.kind.remembers and each.changed())
+
+    def switches(self) -> Content:
+        """Return the values that the switches had."""
+        return self.containers[_SWITCHES][1] if _SWITCHES in self.containers else {}
+
+    def switched(self) -> Content:
+        """Return the switches that have another value now than at the checkpoint."""
+        if _SWITCHES not in self.containers:
+            return {}
+        container, before = self.containers[_SWITCHES]
+        return {name: value for name, value in container.content().items() if value != before[name]}
+
+    def with_switches(self, values: Content) -> "World":
+        """Return the same checkpoint with other values of some switches."""
+        if not values or _SWITCHES not in self.containers:
+            return self
+        container, before = self.containers[_SWITCHES]
+        return World({**self.containers, _SWITCHES: (container, {**before, **values})}, self.tensors, self.hidden)
+
+
+def _has_changed(tensor: Any, version: int, copied: Any) -> bool:
+    """Whether a tensor has changed; a write through `.data` or an array of NumPy leaves its version as it was."""
+    if tensor._version != version:
+        return True
+    return copied is not None and not same_bits(tensor, copied)
 
 
 def is_plain(value: Any) -> bool:
@@ -103,11 +146,18 @@ def is_plain(value: Any) -> bool:
         return True
     if isinstance(value, tuple | frozenset):
         return len(value) < _LONG and all(map(is_plain, value))
+    if isinstance(value, staticmethod | classmethod):
+        return isinstance(value.__func__, FunctionType)
     return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device")
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (type(one) is type(other) and bool(one == other))
+    if one is other or type(one) is not type(other):
+        return one is other
+    try:
+        return bool(one == other)
+    except Exception:  # of a subclass of str or int that the program defines
+        return True
 
 
 def look(model: Any) -> World:
@@ -116,19 +166,30 @@ def look(model: Any) -> World:
 
     world = World()
     tensors: dict[int, Any] = {}
-    for container in (*free_standing(), *_reachable(model, tensors)):
+    for container in (*free_standing(), *_reachable(model, tensors, world.hidden)):
         world.containers.setdefault((container.kind, container.path), (container, container.content()))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
     return world
 
 
-def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
-    """Yield containers breadth first, so that each has its shortest path; collect the tensors in `tensors`."""
+def look_into(**values: Any) -> World:
+    """Take a checkpoint of what is reachable from values, such as the arguments of a call."""
+    world = World()
+    tensors: dict[int, Any] = {}
+    for name, value in values.items():
+        for container in _reachable(value, tensors, world.hidden, name):
+            world.containers.setdefault((container.kind, container.path), (container, container.content()))
+    world.tensors = list(_copies(tensors.values(), set()))
+    return world
+
+
+def _reachable(root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model") -> Iterator[Container]:
+    """Yield containers breadth first, so that each has its shortest path; collect tensors and hidden state."""
     import torch
 
     seen: dict[int, Any] = {}  # keeps the values alive, so that no temporary object frees its id
-    waiting = deque([("model", "attribute", model)])
+    waiting = deque([(name, "attribute", root)])
     while waiting and len(seen) < _MOST_CONTAINERS:
         path, kind, value = waiting.popleft()
         if id(value) in seen:
@@ -137,6 +198,8 @@ def _reachable(model: Any, tensors: dict[int, Any]) -> Iterator[Container]:
         if isinstance(value, torch.Tensor):
             tensors[id(value)] = value
             continue
+        if (state := sealed(path, value)) is not None:
+            hidden.append(state)
         container = container_of(path, kind, value)
         if container is not None:
             yield container
@@ -149,12 +212,14 @@ def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, in
     Parameters are large, and a forward seldom changes one.
     """
     import torch
+    from torch.nn.parameter import is_lazy
 
     left = _MOST_BYTES
     for tensor in tensors:
-        if (
-            tensor.is_inference() or tensor.layout is not torch.strided
-        ):  # an inference tensor has no version, other layouts have no bytes
+        if is_lazy(tensor):  # of a lazy module that was not called
+            continue
+        # An inference tensor has no version; other layouts have no bytes.
+        if tensor.is_inference() or tensor.layout is not torch.strided:
             continue
         size = 0 if id(tensor) in watched else tensor.numel() * tensor.element_size()
         left -= size

@@ -5,7 +5,8 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.ways import Way
-from ctrace.inspector.capture.comparing.results import leaves, taken
+from ctrace.inspector.capture.comparing.results import leaves
+from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.core.exception_text import type_name
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.timing.rounds import Bench

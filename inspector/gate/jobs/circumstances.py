@@ -17,12 +17,20 @@ from typing import Any
 from msgspec import to_builtins
 
 from ctrace import __version__
+from ctrace.inspector.gate.jobs.machine import cores
 from ctrace.inspector.gate.model import Job
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes.boot import options
 from ctrace.inspector.runs.settings import settings_at
 
-_PREFIXES = ("TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL")
+_PREFIXES = (
+    "TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL", "ATEN", "GOMP", "KMP",
+    "OPENBLAS", "DNNL", "ONEDNN", "NVIDIA", "NCCL", "ROCR", "HSA", "LD_", "LC_", "MALLOC", "GLIBC", "RUST", "RAYON",
+    "TOKENIZERS", "NETWORKX", "TQDM",
+)  # fmt: skip
+"""Variables that native code reads, or Python before a model is loaded."""
+_GPU_DEVICES = ("nvidia", "kfd", "dri", "dxg", "accel")
+_NAMES = ("LANG", "LANGUAGE", "TZ")
 _WHERE_RUNS_GO = "CTRACE_DIR"
 _CHANGING = ("_", "SHLVL", "OLDPWD", _WHERE_RUNS_GO)
 """Variables to ignore: those that a shell changes from command to command, and the one that names the cache folder."""
@@ -48,22 +56,26 @@ class Circumstances:
             "owned": [*settings.owned, *owned],
             "gpus": [file_digest(Path(each)) for each in settings.gpus],
             "python": [sys.version, sys.executable, *options(sys.orig_argv)],
-            "machine": [platform.node(), platform.machine(), platform.release()],
+            "machine": [
+                platform.node(),
+                platform.machine(),
+                platform.release(),
+                platform.version(),
+                str(cores()),
+                *_processor(),
+                *_gpus(),
+            ],
+            "user": getattr(os, "getuid", int)(),
             "ctrace": [__version__, _digest_of(_stamps(PACKAGES))],
             "torch": _torch(),
             "installed": _installed(),
-            "variables": _variables(lambda name: name.startswith(_PREFIXES)),
+            "variables": _variables(lambda name: name.startswith(_PREFIXES) or name in _NAMES),
         }
 
     def digest(self, job: Job) -> str:
         """Return one digest of a job and of everything but the model's files that its result depends on."""
         of_job = {"key": str(to_builtins(job.key)), "target": job.target, "options": to_builtins(job.options)}
         return _digest_of({**self._shared, **of_job})
-
-
-def environment_digest() -> str:
-    """Return a digest of all environment variables, for a model that reads some of them."""
-    return _digest_of(_variables(lambda _name: True))
 
 
 def file_digest(path: Path) -> str:
@@ -87,6 +99,26 @@ def _variables(is_included: Any) -> Mapping[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _CHANGING and is_included(name)}
 
 
+def _processor() -> list[str]:
+    """Return the model and the instructions of the first core, where Linux says it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            lines = file.read(1 << 13).splitlines()
+    except OSError:
+        return []
+    return [line for line in lines if line.startswith(("model name", "flags", "Features"))][:2]
+
+
+def _gpus() -> list[str]:
+    """Return the GPUs that have a driver, and the driver's version (Linux)."""
+    devices = os.listdir("/dev") if os.path.isdir("/dev") else []  # noqa: PTH208, PTH112
+    found = sorted(name for name in devices if name.startswith(_GPU_DEVICES))
+    try:
+        return [*found, Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")]
+    except OSError:
+        return found
+
+
 def _torch() -> list[str]:
     """Return the digest of torch's version file, which also names the commit it was built from."""
     spec = find_spec("torch")
@@ -96,21 +128,26 @@ def _torch() -> list[str]:
     return [spec.origin, file_digest(version) if version.is_file() else ""]
 
 
-def _installed() -> list[str]:
-    """Return the names and versions of the installed packages, from their metadata folders."""
-    found = set()
+def _installed() -> list[tuple[str, ...]]:
+    """Return the names and versions of the installed packages, from their metadata folders, and the files that Python
+    runs when it starts."""
+    found: set[tuple[str, ...]] = set()
     for folder in filter(os.path.isdir, sys.path):
-        found |= {name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info"))}  # noqa: PTH208
+        for name in os.listdir(folder):  # noqa: PTH208
+            if name.endswith((".dist-info", ".egg-info")):
+                found.add((name,))
+            elif name.endswith((".pth", ".egg-link")):
+                found.add((name, file_digest(Path(folder, name))))
     return sorted(found)
 
 
-def _stamps(folder: Path) -> list[tuple[str, int, int]]:
-    """Return size and modification time of each of ctrace's files, so that an edited checkout counts as new."""
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    """Return size and times of each of ctrace's files, so that an edited checkout counts as new."""
     rooms = ("cli", "inspector", "reports", "ctrace")
     return sorted(each for room in rooms for each in _below(str(folder / room)))
 
 
-def _below(folder: str) -> Iterator[tuple[str, int, int]]:
+def _below(folder: str) -> Iterator[tuple[str, int, int, int]]:
     if not os.path.isdir(folder):  # noqa: PTH112 - an installed ctrace contains no folder `ctrace`
         return
     with os.scandir(folder) as entries:
@@ -120,4 +157,4 @@ def _below(folder: str) -> Iterator[tuple[str, int, int]]:
                     yield from _below(each.path)
             else:
                 found = each.stat()
-                yield each.path, found.st_size, found.st_mtime_ns
+                yield each.path, found.st_size, found.st_mtime_ns, found.st_ctime_ns

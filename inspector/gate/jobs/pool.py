@@ -103,7 +103,7 @@ def run_jobs(
     share = cores // most
     environment = _threads(share, cores)
     server = ForkServer({**os.environ, **environment}) if forks and len(waiting) > 1 else None
-    crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, server)
+    crew = _Crew(roomy, owned, environment, _cores(share, cores), captures, server, preloads=forks)
     try:
         while waiting or crew.running:
             while waiting and len(crew.running) < most and (job := room.fitting(waiting, crew.memory())) is not None:
@@ -154,7 +154,10 @@ class _Crew:
         cores: int | None,
         captures: Captures,
         server: ForkServer | None,
+        *,
+        preloads: bool,
     ) -> None:
+        self._preloads = preloads
         self.running: list[_Running] = []
         self._server = server
         self._store = store
@@ -165,7 +168,9 @@ class _Crew:
         self._ended: queue.SimpleQueue[Ran | _Broke] = queue.SimpleQueue()
 
     def start(self, job: Job) -> None:
-        child = ChildProcess(self._environment, self._cores, records_files=True, server=self._server)
+        child = ChildProcess(
+            self._environment, self._cores, records_files=True, preloads=self._preloads, server=self._server
+        )
         thread = threading.Thread(target=self._work, args=(job, child), daemon=True)
         self.running.append(_Running(job, child, thread))
         try:
@@ -219,7 +224,7 @@ class _Crew:
         failed = session is None or session.failure is not None
         run = child.run.name if child.run is not None and session is not None else None
         last_lines = output.last_lines() if failed else ""
-        return Ran(job, session, wrong, time.monotonic() - began, run, last_lines, child.left)
+        return Ran(job, session, wrong, time.monotonic() - began, run, last_lines, child.left, child.observed)
 
     def _capture(self, job: Job, child: ChildProcess, output: OutputTail) -> "Session":
         resolved = resolve(job.target, has_inputs=bool(job.options.inputs))

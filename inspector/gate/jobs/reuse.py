@@ -1,8 +1,9 @@
-"""Reuse the results of earlier checks for jobs whose files and circumstances have not changed.
+"""Reuse the results of earlier checks for jobs whose files, answers and circumstances have not changed.
 
 A result is one JSON file in the folder of runs. Other users who can write there must not decide a check: a result
 counts only with a keyed digest, which proves that this user's ctrace wrote it; see `runs/provenance.py`. Only complete
-results are saved: none of a job that failed, timed out, left processes running or raised doubts.
+results are saved: none of a job that failed, timed out, left processes running or raised doubts, and none that depends
+on what nobody can ask again; see `answers.py`.
 """
 
 import json
@@ -10,32 +11,34 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json
-from ctrace.inspector.gate.jobs.circumstances import Circumstances, environment_digest, file_digest
+from ctrace.inspector.gate.jobs.answers import Answers, NotReusableError, answers_of, forget_answers, is_current
+from ctrace.inspector.gate.jobs.circumstances import Circumstances, file_digest
 from ctrace.inspector.gate.model import Job, JobKey, Ran, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.gate.verdict import Seen
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.words.counting import named
+from ctrace.inspector.words.counting import count, named
 
 FOLDER = ".checked"
 """The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""
 _MOST_SAVED = 1000
-_READS_VARIABLES = (b"environ", b"getenv")
+_MOST_NOTES = 5
 
 
 class _Result(Struct, frozen=True):
     """One saved result."""
 
-    environment: str
-    """The digest of all environment variables; empty if the model reads none."""
     files: Mapping[str, str]
-    """Digests of the files that the model was loaded from."""
+    """Digests of the files that the model was loaded from and read."""
+    answers: str
+    """What else it asked: `Answers` as JSON, which is long, in a text that only msgspec reads."""
     state: State
     run: str | None = None
 
@@ -45,6 +48,8 @@ class Reuse:
 
     def __init__(self, runs: Path, root: Path, owned: tuple[str, ...]) -> None:
         self._runs = runs
+        self._not_kept: dict[JobKey, str] = {}
+        forget_answers()
         self._circumstances: Circumstances | None = None
         with suppress(SettingsError, OSError, ValueError):  # nothing is reused; each job reports wrong settings
             self._circumstances = Circumstances(root, owned)
@@ -57,7 +62,7 @@ class Reuse:
             result = self._read(job)
             if result is None or result.state.job != job.key or not _is_current(result):
                 return None
-        except (OSError, ValueError):
+        except (OSError, ValueError, msgspec.MsgspecError):
             return None
         has_run = result.run is not None and (self._runs / result.run / "run.json").is_file()
         return Seen(job, result.state, run=result.run if has_run else None, is_reused=True)
@@ -68,15 +73,39 @@ class Reuse:
         if self._circumstances is None or session is None or seen.state is None:
             return
         is_complete = seen.has_ended and not seen.doubts and not ran.left and ran.error is None
-        files = session.made_of
         with suppress(OSError, ValueError):
-            if not is_complete or not files or not all(files.values()):
-                self._path(ran.job).unlink()
+            self._path(ran.job).unlink(missing_ok=True)
+            if not is_complete or not session.made_of:
                 return
-            variables = environment_digest() if any(map(_reads_variables, files)) else ""
-            result = _Result(variables, dict(files), seen.state, ran.run)
-            if _is_current(result):
-                self._write(ran.job, result)
+            try:
+                self._save(ran, session.made_of, seen.state)
+            except NotReusableError as error:
+                self._not_kept[ran.job.key] = str(error)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why results of this check are not saved, one line for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for key, why in self._not_kept.items():
+            reasons.setdefault(why, []).append(str(key))
+        found = [f"not cached: {', '.join(names)}: {why}" for why, names in reasons.items()]
+        more = len(found) - _MOST_NOTES
+        return (*found[:_MOST_NOTES], f"not cached: {count(more, 'more reason')}") if more > 0 else tuple(found)
+
+    def _save(self, ran: Ran, made_of: Mapping[str, str], state: State) -> None:
+        """Save the result of a job.
+
+        Raises:
+            NotReusableError: it depends on what nobody can ask again, or on what changed meanwhile.
+            OSError: a file is gone, or the result cannot be written.
+            ValueError: a file is no longer a regular file.
+        """
+        files, answers = answers_of(ran, made_of, self._runs)
+        result = _Result(files, msgspec.json.encode(answers).decode(), state, ran.run)
+        forget_answers()
+        if not _is_current(result):
+            raise NotReusableError("what it asked changed while it ran")
+        self._write(ran.job, result)
 
     def _path(self, job: Job) -> Path:
         """Return the file of a job's result; its name is the digest of the job and its circumstances."""
@@ -118,23 +147,14 @@ def _text(path: Path, data: object) -> str:
 
 
 def _is_current(result: _Result) -> bool:
-    """Whether the model's files and, if it reads any, the environment variables are unchanged.
+    """Whether the files are unchanged, and the questions have the same answers.
 
     Raises:
         OSError: a file is gone.
         ValueError: a file is no longer a regular file.
     """
-    if result.environment and result.environment != environment_digest():
-        return False
-    return all(file_digest(Path(path)) == digest for path, digest in result.files.items())
-
-
-def _reads_variables(path: str) -> bool:
-    """Whether a file is Python code that may read environment variables."""
-    if not path.endswith(".py"):
-        return False
-    text = Path(path).read_bytes()
-    return any(each in text for each in _READS_VARIABLES)
+    answers = msgspec.json.decode(result.answers, type=Answers)
+    return is_current(answers) and all(file_digest(Path(path)) == digest for path, digest in result.files.items())
 
 
 def reuse_note(jobs: Mapping[JobKey, bool]) -> str:

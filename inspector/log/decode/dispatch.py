@@ -33,6 +33,7 @@ from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, FailurePhase
 from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.versions.records import RECORDS
@@ -86,6 +87,14 @@ def _id(entry: Entry) -> str:
 
 def _payload(entry: Entry) -> Fields:
     return Fields(loaded(entry.payload), "the payload")
+
+
+def _files(entry: Entry) -> ev.FilesFound:
+    files = _payload(entry).table("files")
+    try:
+        return ev.FilesFound(files, convert(loaded(entry.payload).get("asked", {}), Asked))
+    except ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 def _stage(data: Fields) -> Stage:
@@ -433,7 +442,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_counters": _counted,
     "artifact:ctrace_plan": lambda entry: decode_scenarios.planned(_payload(entry)),
     "artifact:ctrace_exited": _exited,
-    "artifact:ctrace_files": lambda entry: ev.FilesFound(_payload(entry).table("files")),
+    "artifact:ctrace_files": _files,
     "artifact:ctrace_failure": _failed,
     "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
     "artifact:ctrace_end": lambda entry: ev.Ended(),

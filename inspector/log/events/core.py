@@ -20,6 +20,7 @@ from ctrace.inspector.model.findings import Danger, Frame
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import GraphEvent, Printed
 from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, Scenario
 from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent
@@ -163,6 +164,7 @@ class FilesFound(Struct, frozen=True):
     """Digests of the files that the model was loaded from, keyed by path; empty for a file without a usable digest."""
 
     files: dict[str, str]
+    asked: Asked = Asked()
 
 
 class SpanMarked(Struct, frozen=True):

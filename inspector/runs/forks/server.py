@@ -76,7 +76,9 @@ class ForkServer:
             return None
         while (state := self._current_state()) is _State.STARTING and is_wanted():
             time.sleep(_PAUSE)
-        return self._request_fork(arguments, numbers, inherited) if state is _State.READY else None
+        if state is not _State.READY:
+            return None
+        return self._request_fork(arguments, numbers, inherited, observes=request.records_files)
 
     def _start(self) -> None:
         if sys.platform != "linux":
@@ -130,11 +132,11 @@ class ForkServer:
             self._end(str(message.get("refused", "it could not import torch")))
 
     def _request_fork(
-        self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int]
+        self, arguments: Sequence[str], outputs: Sequence[int], inherited: Sequence[int], *, observes: bool
     ) -> Process | None:
         """Send a request for a fork; return None if the server has ended."""
         ours, theirs = socket_pair()
-        text = json.dumps({"arguments": list(arguments), "inherited": list(inherited)})
+        text = json.dumps({"arguments": list(arguments), "inherited": list(inherited), "observes": observes})
         try:
             with self._lock:
                 if self._control is None:

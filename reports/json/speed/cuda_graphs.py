@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook
+from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, remedy, why_not_recorded
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
@@ -30,7 +30,10 @@ def cuda_graph_data(each: CudaGraph, cwd: str) -> dict[str, Any]:
         "status": str(each.status),
         "reasons": [_reason(reason, cwd) for reason in each.reasons],
         "cannot_hold": [_reason(reason, cwd) for reason in each.found],
+        "not_recorded": list(why_not_recorded(each)),
+        "fix": remedy(each) or None,
         "recordings": each.recordings,
+        "pieces": each.pieces,
         "inputs": list(each.inputs),
         "recorded_again": [_reason(reason, cwd) for reason in each.again],
         "pool_bytes": each.pool_bytes,

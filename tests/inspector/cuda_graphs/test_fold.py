@@ -1,6 +1,7 @@
 """The outcome of CUDA graphs, from the log's events."""
 
 from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
+from ctrace.inspector.cuda_graphs.view import outlook
 from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
@@ -126,3 +127,83 @@ def test_parts_are_kept_apart():
         ("1/0", "inference", "skipped"),
         ("0/0", "backward", "unknown"),
     ]
+
+
+def test_times_are_measured_after_the_program():
+    (found,) = folded(
+        checked(),
+        {"what": "recorded", "sizes": "[8]", "piece": 0},
+        {"what": "timed", "sizes": "[8]", "piece": 0, "replay": 1e-5, "launched": 4e-5},
+    )
+    assert (found.replay, found.launched, found.untimed) == (1e-5, 4e-5, "")
+
+
+def test_a_recording_that_was_never_timed_says_so():
+    (found,) = folded(checked(), {"what": "recorded", "sizes": "[8]", "piece": 0})
+    assert (found.replay, found.untimed) == (None, "the program ended before it could be timed")
+    (refused,) = folded(
+        checked(), {"what": "recorded", "sizes": "[8]"}, {"what": "timed", "untimed": "the program failed"}
+    )
+    assert refused.untimed == "the program failed"
+
+
+def test_a_part_that_waits_for_a_backward_is_not_recorded():
+    (found,) = folded(
+        checked(),
+        {"what": "called"},
+        {"what": "warmed_up", "why": ""},
+        {"what": "warmed_up", "why": "pending, uninvoked backwards"},
+    )
+    assert (found.status, found.recordings) == (CudaGraphStatus.UNKNOWN, 0)
+    assert (found.was_warmed_up, found.held_back) == (True, ("pending, uninvoked backwards",))
+
+
+def partitioned(graphs: int, *reasons: str) -> dict[str, object]:
+    offender = {"text": "aten.mm: symbolic sizes", "stack": '  File "/home/user/model.py", line 3, in forward\n    b'}
+    return {"what": "partitioned", "graphs": graphs, "reasons": list(reasons), "offenders": [offender]}
+
+
+def test_a_part_of_which_nothing_is_left_is_skipped():
+    (found,) = folded(checked(), partitioned(0, "symbolic sizes", "cpu ops"))
+    assert found.status is CudaGraphStatus.SKIPPED
+    assert [each.text for each in found.reasons] == ["nothing of it is left for a CUDA graph: symbolic sizes, cpu ops"]
+    assert [(each.text, each.line) for each in found.found] == [("aten.mm: symbolic sizes", 3)]
+    assert found.pieces == 0
+
+
+def test_the_pieces_of_a_part_are_not_sizes_of_it():
+    (found,) = folded(
+        checked(),
+        partitioned(2),
+        *({"what": "recorded", "sizes": sizes, "piece": piece} for sizes, piece in (("[8]", 0), ("[4]", 1))),
+    )
+    assert (found.recordings, found.pieces, found.inputs, found.repeats) == (2, 2, ("[8]",), 1)
+    assert outlook(found) == ""
+    (again,) = folded(
+        checked(),
+        partitioned(2),
+        *(
+            {"what": "recorded", "sizes": sizes, "piece": piece}
+            for sizes, piece in (("[8]", 0), ("[4]", 1), ("[9]", 1))
+        ),
+    )
+    assert (again.recordings, again.inputs, again.repeats) == (3, ("[4]", "[9]"), 2)
+    assert outlook(again) == "recorded once for each of 2 sets of input sizes"
+
+
+def test_a_skip_of_the_forward_skips_the_backward():
+    found = folded(checked("cpu device (arg1_1)") | {"stage": "forward"}, checked() | {"stage": "backward"})
+    assert [each.status for each in found] == [CudaGraphStatus.SKIPPED] * 2
+    assert (
+        found[1].reasons[0].text == "torch skipped the CUDA graph of the forward, and then skips that of the backward"
+    )
+    while_running = folded(
+        checked() | {"stage": "forward"},
+        {"what": "skipped", "reason": "mutated inputs", "stage": "forward"},
+        checked() | {"stage": "backward"},
+    )
+    assert [each.status for each in while_running] == [CudaGraphStatus.SKIPPED, CudaGraphStatus.UNKNOWN]
+
+
+def test_a_partition_alone_is_no_cuda_graph():
+    assert folded(partitioned(0, "partition includes all ops when cudagraphs is disabled")) == ()

@@ -153,3 +153,17 @@ def test_without_a_terminal_nothing_is_in_the_foreground(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(os, "open", refuse)
     assert launching.is_in_foreground() is False
+
+
+class Restarting(FakeChild):
+    """Fake a process that ends with the exit code by which a fork asks for a new process."""
+
+    @property
+    def wants_restart(self) -> bool:
+        return True
+
+
+def test_the_log_of_a_new_process_stays_whatever_its_exit_code(run: Run) -> None:
+    request = CaptureRequest("program", MODEL, None, None, (), Options(), str(run.log))
+    launch(request, run, child=Restarting(text=whole().text, ended_with=113))
+    assert run.log.read_text() == whole().text

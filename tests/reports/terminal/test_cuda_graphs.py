@@ -73,3 +73,23 @@ def test_a_run_with_problems_is_not_said_to_lack_the_setting() -> None:
     shown = drawn(cuda_graphs_screen(replace(healthy, problems=(Problem("no code was generated"),))), 80)
     assert "not set to use them" not in shown
     assert "see them with ctrace explain" in shown
+
+
+PENDING = "results of an earlier call are still alive, and no backward has run since (pending, uninvoked backwards)"
+
+
+def test_a_part_that_is_not_recorded_says_why_and_what_to_do() -> None:
+    waiting = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.UNKNOWN, recordings=0, held_back=(PENDING,))
+    once = CudaGraph("1/0", Stage.FORWARD, CudaGraphStatus.UNKNOWN, recordings=0, was_warmed_up=True)
+    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(waiting, once))), 140)
+    assert f"0/0 forward  not recorded\n   {PENDING}\n" in shown
+    assert "→ for inference, call it under torch.no_grad(); in training, run the backward before the next call" in shown
+    assert "1/0 forward  not recorded\n   torch records at the second call, and there was only one" in shown
+    assert shown.count("→") == 1
+
+
+def test_a_part_in_pieces_says_so() -> None:
+    split = CudaGraph("0/0", Stage.FORWARD, CudaGraphStatus.RECORDED, recordings=2, pieces=2, repeats=1)
+    shown = drawn(cuda_graphs_screen(replace(RUN, cuda_graphs=(split,))), 140)
+    assert "torch splits it into 2 CUDA graphs, and runs the rest between them" in shown
+    assert "recorded once for each" not in shown

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from ctrace.inspector.capture.comparing.judgement import Judgement, judged  # noqa: E402
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT32  # noqa: E402
+from ctrace.inspector.capture.comparing.snapshots import part_of  # noqa: E402
 
 FINE, WRONG, UNDECIDED = Judgement.FINE, Judgement.WRONG, Judgement.UNDECIDED
 NAN, INF = float("nan"), float("inf")
@@ -164,7 +165,8 @@ INTS = torch.tensor([3, 1, 2])
     ],
 )
 def test_what_is_not_rounded(eager: Any, compiled: Any, reference: Any, noisy: list[Any], expected: Judgement):
-    assert judged(eager, compiled, reference, noisy).judgement is expected
+    others = [part_of(each) for each in noisy]
+    assert judged(part_of(eager), part_of(compiled), part_of(reference), others).judgement is expected
 
 
 def test_python_floats():

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from ctrace.inspector.capture.calls.calling import Results  # noqa: E402
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched  # noqa: E402
-from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun  # noqa: E402
+from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun, Traces  # noqa: E402
 from ctrace.inspector.capture.comparing.float64 import Float64  # noqa: E402
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT32, FLOAT64, Precision  # noqa: E402
@@ -20,7 +20,7 @@ VALUES = torch.randn(2000, generator=torch.Generator().manual_seed(0), dtype=tor
 
 
 def run_of(values: Any, seconds: float = 0.001) -> EagerRun:
-    return EagerRun(Results(values, [], []), None, random=False, seconds=seconds)
+    return EagerRun(Results(values, [], []), None, Traces(), seconds)
 
 
 def off(by: float, seed: int = 1) -> Any:

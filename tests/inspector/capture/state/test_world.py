@@ -14,7 +14,7 @@ import torch
 
 from ctrace.inspector.capture.comparing.suspects import culprits
 from ctrace.inspector.capture.state.reads import place_of
-from ctrace.inspector.capture.state.world import MISSING, Change, look
+from ctrace.inspector.capture.state.world import A_TENSOR, MISSING, Change, look
 
 SETTINGS = {"scale": 1, "unused": 1}
 HISTORY: list[int] = []
@@ -42,7 +42,7 @@ def changed(model: Any, *actions: Any) -> dict[str, tuple[Any, Any]]:
     for action in actions:
         action()
     found = {change.path: (change.was, change.now) for change in look(model).differing(facts)}
-    assert before.restore()
+    assert before.restore() == ()
     assert look(model).differing(facts) == []
     return found
 
@@ -154,7 +154,7 @@ def test_a_tensor_that_changed_is_put_back():
     model = Net()
     before = look(model)
     model.seen.add_(1)
-    assert before.restore()
+    assert before.restore() == ()
     assert model.seen.tolist() == [0, 0]
 
 
@@ -163,7 +163,7 @@ def test_a_parameter_that_changed_cannot_be_put_back():
     before = look(model)
     with torch.no_grad():
         model.fc.weight.add_(1)
-    assert not before.restore()
+    assert before.restore() == (A_TENSOR,)
 
 
 def test_objects_are_no_facts():

@@ -1,0 +1,311 @@
+"""Search for the cause of a compiled call's difference from eager, and make sure that the compiler is the cause.
+
+A difference is only called a danger if
+
+- compiled code ran in the call: otherwise Python alone made the result,
+- eager repeats itself from the restored state of the call, also with other copies and other addresses,
+- the model itself, with the arguments of the compiled call, does as its copy does in eager, and
+- either undoing a change of state makes eager return what compiled code returned, each time, or nothing that the call
+  reads can be the cause: no random numbers, no clock, no address, no order of a set, no uninitialized memory.
+
+Otherwise the call is not compared, and the reason names the line where it is known. What was found is recorded only if
+nothing fails: a failure of ctrace cancels what it was about to say.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from types import FunctionType
+from typing import Any, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.calling import Results
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing.arithmetic import AsIfCompiled, Filled, Watched
+from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.comparing.precision import FLOAT32
+from ctrace.inspector.capture.comparing.results import difference, disagreeing, within_tolerances
+from ctrace.inspector.capture.comparing.snapshots import taken
+from ctrace.inspector.capture.comparing.sources import Kind, Source, Sources
+from ctrace.inspector.capture.comparing.suspects import culprits
+from ctrace.inspector.capture.comparing.verdicts import AGREED, Budget, Court, Verdict
+from ctrace.inspector.capture.isolation.random_states import RandomStates
+from ctrace.inspector.capture.state.containers import Content
+from ctrace.inspector.capture.state.reads import place_of
+from ctrace.inspector.capture.state.sealed import CACHE
+from ctrace.inspector.capture.state.world import A_TENSOR, Change, Facts, World
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.comparison import Rule
+from ctrace.inspector.source.names import user_name
+
+_LONG = 80
+_VARIES = "eager is not deterministic here"
+_DRAWS = "the call draws random numbers{0}, and compiled code may draw others"
+_ROUNDS = 3
+"""How often an experiment is repeated if the call reads something that varies, which may agree by chance."""
+
+
+class Suspected(Struct, frozen=True):
+    """A compiled call whose results differ from those of the eager call before it, and what is known about it."""
+
+    call: Call
+    """The arguments, copied before the compiled call."""
+    own_call: Call
+    """The arguments of the compiled call itself."""
+    inputs: World
+    """The state of these arguments before the call."""
+    way: Way
+    world: World
+    """The state before the call."""
+    random: RandomStates
+    worlds: list[Facts]
+    """The states before earlier calls."""
+    switched: Content
+    """The switches that torch itself set in this call while it compiled, with their new values."""
+    compilers: Content
+    """All switches that torch itself has set so far."""
+    eager: EagerRun
+    compiled: Results
+
+
+class Outcome(Struct, frozen=True):
+    """What a search found."""
+
+    verdict: Verdict = AGREED
+    dangers: tuple[dict[str, Any], ...] = ()
+    not_compared: str = ""
+    """Why the call is not compared; empty if it is."""
+
+
+class Search:
+    """Searches for the cause of one compiled call's difference."""
+
+    def __init__(self, suspected: Suspected, model: Eager, budget: Budget, *, built: bool) -> None:
+        self._suspected = suspected
+        self._model = model
+        self._budget = budget
+        self._built = built
+        self._expected = suspected.eager
+        self._compiled = taken(suspected.compiled)
+        self._world = suspected.world.with_switches(suspected.switched)
+        self._sources = Sources()
+        self._watched = Watched(self._sources)
+        self._varying: list[Source] = []
+        self._judged: Verdict | None = None
+
+    def outcome(self) -> Outcome:
+        """Search. The world is left as the last eager call found it."""
+        lost = self._expected.traces.lost or self._world.restore()
+        if lost:
+            return Outcome(not_compared=_unrestorable(lost))
+        with ExitStack() as kept:
+            # Other copies than before, and both alive at the same time: no object has the address of another.
+            kept.enter_context(self._model.keeping_copies())
+            if not self._repeats(self._run([], self._watched)) or not self._repeats(self._run([])):
+                return Outcome(not_compared=f"{_VARIES}{_at(self._sources.all())}")
+        if self._built:  # then most differences are rounding
+            verdict = self._verdict()
+            if verdict.judgement is not Judgement.WRONG:
+                return _of_verdict(verdict)
+        return self._of_itself() or self._explained()
+
+    def _of_itself(self) -> Outcome | None:
+        """Call the model itself in eager: a copy may behave otherwise. Return None if both do the same."""
+        suspected = self._suspected
+        try:
+            run = self._model.run_itself(suspected.own_call, suspected.way, self._world, suspected.inputs)
+        except EagerError as error:
+            return Outcome(not_compared=f"the model cannot be called again in eager ({_first_line(error.__cause__)})")
+        if run is None:
+            return Outcome(not_compared="the model cannot be called again: it changes its parameters or its arguments")
+        if not disagreeing(run.results, self._compiled):
+            return Outcome()
+        if not self._repeats(run):
+            sources = self._sources.all()
+            differs = (
+                f"{_VARIES}{_at(sources)}" if sources else "a copy of the model gives other results than the model"
+            )
+            return Outcome(not_compared=differs)
+        return None
+
+    def _explained(self) -> Outcome:
+        """Try to explain the difference: by a change of state, by chance, by rounding."""
+        sources = self._sources.all()
+        self._varying = [each for each in sources if each.kind in (Kind.RANDOM, Kind.VARYING)]
+        experiment = self._explains if self._built else self._gives_the_same
+        if found := culprits(self._world, self._suspected.worlds, experiment) or self._uncached(experiment):
+            return self._of_changes(found)
+        drawn = [each for each in sources if each.kind is Kind.RANDOM]
+        if self._expected.traces.drawn or self._watched.generators or drawn:
+            return Outcome(not_compared=_DRAWS.format(_at(drawn)))
+        verdict = self._verdict()
+        if verdict.judgement is not Judgement.WRONG:
+            return _of_verdict(verdict)
+        if why := next(self._doubts(sources), ""):
+            return Outcome(not_compared=why)
+        return Outcome(verdict, (self._record(verdict, kind="unexplained", subject="", proven=False),))
+
+    def _verdict(self) -> Verdict:
+        """Judge the compiled results by their rounding; do so once, since it takes several calls."""
+        if self._judged is None:
+            self._judged = self._court([], self._expected, self._watched).verdict(self._compiled)
+        return self._judged
+
+    def _of_changes(self, found: list[Change]) -> Outcome:
+        """Return the changes that experiments proved, unless torch itself made them."""
+        compilers = self._suspected.compilers
+        own = [each for each in found if each.container.kind == "torch_switch" and compilers.get(each.key) == each.now]
+        if len(own) == len(found):
+            names = ", ".join(each.path for each in own)
+            return Outcome(not_compared=f"torch.compile itself changes {names}, which the model reads")
+        return Outcome(AGREED, tuple(map(self._cause, found)))
+
+    def _doubts(self, sources: list[Source]) -> Iterator[str]:
+        """Yield reasons why the compiler may not be the cause of a difference that no change of state explains."""
+        asked = [each for each in sources if each.kind is Kind.COMPILING]
+        if asked and self._agrees(AsIfCompiled()):
+            yield f"the model asks whether it is being compiled{_at(asked)}"
+        if not self._repeats(self._run([], Filled(filled := Sources()))):
+            yield f"the result depends on uninitialized memory{_at(filled.all())}"
+        if self._varying:
+            yield f"the call reads what another call may read differently{_at(self._varying)}"
+        if grown := self._expected.traces.remembered:
+            yield f"an eager call fills {user_name(grown[0])}, which ctrace cannot restore"
+
+    # Experiments
+
+    def _gives_the_same(self, changes: list[Change]) -> bool:
+        """Whether eager returns what compiled code returned, with changes undone, and each time only then."""
+        return self._proved(changes, self._same)
+
+    def _explains(self, changes: list[Change]) -> bool:
+        return self._proved(changes, self._acquitted)
+
+    def _proved(self, changes: list[Change], agrees: Callable[[list[Change]], bool]) -> bool:
+        """Whether eager agrees with the changes undone, and without undoing them repeats itself instead.
+
+        The order is with, with, without: what alternates between calls agrees with only one of the first two.
+        """
+        if not agrees(changes):
+            return False
+        rounds = _ROUNDS if self._varying else 1
+        return all(agrees(changes) and self._repeats(self._run([])) for _ in range(rounds))
+
+    def _same(self, changes: list[Change]) -> bool:
+        run = self._run(changes)
+        return run is not None and not disagreeing(run.results, self._compiled)
+
+    def _acquitted(self, changes: list[Change]) -> bool:
+        watched = Watched()
+        run = self._run(changes, watched)
+        if run is None:
+            return False
+        verdict = self._court(changes, run, watched).verdict(self._compiled, noisy_calls=1)
+        return verdict.judgement is Judgement.FINE
+
+    def _uncached(self, experiment: Callable[[list[Change]], bool]) -> list[Change]:
+        """Return the caches of functions whose stored results differ from what the functions return now.
+
+        Dynamo traces the function behind `functools.lru_cache` (2.11 to 2.13, _dynamo/variables/functions.py).
+        """
+        caches = [
+            Change(replace(container, kind="cache"), key, value.__wrapped__, value)
+            for container, content in self._world.containers.values()
+            for key, value in content.items()
+            if isinstance(value, CACHE)
+        ]
+        return [each for each in caches if experiment([each])] or (caches if caches and experiment(caches) else [])
+
+    def _agrees(self, arithmetic: Watched) -> bool:
+        run = self._run([], arithmetic)
+        return run is not None and not disagreeing(run.results, self._compiled)
+
+    def _repeats(self, run: EagerRun | None) -> bool:
+        """Whether an eager call repeats the first, except for the order in which a GPU adds."""
+        if run is None or run.traces.lost:
+            return False
+        apart = disagreeing(self._expected.results, run.results)
+        return all(within_tolerances(leaf, FLOAT32, built=True) for leaf in apart)
+
+    def _court(self, changes: list[Change], eager: EagerRun, watched: Watched) -> Court:
+        run = partial(self._run_or_raise, changes)
+        room = self._model.has_room(self._suspected.call)
+        return Court(eager, watched, run, self._budget, built=self._built, room=room)
+
+    def _run(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+        try:
+            return self._run_or_raise(changes, arithmetic)
+        except (EagerError, TargetError):
+            return None
+
+    def _run_or_raise(self, changes: list[Change], arithmetic: Watched | None = None) -> EagerRun | None:
+        """Call the model in eager in the world of the call, with some changes undone."""
+        suspected = self._suspected
+        suspected.random.restore()
+        try:
+            for change in changes:
+                change.undo()
+            return self._model.run(suspected.call, suspected.way, self._world, arithmetic=arithmetic)
+        finally:
+            self._world.restore()
+
+    # Records
+
+    def _cause(self, change: Change) -> dict[str, Any]:
+        where = place_of(change, self._world)
+        return self._record(
+            AGREED,
+            kind=change.container.kind,
+            subject=str(change.key) if change.container.kind == "environment" else change.path,
+            was=_described(change.was),
+            now=_described(change.now),
+            file=where and where[0],
+            line=where and where[1],
+            proven=True,
+        )
+
+    def _record(self, verdict: Verdict, **about: Any) -> dict[str, Any]:
+        return {
+            "difference": verdict.difference or difference(self._expected.results, self._compiled),
+            "rule": Rule.EXPERIMENT if about["proven"] else verdict.rule,
+            "eager_error": verdict.eager_error,
+            "compiled_error": verdict.compiled_error,
+            "no_reference": verdict.no_reference,
+            **about,
+        }
+
+
+def _of_verdict(verdict: Verdict) -> Outcome:
+    match verdict.judgement:
+        case Judgement.FINE | Judgement.WRONG:
+            return Outcome(verdict)
+        case Judgement.UNDECIDED:
+            return Outcome(not_compared=verdict.why)
+        case unknown:
+            assert_never(unknown)
+
+
+def _unrestorable(lost: tuple[str, ...]) -> str:
+    what = lost[0] if lost[0] == A_TENSOR else user_name(lost[0])
+    return f"a call changes {what}, which ctrace cannot restore"
+
+
+def _at(sources: list[Source]) -> str:
+    return f" ({sources[0]})" if sources else ""
+
+
+def _first_line(error: BaseException | None) -> str:
+    return next(iter(f"{type(error).__name__}: {error}".splitlines()), "")[:200]
+
+
+def _described(value: Any) -> str:
+    function = getattr(value, "__func__", value) if isinstance(value, staticmethod | classmethod) else value
+    if isinstance(function, FunctionType):
+        return f"{function.__qualname__}, line {function.__code__.co_firstlineno}"
+    try:
+        return repr(value)[:_LONG]
+    except Exception:  # of a class that the program defines
+        return f"a {type(value).__name__}"

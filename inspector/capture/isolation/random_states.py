@@ -1,0 +1,71 @@
+"""Save and restore the states of the default random number generators; `state/sealed.py` has those of the program."""
+
+import random
+import sys
+from typing import Any
+
+
+class RandomStates:
+    """The states of torch's, Python's and NumPy's generators when this object was created."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._python = random.getstate()
+        numpy = sys.modules.get("numpy")
+        self._numpy = numpy.random.get_state(legacy=False) if numpy is not None else None
+        self._torch = torch.get_rng_state()
+        self._cuda = _cuda_states()
+
+    def restore(self) -> None:
+        """Restore the states of the generators; one that has not moved is not written to."""
+        import torch
+
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        if not torch.equal(self._torch, torch.get_rng_state()):
+            torch.set_rng_state(self._torch)
+        for index, now in enumerate(_cuda_states()):
+            if not self._cuda:  # CUDA was initialized since then: its generators were as new
+                generator = torch.cuda.default_generators[index]
+                generator.manual_seed(generator.initial_seed())
+            elif not torch.equal(self._cuda[index], now):
+                torch.cuda.set_rng_state(self._cuda[index], index)
+
+    def moved(self) -> tuple[str, ...]:
+        """Return which of `torch`, `numpy.random` and `random` have drawn a number since then."""
+        numpy = sys.modules.get("numpy")
+        drawn = {
+            "torch": self.torch_moved(),
+            "numpy.random": self._numpy is not None
+            and numpy is not None
+            and repr_of_state(self._numpy) != repr_of_state(numpy.random.get_state(legacy=False)),
+            "random": self._python != random.getstate(),
+        }
+        return tuple(name for name, has_moved in drawn.items() if has_moved)
+
+    def torch_moved(self) -> bool:
+        """Whether torch has drawn a random number since then."""
+        import torch
+
+        if not torch.equal(self._torch, torch.get_rng_state()):
+            return True
+        if not self._cuda:
+            generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+            return any(generator.get_offset() for generator in generators)
+        return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))
+
+
+def repr_of_state(state: Any) -> str:
+    """Write the state of a random generator of NumPy, so that two can be compared."""
+    if isinstance(state, dict):
+        return repr({name: repr_of_state(each) for name, each in state.items()})
+    return repr(state.tobytes()) if hasattr(state, "tobytes") else repr(state)
+
+
+def _cuda_states() -> list[Any]:
+    """Return the states of the GPUs' generators; asking for them does not initialize CUDA."""
+    import torch
+
+    return list(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else []

@@ -1,0 +1,146 @@
+"""Every place of ctrace that runs user work a second time, and why the program cannot notice it there.
+
+A second run that writes to the program's memory, or moves its generators, changes results, and ctrace then blames the
+compiler. So a place that is not in this table fails here: let it use `isolation.second_run`, or wait until the program
+is over (`core/postponed.py`), or say that the time is not measured.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+CAPTURE = ROOT / "inspector" / "capture"
+ISOLATED = "copies of the arguments, and all states restored: isolation/second_run.py"
+AFTER = "after the program, on copies, in memory of its own: core/postponed.py"
+MODEL_COPY = "a copy of the model with copies of the arguments, and all states restored: isolation/unnoticed.py"
+OWN_PROCESS = "a process that only measures or proves: the program runs in another one"
+DRIVER = "the calls that the user asked for: ctrace takes the place of the program's loop"
+GUARDS = "guards, which only read"
+
+RUNS_AGAIN = {
+    "built_kernels/gpu.py": ISOLATED,
+    "built_kernels/kernel_times.py": ISOLATED,
+    "built_kernels/library_calls.py": ISOLATED,
+    "built_kernels/stopwatch.py": ISOLATED,
+    "comparing/dangers.py": MODEL_COPY,
+    "comparing/eager.py": MODEL_COPY,
+    "guards/cost.py": GUARDS,
+    "isolation/second_run.py": ISOLATED,
+    "kernel_packages/apply.py": OWN_PROCESS,
+    "kernel_packages/check.py": OWN_PROCESS,
+    "kernel_packages/kernel_sides.py": OWN_PROCESS,
+    "kernel_packages/regions.py": OWN_PROCESS,
+    "kernel_packages/seconds.py": OWN_PROCESS,
+    "kernel_packages/sides.py": OWN_PROCESS,
+    "kernel_packages/tune.py": OWN_PROCESS,
+    "kernels/replay_times.py": AFTER,
+    "proving/models.py": OWN_PROCESS,
+    "proving/probing.py": OWN_PROCESS,
+    "proving/programs.py": OWN_PROCESS,
+    "proving/rounding.py": OWN_PROCESS,
+    "proving/sides.py": OWN_PROCESS,
+    "scenarios.py": DRIVER,
+    "timing/accuracy.py": OWN_PROCESS,
+    "timing/main.py": OWN_PROCESS,
+    "timing/rounds.py": OWN_PROCESS,
+    "timing/shares.py": OWN_PROCESS,
+    "triton_ops/main.py": OWN_PROCESS,
+}
+"""By module below inspector/capture/."""
+
+OURS = {
+    "ctrace.inspector.capture.calls.calling.called",
+    "ctrace.inspector.capture.built_kernels.stopwatch.timed",
+    "ctrace.inspector.capture.isolation.second_run",
+    "ctrace.inspector.capture.isolation.unnoticed",
+    "ctrace.inspector.capture.kernel_packages.guarded.guarded_call",
+    "ctrace.inspector.capture.kernel_packages.kernel_sides.called",
+    "ctrace.inspector.capture.proving.calls.observe",
+    "ctrace.inspector.capture.timing.stopwatch",
+    "ctrace.inspector.capture.virtual.triton_interpreter.run_interpreted",
+    "triton.testing.do_bench",
+}
+"""What runs something a second time, or is only needed for that, by its import."""
+TORCHS = {"replay", "CUDAGraph", "make_graphed_callables", "profile_guard_manager", "do_bench", "launchers"}
+"""Attributes and names of torch and Triton with which a call could be made again."""
+READS = {"built_kernels/configurations.py", "built_kernels/triton_builds.py"}
+"""Modules that only read which launcher a kernel chose."""
+
+
+def means(source: str) -> Iterator[str]:
+    """Yield what a module uses that can run something again."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield from (each for each in OURS if name == each or name.startswith(f"{each}."))
+        elif isinstance(node, ast.Attribute) and node.attr in TORCHS:
+            yield node.attr
+        elif isinstance(node, ast.Name) and node.id in TORCHS:
+            yield node.id
+
+
+def again(folder: Path) -> set[str]:
+    found = set()
+    for path in folder.rglob("*.py"):
+        name = path.relative_to(folder).as_posix()
+        if set(means(path.read_text(encoding="utf-8"))) - ({"launchers"} if name in READS else set()):
+            found.add(name)
+    return found
+
+
+def test_every_place_that_runs_user_work_again_is_listed() -> None:
+    assert again(CAPTURE) == set(RUNS_AGAIN)
+
+
+def test_only_the_gate_makes_a_launch_for_the_stopwatch() -> None:
+    makers = [
+        path.relative_to(CAPTURE).as_posix()
+        for path in CAPTURE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Launch"
+    ]
+    # `kernel_packages/launches.py` has a class of its own by that name: the launch of a package's kernel.
+    assert set(makers) == {"isolation/second_run.py", "kernel_packages/launches.py"}
+
+
+def imported(source: str) -> Iterator[str]:
+    """Yield the modules of a capture that a module imports, lazily or not, as files."""
+    prefix = "ctrace.inspector.capture."
+    for node in ast.walk(ast.parse(source)):
+        name = getattr(node, "module", None) or ""
+        if isinstance(node, ast.ImportFrom) and name.startswith(prefix):
+            yield f"{name.removeprefix(prefix).replace('.', '/')}.py"
+
+
+@pytest.mark.parametrize("module", [name for name, why in RUNS_AGAIN.items() if why is OWN_PROCESS])
+def test_nothing_of_a_capture_reaches_the_other_processes(module: str) -> None:
+    """The sources of a capture, which run in the program's process, import none of these."""
+    seen: set[str] = set()
+    waiting = ["capturing.py"]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or not (CAPTURE / name).exists():
+            continue
+        seen.add(name)
+        waiting += imported((CAPTURE / name).read_text(encoding="utf-8"))
+    assert len(seen) > 50
+    assert module not in seen
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "graph.replay()",
+        "from triton.testing import do_bench",
+        "from ctrace.inspector.capture.built_kernels.stopwatch import timed",
+        "graph = torch.cuda.CUDAGraph()",
+        "(chosen,) = kernel.launchers",
+    ],
+)
+def test_a_second_run_is_found(source: str) -> None:
+    assert list(means(source))
