@@ -3,8 +3,9 @@
 Each program runs twice in plain torch.compile, in processes that know nothing of ctrace, and once for each option of
 ctrace that runs something: `run`, `explain --build`, `trace` (`ctrace.trace(build=True)`), `time`, `cudagraphs`,
 `autotune`. All write digests of the results and the state of each compiled call (`_observed.py`). Where both plain runs
-agree, ctrace's results must be the same, bit for bit. Torch times its kernels and may take another one in another run,
-so where ctrace's results differ by rounding only, more plain runs tell whether plain torch varies, too.
+agree, ctrace's results must be the same, bit for bit. Torch times its kernels and may take another one in another run:
+where ctrace's results differ by rounding only, plain torch and ctrace run again with `TORCHINDUCTOR_DETERMINISTIC=1`,
+which makes torch choose without timing (torch/_inductor/config.py, 2.11), and then must agree.
 
 Also counted: dangers that `explain` reports, since none of these programs is wrong, and programs that end differently.
 
@@ -39,12 +40,10 @@ ROOT = BENCHMARKS.parent
 MODES = ("reduce-overhead", "default", "max-autotune", "max-autotune-no-cudagraphs")
 OPTIONS = ("run", "explain", "trace", "time", "cudagraphs", "autotune")
 PLAIN = ("plain 1", "plain 2")
-EXTRA = 3
-"""More plain runs where ctrace's results differ by rounding."""
 ROUNDING = 0.02
 """Largest difference that rounding makes in these programs, relative to the largest value of a tensor."""
-EQUAL, ROUNDED, VARIES, DIFFERENT, OTHER_STATE = "equal", "rounding", "varies", "different", "other state"
-ORDER = (EQUAL, VARIES, ROUNDED, OTHER_STATE, DIFFERENT)
+EQUAL, ROUNDED, CHOICE, DIFFERENT, OTHER_STATE = "equal", "rounding", "other choice", "different", "other state"
+ORDER = (EQUAL, CHOICE, ROUNDED, OTHER_STATE, DIFFERENT)
 UNUSABLE = ("plain fails", "plain varies", "no time")
 FAULTS = (ROUNDED, OTHER_STATE, DIFFERENT, "fails", "nothing written")
 
@@ -74,10 +73,13 @@ class Cell:
     mode: str
     option: str
     version: str = ""
+    fixed: bool = False
+    """Whether torch chooses kernels without timing them."""
 
     @property
     def name(self) -> str:
-        return "/".join(filter(None, (self.program, self.mode, self.option, self.version)))
+        fixed = "fixed" if self.fixed else ""
+        return "/".join(filter(None, (self.program, self.mode, self.option, self.version, fixed)))
 
 
 @dataclass
@@ -165,6 +167,7 @@ class Study:
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
             "PYTHONPATH": os.pathsep.join(path),
             "PYTHONWARNINGS": "ignore",
+            "TORCHINDUCTOR_DETERMINISTIC": "1" if cell.fixed else "0",
         }
         return {**os.environ, **chosen}
 
@@ -335,28 +338,31 @@ def _outcome(study: Study, cell: Cell, done: Mapping[str, Ran], first: Ran, seco
     outcome = comparison.verdict
     if not comparison.lines:
         outcome = "plain varies"
-    elif outcome == ROUNDED and _plain_varies(cell, done, first):
-        outcome = VARIES
+    elif outcome == ROUNDED and _agrees_fixed(study, cell, done):
+        outcome = CHOICE
     elif outcome == EQUAL and mine.status != 0:
         outcome = "fails"
     return {**about, "outcome": outcome, "where": comparison.where, "lines": comparison.lines, "said": mine.said}
 
 
-def _plain_varies(cell: Cell, done: Mapping[str, Ran], first: Ran) -> bool:
-    """Whether one more plain run differs from the first one."""
-    values = [line["value"] for line in first.lines]
-    extras = (done.get(each.name) for each in _extras(cell.program, cell.mode))
-    return any([line["value"] for line in ran.lines] != values for ran in extras if ran is not None and ran.lines)
+def _agrees_fixed(study: Study, cell: Cell, done: Mapping[str, Ran]) -> bool:
+    """Whether ctrace's results are those of plain torch when torch chooses its kernels without timing."""
+    plain, mine = (done.get(each.name) for each in _fixed(cell))
+    if plain is None or mine is None or not plain.lines:
+        return False
+    comparison = compared(cell.option, mine, plain, plain, is_model=study.kinds[cell.program][0])
+    return comparison.verdict == EQUAL and comparison.lines > 0
 
 
-def _extras(program: str, mode: str) -> list[Cell]:
-    return [Cell(program, mode, f"plain {number}") for number in range(3, 3 + EXTRA)]
+def _fixed(cell: Cell) -> tuple[Cell, Cell]:
+    plain = Cell(cell.program, cell.mode, PLAIN[0], fixed=True)
+    return plain, Cell(cell.program, cell.mode, cell.option, cell.version, fixed=True)
 
 
-def extra_cells(found: Mapping[str, Mapping[str, Any]]) -> list[Cell]:
-    """Return more plain runs for the cells that differ by rounding."""
-    rounded = {(each["program"], each["mode"]) for each in found.values() if each["outcome"] == ROUNDED}
-    return [cell for program, mode in sorted(rounded) for cell in _extras(program, mode)]
+def fixed_cells(wanted: Sequence[Cell], found: Mapping[str, Mapping[str, Any]]) -> list[Cell]:
+    """Return the runs with fixed choices for the cells that differ by rounding, each once."""
+    rounded = (cell for cell in wanted if found.get(cell.name, {}).get("outcome") == ROUNDED)
+    return list(dict.fromkeys(each for cell in rounded for each in _fixed(cell)))
 
 
 # Reporting
@@ -370,7 +376,7 @@ def report(study: Study, found: Mapping[str, Mapping[str, Any]], planned: int, s
         _table(of_version)
         lines = sum(each["lines"] for each in of_version)
         print(f"  {lines} calls, gradients and states were compared bit for bit; not those where plain torch varies")
-        bad = [each for each in of_version if each["outcome"] not in (EQUAL, VARIES)]
+        bad = [each for each in of_version if each["outcome"] not in (EQUAL, CHOICE)]
         for each in sorted(bad, key=lambda each: (each["outcome"], each["program"])):
             where = f", {each['where']}" if each["where"] else ""
             print(f"  {each['outcome']:15} {each['program']}, {each['mode']}, {each['option']}{where}")
@@ -399,7 +405,7 @@ def _table(found: Sequence[Mapping[str, Any]]) -> None:
         for option in options:
             count = counts.get((mode, option), Counter())
             usable = count.total() - sum(count[outcome] for outcome in UNUSABLE)
-            equal = count[EQUAL] + count[VARIES]
+            equal = count[EQUAL] + count[CHOICE]
             row.append(f"{equal} of {usable}" if usable else "-")
         if any(each != "-" for each in row):
             print(f"  {mode:42}" + "".join(f"{each:>16}" for each in row))
@@ -419,8 +425,8 @@ def main() -> int:
         done = _loaded(args.resume)
         save = _saver(out / "same_results.json.gz", done)
         run_all(study, wanted, done, args.jobs, began + args.budget, save)
-        more = extra_cells(judged(study, wanted, done))
-        run_all(study, more, done, args.jobs, began + args.budget * 1.1, save)
+        more = fixed_cells(wanted, judged(study, wanted, done))
+        run_all(study, more, done, args.jobs, began + args.budget * 1.15, save)
         save(last=True)
         found = judged(study, wanted, done)
         (out / "outcomes.json").write_text(json.dumps(found, indent=1))
