@@ -1,6 +1,7 @@
 """The cases of `check_cache.py`: what a model asks, and what changes between two checks."""
 
 import os
+import py_compile
 import shutil
 import socket
 import sqlite3
@@ -337,6 +338,14 @@ BREAK = found == ["1"]
     Case("read in another way", "a module in an archive",
          'sys.path.insert(0, str(HERE / "pack.zip"))\nimport zipped\nBREAK = zipped.BREAK',
          lambda place: _archive(place, "True"), lambda place: _archive(place, "False")),
+    Case("read in another way", "a compiled module without its source", "import part\nBREAK = part.FLAG",
+         lambda place: _compiled(place, "True"), lambda place: _compiled(place, "False")),
+    Case("read in another way", "a compiled module that is not compared with its source",
+         "import part\nBREAK = part.FLAG", lambda place: _unchecked(place, "True"),
+         lambda place: _unchecked(place, "False")),
+    Case("read in another way", "data in the folder of compiled files",
+         'BREAK = (HERE / "__pycache__/flag").read_text() == "1"', _write("__pycache__/flag", "1"),
+         _write("__pycache__/flag", "0")),
     Case("read in another way", "a file that the model appends to", """
 with open(HERE / "counter", "a") as file: file.write("x")
 BREAK = len((HERE / "counter").read_text()) > 1
@@ -351,6 +360,19 @@ BREAK = (HERE / "mark").exists()
 (HERE / "mark").touch()
 """),
 )  # fmt: skip
+
+
+def _compiled(place: Path, value: str) -> None:
+    _write("part.py", f"FLAG = {value}")(place)
+    py_compile.compile(str(place / "part.py"), str(place / "part.pyc"))
+    (place / "part.py").unlink()
+
+
+def _unchecked(place: Path, value: str) -> None:
+    """Compile a module, and put another source in its place."""
+    _write("part.py", f"FLAG = {value}")(place)
+    py_compile.compile(str(place / "part.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    _write("part.py", "1/0")(place)
 
 
 def _archive(place: Path, value: str) -> None:
@@ -499,8 +521,16 @@ def _same(name: str, change: Act, code: str = "BREAK = False", before: Act = _no
     return Case("no change", name, code, change, before, changes=False)
 
 
-def _same_alone(name: str, code: str, first: Variables, second: Variables) -> Case:
-    return Case("no change", name, code, changes=False, is_alone=True, first=first, second=second)
+def _same_alone(name: str, code: str, first: Variables, second: Variables, before: Act = _nothing) -> Case:
+    return Case("no change", name, code, _nothing, before, changes=False, is_alone=True, first=first, second=second)
+
+
+def _writes_bytecode(place: Path) -> dict[str, str | None]:
+    return {"PYTHONDONTWRITEBYTECODE": None, "PYTHONPYCACHEPREFIX": None}
+
+
+def _writes_bytecode_elsewhere(place: Path) -> dict[str, str | None]:
+    return {"PYTHONDONTWRITEBYTECODE": None, "PYTHONPYCACHEPREFIX": str(place / "compiled")}
 
 
 def _touch(name: str) -> Act:
@@ -540,6 +570,12 @@ NO_CHANGES = (
     _same("a temporary folder", _nothing, "import tempfile\nwith tempfile.TemporaryDirectory() as folder:\n"
           '    Path(folder, "x").write_text("1")\n    BREAK = not Path(folder, "x").exists()'),
     _same("a seeded generator", _nothing, "import random\nrandom.seed(3)\nBREAK = random.random() > 2"),
+    _same("a model that a new process runs", _nothing,
+          'getattr(os, "env" + "iron")["TORCHDYNAMO_SUPPRESS_ERRORS"] = "0"\nBREAK = False'),
+    _same_alone("Python compiles a module", "import part\nBREAK = False", _writes_bytecode, _writes_bytecode,
+                _write("part.py", "")),
+    _same_alone("Python compiles a module into a folder of its own", "import part\nBREAK = False",
+                _writes_bytecode_elsewhere, _writes_bytecode_elsewhere, _write("part.py", "")),
     _same_alone("an unrelated variable", "BREAK = False", _no_variables, lambda _place: {"STUDY_UNRELATED": "1"}),
     _same_alone("another shell", "BREAK = False", lambda _place: {"SHLVL": "1", "OLDPWD": "/", "_": "/bin/a"},
                 lambda _place: {"SHLVL": "2", "OLDPWD": "/tmp", "_": "/bin/b"}),

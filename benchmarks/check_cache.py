@@ -112,7 +112,7 @@ def _outcome(case: Case, first: dict[str, object], second: dict[str, object]) ->
         return "reused"
     if case.changes and not case.is_chance and second["exit"] == 0:
         return f"checked again, but the change has no effect: {second}"
-    return "checked again"
+    return "checked again" if case.changes else f"checked again: {first['notes']}"
 
 
 def _check(
@@ -125,7 +125,8 @@ def _check(
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if not done.stdout:
         raise SystemExit(done.stderr)
-    return {job["model"]: job for job in json.loads(done.stdout)["jobs"]}
+    report = json.loads(done.stdout)
+    return {job["model"]: {**job, "notes": report["notes"]} for job in report["jobs"]}
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def module_of(name: str, text: str) -> Module:
     """Count one file."""
     tree, module = ast.parse(text), Module(name)
     docstrings = _docstring_lines(tree)
-    with_code = set()
+    with_code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             module.comments += token.line.lstrip().startswith("#")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Command
+from tests.support.observing import observable
 from tests.support.places import ROOT
 from tests.support.warm import WarmServer
 
@@ -141,6 +142,7 @@ def test_a_forked_model_sees_the_same_process_as_alone(ctrace: Command) -> None:
     assert forked == fresh
 
 
+@observable
 def test_unchanged_models_reuse_the_last_check(warm_ctrace: Command) -> None:
     models = written(warm_ctrace, ("exit", "seed"))
     warm_ctrace.write("a_seed.py", PLAIN.format(code="from pathlib import Path\nPath('size').read_text()"))

@@ -7,10 +7,12 @@ libraries, system files and large files: a program cannot set the time of a chan
 import getpass
 import hashlib
 import importlib.machinery
+import importlib.util
 import json
 import mmap
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -35,7 +37,9 @@ _OURS = tuple(f"{PACKAGES / each}{os.sep}" for each in ("cli", "inspector", "rep
 _SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/etc/", "/opt/")
 _DEVICES = ("/dev/", "/sys/", "/proc/")
 _MEMORY = "/dev/shm/"
-_CACHED_CODE = f"{os.sep}__pycache__{os.sep}"
+_CACHED_CODE = "__pycache__"
+_UNCHECKED = 1
+"""The flags of a compiled file that Python uses whatever its source says (PEP 552)."""
 _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 _METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link", ".pth")
 _CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -188,7 +192,7 @@ class _Collected:
         for path, before in self._observed.read.items():
             if self._is_ignored(path) or _is_device(path):
                 continue
-            if tuple(stamp(path)) != before:
+            if self._has_changed(path, before):
                 raise NotReusableError(f"{_named(path)} changed while it ran")
             if self._counts_by_stamp(path, before):
                 found.pop(path, None)
@@ -208,7 +212,7 @@ class _Collected:
         for path, found in looked.items():
             if answer(path) != found:
                 raise NotReusableError(f"{_named(path)} changed while it ran")
-        modules = {folder: names for folder, names in self._asked.modules.items() if not self._is_ignored(f"{folder}/")}
+        modules = {folder: names for folder, names in self._asked.modules.items() if not self._is_ours(folder)}
         return Answers(
             looked=_grouped(looked),
             stamps={folder: (names, _stamps(folder, names)) for folder, names in self._by_stamp().items()},
@@ -239,9 +243,9 @@ class _Collected:
             NotReusableError: what the program saw of a listing changed while it ran.
         """
         for folder, (number, entries) in self._observed.listed.items():
-            if self._is_ignored(f"{folder}/") or _is_device(folder):
+            if self._is_ours(folder) or _is_device(folder):
                 continue
-            names = [each.rpartition("/")[0] for each in entries]
+            names = sorted(each.rpartition("/")[0] for each in entries)
             modules = self._asked.modules.get(folder, ())
             of_python = self._asked.listed_by_import.get(folder, 0) + self._asked.listed_for_packages.get(folder, 0)
             is_same = (
@@ -261,12 +265,25 @@ class _Collected:
                 yield from (f"{folder}/{name}" for name in names if ".so" in name)
         yield from (path for path in self._observed.read if ".so" in os.path.basename(path))  # noqa: PTH119
 
+    def _has_changed(self, path: str, before: tuple[int, ...]) -> bool:
+        """Whether a file changed while the program ran.
+
+        A library's may get another hard link, which changes its ctime: installers share files among environments.
+        """
+        now = tuple(stamp(path))
+        return now != before and not (path.startswith(self._asked.prefixes) and _linked(now) == _linked(before))
+
     def _counts_by_stamp(self, path: str, before: tuple[int, ...]) -> bool:
         is_memory = path.startswith(_MEMORY)
         return (path.startswith(self._libraries) and not is_memory) or not before or before[0] > _MOST_BYTES
 
     def _is_ignored(self, path: str) -> bool:
-        return _CACHED_CODE in path or f"{path}{os.sep}".startswith(self._ours)
+        """Whether what is at a path decides nothing: it is ctrace's, or code that Python compiled from a source."""
+        is_library = path.startswith(self._libraries)
+        return self._is_ours(path) or (_CACHED_CODE in path if is_library else _is_compiled(path))
+
+    def _is_ours(self, path: str) -> bool:
+        return f"{path}{os.sep}".startswith(self._ours)
 
     def _is_tool(self, path: str) -> bool:
         return os.path.basename(path) in _TOOLS and path.startswith(self._libraries)  # noqa: PTH119
@@ -281,6 +298,35 @@ def _caches_of_torch() -> Iterator[Path]:
     with suppress(OSError, KeyError):  # a user without a name
         user = re.sub(r'[\\/:*?"<>|]', "_", getpass.getuser())
         yield Path(tempfile.gettempdir(), f"torchinductor_{user}")
+
+
+def _linked(of_file: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what links leave of a stamp: size, time of the last write, inode."""
+    return (*of_file[:2], *of_file[3:])
+
+
+def _is_compiled(path: str) -> bool:
+    """Whether Python keeps at a path what it compiles from a source, with which it compares it; or the folder of such
+    files. Some that Python is writing have a number at the end of their names."""
+    if sys.pycache_prefix and f"{path}{os.sep}".startswith(f"{sys.pycache_prefix}{os.sep}"):
+        return True
+    folder, name = os.path.split(path)
+    if name == _CACHED_CODE or not folder.endswith(f"{os.sep}{_CACHED_CODE}"):
+        return name == _CACHED_CODE
+    try:
+        source = importlib.util.source_from_cache(re.sub(r"\.\d+$", "", path))
+    except ValueError:  # another file that somebody keeps there
+        return False
+    return os.path.exists(source) and not _is_unchecked(path)  # noqa: PTH110
+
+
+def _is_unchecked(path: str) -> bool:
+    """Whether Python runs a compiled file without a look at its source."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return int.from_bytes(file.read(8)[4:], "little") == _UNCHECKED
+    except OSError:  # there is none yet
+        return False
 
 
 def _is_device(path: str) -> bool:

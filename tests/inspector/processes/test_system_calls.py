@@ -20,9 +20,8 @@ from ctrace.inspector.processes.system_calls import (
     is_missing,
     listing,
 )
+from tests.support.observing import observable
 from tests.support.places import ROOT
-
-linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux reports system calls")
 
 BEGIN = f"""
 import sys
@@ -71,7 +70,7 @@ def observed(code: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@linux
+@observable
 def test_every_question_is_seen_with_its_answer(tmp_path: Path) -> None:
     folder = tmp_path.resolve()
     for name in ("read", "native-read", "appended", "old", "by-process", "up"):
@@ -102,7 +101,7 @@ def test_every_question_is_seen_with_its_answer(tmp_path: Path) -> None:
     assert found["connected"] == ["the internet"]
 
 
-@linux
+@observable
 def test_a_program_runs_as_without_it(tmp_path: Path) -> None:
     code = """
 import os, signal, subprocess, threading
@@ -120,13 +119,13 @@ else: raise SystemExit(1)
     assert len([path for path in observed(code, tmp_path)["looked"] if "/x" in path]) >= 300
 
 
-@linux
+@observable
 def test_what_is_asked_after_the_end_does_not_count(tmp_path: Path) -> None:
     code = "from ctrace.inspector.processes.system_calls import end\nos.path.exists('a'); end(); os.path.exists('b')"
     assert {Path(path).name for path in observed(code, tmp_path)["looked"]}.intersection("ab") == {"a"}
 
 
-@linux
+@observable
 def test_a_program_that_is_killed_leaves_what_it_asked(tmp_path: Path) -> None:
     process = started(
         [sys.executable, "-c", BEGIN + "import os; os.path.exists('/asked'); os.kill(os.getpid(), 9)"],
@@ -137,12 +136,43 @@ def test_a_program_that_is_killed_leaves_what_it_asked(tmp_path: Path) -> None:
     assert json.loads(process.observed)["looked"]["/asked"] == ""
 
 
-@linux
+@observable
 def test_a_program_that_never_begins_is_not_known() -> None:
     process = started([sys.executable, "-c", "pass"], dict(os.environ), None, None, observes=True)
     assert process.poll(60) == 0
     process.finish()
     assert "before it was observed" in json.loads(process.observed)["hidden"]
+
+
+FORBID = f"""
+import ctypes, errno, sys
+sys.path.insert(0, {str(ROOT)!r})
+from ctrace.inspector.processes import system_calls as calls
+machine, libc = calls._machine(), ctypes.CDLL(None)
+code = b"".join([
+    calls._instruction(calls._LOAD, calls._AT_NUMBER),
+    calls._instruction(calls._JUMP_IF_EQUAL, machine.seccomp, 0, 1),
+    calls._instruction(calls._RETURN, 0x50000 | errno.EPERM),
+    calls._instruction(calls._RETURN, calls._ALLOW),
+])
+libc.prctl(38, 1, 0, 0, 0)
+program = calls._Program(4, ctypes.addressof(kept := ctypes.create_string_buffer(code, len(code))))
+assert libc.syscall(machine.seccomp, calls._SET_FILTER, 0, ctypes.byref(program)) == 0
+"""
+"""Forbids further filters, as a container may."""
+
+
+@observable
+def test_a_program_runs_where_a_filter_is_forbidden(tmp_path: Path) -> None:
+    end = "open('made', 'w').close()"
+    process = started(
+        [sys.executable, "-c", FORBID + BEGIN + f"import os; os.chdir({str(tmp_path)!r}); {end}"],
+        dict(os.environ), None, None, observes=True,
+    )  # fmt: skip
+    assert process.poll(60) == 0
+    process.finish()
+    assert json.loads(process.observed)["hidden"] == "seccomp: Operation not permitted"
+    assert (tmp_path / "made").exists()
 
 
 def test_a_system_that_reports_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Questions of a job and their answers: which changes count, and what makes a result not reusable."""
 
 import os
+import py_compile
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -205,6 +206,15 @@ def test_a_file_that_changed_meanwhile_is_not_reused(project: Path) -> None:
     assert note == "not cached: net.py: native.bin changed while it ran"
 
 
+@pytest.mark.parametrize("is_library", [True, False])
+def test_a_librarys_file_may_get_another_link_meanwhile(project: Path, is_library: bool) -> None:
+    path = project / "library/a.py"
+    before = tuple(stamp(str(path)))
+    (project / "other-environment").hardlink_to(path)
+    asked = Asked(prefixes=(f"{project}/library/",) if is_library else ())
+    assert bool(checked(Observed(read={str(path): before}), asked).notes) is not is_library
+
+
 def test_a_file_that_is_read_and_appended_to_is_not_reused(project: Path) -> None:
     path = str(project / "native.bin")
     (note,) = checked(Observed(read={path: tuple(stamp(path))}, written=(path,))).notes
@@ -219,6 +229,56 @@ def test_only_modules_that_were_looked_for_matter_in_a_folder_of_the_path(projec
     asked = Asked(modules={str(project): ("link",)}, listed_by_import={str(project): 1})
     assert "came or went" in checked(observed, asked).notes[0]
     assert "came or went" in checked(observed).notes[0], "the program itself listed the folder"
+
+
+def test_two_entries_of_one_module_are_in_one_order(project: Path) -> None:
+    """A listing with kinds sorts `both/d` after `both.so/f`."""
+    (project / "both").mkdir()
+    (project / "both.so").touch()
+    observed = Observed(listed={str(project): (1, tuple(listing(str(project))))})
+    asked = Asked(modules={str(project): ("both",)}, listed_by_import={str(project): 1})
+    assert checked(observed, asked).notes == ()
+    assert is_reused()
+
+
+def compiled(mode: py_compile.PycInvalidationMode) -> Path:
+    Path("part.py").write_text("x = 1\n")
+    return Path(py_compile.compile("part.py", invalidation_mode=mode) or "").absolute()
+
+
+def test_what_python_compiles_meanwhile_is_no_answer(project: Path) -> None:
+    """Python finds no compiled file, makes the folder, and writes the file under a name with a number."""
+    missing = (
+        project / "__pycache__",
+        *(project / f"__pycache__/part.cpython-311.pyc{each}" for each in ("", ".12345")),
+    )
+    path = compiled(py_compile.PycInvalidationMode.TIMESTAMP)
+    read = {str(path): tuple(stamp(str(path)))}
+    path.write_bytes(path.read_bytes())
+    assert checked(Observed(looked=dict.fromkeys(map(str, missing), ""), read=read)).notes == ()
+    assert is_reused()
+    shutil.rmtree("__pycache__")
+    assert is_reused()
+
+
+@pytest.mark.parametrize("name", ["part.pyc", "__pycache__/data.json", "__pycache__/gone.cpython-311.pyc"])
+def test_other_compiled_files_count(project: Path, name: str) -> None:
+    """A module without its source, and what a program keeps in Python's folder."""
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(bytes(16))
+    assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
+    assert is_reused()
+    path.write_bytes(bytes(15) + b"1")
+    assert not is_reused()
+
+
+def test_a_compiled_file_that_is_not_compared_with_its_source_counts() -> None:
+    path = compiled(py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
+    assert is_reused()
+    path.write_bytes(path.read_bytes() + b"1")
+    assert not is_reused()
 
 
 def test_without_observation_nothing_is_reused() -> None:
