@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from ctrace.cli.process.streams import is_unread, put
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.reports.escape import Document, one, plain_document, without_commands
 
@@ -58,6 +59,11 @@ class GuardedStream:
 def unguarded(stream: TextIO) -> TextIO:
     """Return the stream behind a guarded one, for text that is safe already."""
     return stream.behind if isinstance(stream, GuardedStream) else stream
+
+
+def is_stdout_unread() -> bool:
+    """Whether the reader of stdout has closed its pipe."""
+    return is_unread(unguarded(sys.stdout))
 
 
 @contextmanager
@@ -134,7 +140,7 @@ def write_report(text: Document, output: Path | None) -> None:
     """
     if output is None or str(output) == "-":
         stream = unguarded(sys.stdout)
-        stream.write(text)
+        put(text, stream)
         stream.flush()
         return
     from ctrace.inspector.files.disk_errors import reason

@@ -11,7 +11,8 @@ import typer
 
 from ctrace import __version__
 from ctrace.cli.console import complain, guarded_streams, say
-from ctrace.cli.signals import EndedBySignal, ending_in_order, ending_signal
+from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
+from ctrace.cli.process.streams import drop, open_standard_streams
 from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 
@@ -123,7 +124,7 @@ def _print_surroundings() -> None:
 def app(prog_name: str | None = None) -> None:
     """Run the command line; never returns."""
     gc.set_threshold(_COLLECT_AFTER)
-    _open_standard_streams()
+    open_standard_streams()
     with guarded_streams():
         _ending(prog_name)
 
@@ -137,10 +138,6 @@ def _ending(prog_name: str | None) -> None:
         _leave(signal)
     except CtraceError as error:
         _refuse(error)
-    except BrokenPipeError:
-        # The reader closed the pipe; keep Python from failing when it flushes the rest.
-        _leave_stdout()
-        sys.exit(Exit.DONE)
     except OSError as error:
         if not is_of_the_system(error):
             _report_bug()
@@ -159,10 +156,8 @@ def _run(prog_name: str | None) -> None:
     finally:
         try:
             sys.stdout.flush()
-        except BrokenPipeError:
-            raise
         except OSError as error:
-            _leave_stdout()
+            drop(sys.stdout)
             raise _no_report(error) from None
 
 
@@ -192,11 +187,6 @@ def _leave(signal: EndedBySignal) -> NoReturn:
     raise signal
 
 
-def _leave_stdout() -> None:
-    """Point a broken stdout at the null device, so that the rest is dropped."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _refuse(error: CtraceError) -> NoReturn:
     complain(error.what, error.todo)
     sys.exit(error.exit_code)
@@ -211,18 +201,6 @@ def _system_error(error: OSError) -> RunError:
 
 def _no_report(error: OSError) -> RunError:
     return RunError(f"the report cannot be written: {reason(error)}", "redirect stdout, or name a file with -o")
-
-
-def _open_standard_streams() -> None:
-    """Replace closed standard streams by the null device; otherwise the next file that is opened gets their number."""
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != number:
-                os.dup2(null, number)
-                os.close(null)
-            os.set_inheritable(number, True)
-            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _report_bug() -> NoReturn:

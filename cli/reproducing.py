@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.signals import EndedBySignal
+from ctrace.cli.process.signals import EndedBySignal
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
 from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.reports.format import one_line

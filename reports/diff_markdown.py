@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diff.changes import Change, RunDiff, What
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
 from ctrace.reports.wording.diff import answer, name_of, not_compared
 
@@ -14,7 +14,7 @@ _LONGEST = 300
 
 def render_diff_markdown(before: str, after: str, found: RunDiff) -> Document:
     """Write the report, with a final newline."""
-    return markup_document("\n".join(_lines(before, after, found)) + "\n")
+    return markdown_document("\n".join(_lines(before, after, found)) + "\n")
 
 
 def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:

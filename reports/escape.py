@@ -15,12 +15,34 @@ import math
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Any, NewType
+from typing import Any
 
 import msgspec
 
-Document = NewType("Document", str)
-"""A report without any text that a terminal or a CI system obeys."""
+
+class Document(str):
+    """A report for people, without any text that a terminal or a CI system obeys."""
+
+    __slots__ = ()
+
+
+class JsonDocument(Document):
+    """A report in JSON: every letter may be an escape of its strings."""
+
+    __slots__ = ()
+
+
+class MarkupDocument(Document):
+    """A report in SVG, XML or Graphviz's language: every letter may be a character reference."""
+
+    __slots__ = ()
+
+
+class FileDocument(Document):
+    """A text that is UTF-8 by its format, whatever the terminal: an HTML page, a patch, a program."""
+
+    __slots__ = ()
+
 
 _HIDDEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"))
 """Unicode categories of invisible letters: controls, formats, unassigned, private, surrogates, separators."""
@@ -79,14 +101,24 @@ def plain_document(text: str) -> Document:
     return Document(without_commands(plain(text)))
 
 
+def markdown_document(text: str) -> Document:
+    """Make a document of Markdown."""
+    return Document(_without_commands_of_markup(text))
+
+
 def markup_document(text: str) -> Document:
-    """Make a document of Markdown, SVG, XML or Graphviz's language, which all know HTML's character references."""
-    return Document(without_commands(plain(text), "&#58;", "&#35;"))
+    """Make a document of SVG, XML or Graphviz's language."""
+    return MarkupDocument(_without_commands_of_markup(text))
+
+
+def _without_commands_of_markup(text: str) -> str:
+    """Escape commands as HTML's character references, which all markup knows."""
+    return without_commands(plain(text), "&#58;", "&#35;")
 
 
 def html_document(text: str) -> Document:
     """Make a document of an HTML page, whose text is escaped; a change would break the hashes of its scripts."""
-    return Document(text)
+    return FileDocument(text)
 
 
 def commands_document(text: str) -> Document:
@@ -103,7 +135,7 @@ def json_document(data: object) -> Document:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False)
-    return Document(f"{json_escaped(_indented(text))}\n")
+    return JsonDocument(f"{json_escaped(_indented(text))}\n")
 
 
 def _indented(text: str) -> str:
@@ -116,8 +148,13 @@ def _indented(text: str) -> str:
 
 def json_escaped(text: str) -> str:
     """Escape hidden letters and CI commands in the strings of JSON text."""
-    hidden = {ord(letter): json.dumps(letter)[1:-1] for letter in set(text) if letter != "\n" and is_hidden(letter)}
+    hidden = {ord(letter): json_letter(letter) for letter in set(text) if letter != "\n" and is_hidden(letter)}
     return without_commands(text.translate(hidden) if hidden else text, r"\u003a", r"\u0023")
+
+
+def json_letter(letter: str) -> str:
+    """Return the escape of a letter in the strings of JSON."""
+    return json.dumps(letter)[1:-1]
 
 
 def _finite(data: Any) -> Any:
@@ -145,5 +182,5 @@ def graphviz_string(text: str) -> str:
 
 
 def patch_document(text: str) -> Document:
-    """Make a document of a patch; line ends stay as they are, hidden letters become escapes."""
-    return Document(without_commands(_shown_in(text, "\n\t\r")))
+    """Make a document of a patch or a program; line ends stay as they are, hidden letters become escapes."""
+    return FileDocument(without_commands(_shown_in(text, "\n\t\r")))

@@ -8,7 +8,7 @@ from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.repairs.result import Fixes, Tried
 from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.escape import Document, markdown_document
 
 
 def library_findings(fixes: Fixes) -> list[RootCause]:
@@ -25,9 +25,9 @@ def render_issues(fixes: Fixes, reproducers: Mapping[str, str]) -> Document:
     """Write one issue for each finding in a package, as Markdown; `reproducers` are programs, keyed by finding."""
     found = library_findings(fixes)
     if not found:
-        return markup_document("No finding is in a package that you do not own.\n")
+        return markdown_document("No finding is in a package that you do not own.\n")
     texts = ("\n".join(_issue(cause, fixes, reproducers.get(cause.id, ""))) + "\n" for cause in found)
-    return markup_document("\n---\n\n".join(texts))
+    return markdown_document("\n---\n\n".join(texts))
 
 
 def _issue(cause: RootCause, fixes: Fixes, reproducer: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ctrace.inspector.session.completeness import first_lines, other_problems
 from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.inspector.target.view import open_sentence, question_place, question_sentence, questions, target_sentence
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.mermaid import picture
 from ctrace.reports.wording.comparison import basis, rounded
@@ -29,7 +29,7 @@ _SENTENCE = 1000
 
 def render_markdown(session: Session) -> Document:
     """Write the report, with a final newline."""
-    return markup_document("\n".join(_lines(session)) + "\n")
+    return markdown_document("\n".join(_lines(session)) + "\n")
 
 
 def _lines(session: Session) -> Iterator[str]:

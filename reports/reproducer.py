@@ -4,7 +4,7 @@ from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.reduction.result import Reproducer
 from ctrace.inspector.reduction.writing import versions
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document, patch_document
+from ctrace.reports.escape import Document, markdown_document, patch_document
 
 _MOST_OUTPUT = 40
 _KINDS = {
@@ -41,7 +41,7 @@ def render_issue(made: Reproducer) -> Document:
     lines = [f"# torch.compile: {kind}: {fmt.one_line(made.sought.title, 120)}", ""]
     lines += ["```python", made.text.rstrip("\n"), "```", ""]
     lines += [f"`python repro.py` ({made.form}):", "", "```", *_output(made), "```", "", _environment(made)]
-    return markup_document("\n".join(lines) + "\n")
+    return markdown_document("\n".join(lines) + "\n")
 
 
 def issue_lines(made: Reproducer) -> list[str]:

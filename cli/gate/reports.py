@@ -126,7 +126,7 @@ class Reports(Struct, frozen=True):
         from ctrace.reports.gate.markdown import render_table
 
         try:
-            append_whole(file, render_table(outcome))
+            append_whole(file, render_table(outcome).encode("utf-8", "surrogateescape"))
         except OSError as error:
             raise RunError(f"{file} cannot be written: {reason(error)}", "name another file") from None
         say(f"Wrote {file}")

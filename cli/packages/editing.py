@@ -69,9 +69,9 @@ class Editing:
         return Exit.DONE if found.is_right else Exit.WORSE
 
     def watch(self) -> int:
-        """Check now and after every save, until Ctrl-C."""
-        from ctrace.cli.console import say
-        from ctrace.cli.signals import EndedBySignal
+        """Check now and after every save, until Ctrl-C or until nobody reads stdout."""
+        from ctrace.cli.console import is_stdout_unread, say
+        from ctrace.cli.process.signals import EndedBySignal
         from ctrace.inspector.kernel_packages.package import bare_package
         from ctrace.inspector.kernel_packages.watching import changed, next_change, stamp_of
 
@@ -80,15 +80,16 @@ class Editing:
         stamp = stamp_of(package)
         names: tuple[str, ...] = ()
         try:
-            while True:
-                self._report(names)
+            self._report(names)
+            while not is_stdout_unread():
                 after = next_change(package, stamp)
                 stamp, names = after, changed(stamp, after)
+                self._report(names)
         except (EndedBySignal, KeyboardInterrupt) as signal:
             if getattr(signal, "name", "SIGINT") != "SIGINT":
                 raise
             say("ctrace: stopped watching")
-            return Exit.DONE
+        return Exit.DONE
 
     def _report(self, names: tuple[str, ...]) -> None:
         """Check once, and print one line; an error in the package is one, too."""

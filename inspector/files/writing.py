@@ -119,15 +119,15 @@ def write_output(path: Path, text: str) -> None:
         write_text(Path(os.path.realpath(path)), text, is_precious=True)
 
 
-def append_whole(path: Path, text: str) -> None:
-    """Append all of a text to a file or device, or nothing.
+def append_whole(path: Path, data: bytes, *, is_new: bool = True) -> None:
+    """Append all of the data to a file or device, or nothing; without `is_new`, the file must exist.
 
     Raises:
         OSError: it cannot be written; the previous content of a file is still there.
     """
-    with path.open("ab", buffering=0) as file:
-        begins = file.tell() if path.is_file() else None
-        rest = memoryview(text.encode("utf-8", "surrogateescape"))
+    with path.open("ab" if is_new else "rb+", buffering=0) as file:
+        begins = file.seek(0, os.SEEK_END) if path.is_file() else None
+        rest = memoryview(data)
         try:
             while rest:
                 rest = rest[file.write(rest) :]

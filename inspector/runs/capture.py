@@ -13,7 +13,7 @@ from ctrace.inspector.model.trial import ProofRequest, Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.request import CaptureRequest, Options
-from ctrace.inspector.runs.saving import Saving
+from ctrace.inspector.runs.saving import Record, Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
@@ -42,7 +42,7 @@ def capture(
     proof: ProofRequest | None = None,
     check_advice: bool = False,
     say: Callable[[str], None] = lambda _text: None,
-    then: "Callable[[Session, Run | None], Session] | None" = None,
+    then: "Callable[[Session, Record], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
 
@@ -86,13 +86,13 @@ def capture(
 
         session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
         if options.caches is not None:
-            session = _with_earlier_keys(session, saving.run, store, options.caches)
+            session = _with_earlier_keys(session, saving, store, options.caches)
         if check_advice and _can_check_advice(session.failure) and not session.cut_off:
             from ctrace.inspector.runs.trying import with_trials
 
-            session = with_trials(session, saving.run, resolved, options, say=say)
+            session = with_trials(session, saving.record, resolved, options, say=say)
         if then is not None:
-            session = then(session, saving.run)
+            session = then(session, saving.record)
         saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
     return session
 
@@ -118,10 +118,10 @@ def _private_folder(store: Store, kind: str) -> str:
     return str(private_folder(store)) if kind == PRIVATE else ""
 
 
-def _with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
+def _with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: str) -> "Session":
     from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
 
-    return with_earlier_keys(session, run, store, kind)
+    return with_earlier_keys(session, saving, store, kind)
 
 
 def _import_reader() -> None:

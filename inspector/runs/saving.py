@@ -12,11 +12,15 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.lock import in_use
-from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.files.writing import append_whole, write_text
+from ctrace.inspector.log.line import artifact, record_line
 from ctrace.inspector.model.outcome import Failure, Target
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run, Store
+
+Record = Callable[[str, Mapping[str, Any]], None]
+"""Adds a record of a kind to the log of a run that is being saved."""
 
 
 class Saving:
@@ -51,6 +55,10 @@ class Saving:
         """Save how the run ended; `is_whole` says whether the whole log is on disk."""
         self._attempt(lambda: self._finish(seconds, failure, summary, is_whole=is_whole))
 
+    def record(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Add a record to the run's log once the program has ended."""
+        self._attempt(lambda: self._record(kind, data))
+
     def discard(self) -> None:
         """Delete the run."""
         if self.run is not None and self._is_in_place(self.run.folder):
@@ -67,11 +75,15 @@ class Saving:
             write_text(self.run.request, text)
             provenance.sign(self.run)
 
+    def _record(self, kind: str, data: Mapping[str, Any]) -> None:
+        if self.run is not None:
+            self._check_in_place(self.run.folder)
+            append_whole(self.run.log, record_line(*artifact(kind, dict(data)), "ctrace", 0), is_new=False)
+
     def _finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
         if self.run is None:
             return
-        if not self._is_in_place(self.run.folder):
-            raise FileNotFoundError(errno.ENOENT, f"{self.run.folder} was deleted or replaced while the program ran")
+        self._check_in_place(self.run.folder)
         if not is_whole:
             raise _refused_by(self.run.folder)
         self._store.finish(self.run, seconds, failure, summary)
@@ -82,6 +94,10 @@ class Saving:
         except OSError as error:
             self._store.unsaved.append(error)
             self.discard()
+
+    def _check_in_place(self, folder: Path) -> None:
+        if not self._is_in_place(folder):
+            raise FileNotFoundError(errno.ENOENT, f"{folder} was deleted or replaced while the program ran")
 
     def _is_in_place(self, folder: Path) -> bool:
         """Whether the run's folder is still the folder that ctrace created, and was neither deleted nor replaced."""

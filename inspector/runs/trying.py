@@ -1,22 +1,21 @@
 """Check the advice on a run: rerun the model with the advice applied, and record the counts."""
 
-import os
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
-from ctrace.inspector.log.line import artifact, record_line
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.request import Options
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.saving import Record
+from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def _can_be_tried(resolved: Resolved, options: Options) -> bool:
 
 def with_trials(
     session: "Session",
-    run: Run | None,
+    record: Record,
     resolved: Resolved,
     options: Options,
     *,
@@ -86,19 +85,8 @@ def with_trials(
     try:
         for each in trials(session, attempt):
             done.append(each)
-            record(run, "trial", each.to_data())
+            record("trial", each.to_data())
     except (_InterruptedError, KeyboardInterrupt):
         problems = (*problems, Problem(INTERRUPTED))
-        record(run, "problem", {"what": INTERRUPTED})
+        record("problem", {"what": INTERRUPTED})
     return replace(session, trials=tuple(done), problems=problems)
-
-
-def record(run: Run | None, kind: str, data: dict[str, Any]) -> None:
-    """Append to the run's log in one write, so that a reader never sees half a record."""
-    if run is None:
-        return
-    descriptor = os.open(run.log, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(descriptor, record_line(*artifact(kind, data), "ctrace", 0))
-    finally:
-        os.close(descriptor)

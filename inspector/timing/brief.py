@@ -10,11 +10,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.compile_time import Speed
-from ctrace.inspector.model.session import Problem
 from ctrace.inspector.runs.request import Options
-from ctrace.inspector.runs.store import Run
+from ctrace.inspector.runs.saving import Record
 from ctrace.inspector.runs.target import ModelTarget, Resolved
-from ctrace.inspector.runs.trying import record
 from ctrace.inspector.timing.configurations import configurations
 from ctrace.inspector.timing.measuring import Plan, measured
 from ctrace.inspector.timing.model import Measured
@@ -30,20 +28,15 @@ _MOST_SECONDS = 300.0
 
 def with_speed(
     resolved: Resolved, options: Options, say: Callable[[str], None]
-) -> "Callable[[Session, Run | None], Session]":
+) -> "Callable[[Session, Record], Session]":
     """Return a function that measures a model after its run, and adds the result to the log and the session."""
 
-    def then(session: "Session", run: Run | None) -> "Session":
+    def then(session: "Session", record: Record) -> "Session":
         began = time.monotonic()
         say("comparing with eager")
         found = replace(_speed(session, resolved, options), cost=time.monotonic() - began)
-        problems = session.problems
-        try:
-            record(run, "speed", to_builtins(found))
-        except OSError as error:
-            what = f"the comparison with eager was not saved: {error.strerror or error}"
-            problems = (*problems, Problem(what))
-        return replace(session, speed=found, problems=problems)
+        record("speed", to_builtins(found))
+        return replace(session, speed=found)
 
     return then
 

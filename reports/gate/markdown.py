@@ -5,7 +5,7 @@ from functools import partial
 
 from ctrace.inspector.gate.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.escape import Document, markup_document
+from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.gate.findings import SharedFinding, code, detail, shared_findings, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import near
@@ -51,7 +51,7 @@ def render_table(outcome: Outcome) -> Document:
         page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
         page.add("", "</details>")
     page.add(*_end(outcome))
-    return markup_document(page.whole())
+    return markdown_document(page.whole())
 
 
 class _Page:

@@ -43,7 +43,7 @@ def document(name: str, text: str) -> Document:
 
 def _compact(text: str) -> str:
     try:
-        return msgspec.json.format(text, indent=-1)
+        return msgspec.json.format(str(text), indent=-1)
     except (UnicodeEncodeError, msgspec.DecodeError):  # half of a surrogate pair, in the text of a log
         return json.dumps(json.loads(text), separators=(",", ":"))
 

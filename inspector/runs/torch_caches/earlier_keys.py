@@ -13,9 +13,9 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyPart, Outcome
 from ctrace.inspector.model.session import Problem
-from ctrace.inspector.runs.store import Run, Store
+from ctrace.inspector.runs.saving import Saving
+from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.torch_caches.folder import FOLDER
-from ctrace.inspector.runs.trying import record
 
 if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
@@ -28,13 +28,13 @@ _MOST_KEYS = 64
 """The most keys to remember for each target and kind of caches; the newest stay."""
 
 
-def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: str) -> "Session":
+def with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: str) -> "Session":
     """Compare missed keys with those of earlier runs of the same target, record that in the log, and remember all keys.
 
     Returns:
         The session with the comparison.
     """
-    name = run.name if run is not None else "an unsaved run"
+    name = saving.run.name if saving.run is not None else "an unsaved run"
     of = f"{kind} {session.target.path} {session.target.name} {' '.join(session.target.args)}"
     path = store.root / FOLDER / _KEYS
     problems = session.problems
@@ -49,9 +49,9 @@ def with_earlier_keys(session: "Session", run: Run | None, store: Store, kind: s
     missed = [each for each in session.compile_time.lookups if each.outcome is Outcome.MISS]
     found = list(_compared(missed, known))
     table.remember(of, name, session.compile_time.lookups)
+    for each in found:
+        saving.record("cache_earlier", to_builtins(each))
     try:
-        for each in found:
-            record(run, "cache_earlier", to_builtins(each))
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         table.write(path)
     except OSError as error:

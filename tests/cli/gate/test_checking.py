@@ -115,8 +115,8 @@ def test_an_unwritable_report_does_not_stop_the_others(tmp_path: Path, capsys: p
 
 def test_appended_text_is_complete_or_missing(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
-    append_whole(file, "a\n")
-    append_whole(file, "b\n")
+    append_whole(file, b"a\n")
+    append_whole(file, b"b\n")
     assert file.read_text() == "a\nb\n"
     with pytest.raises(OSError, match="No space"):
-        append_whole(Path("/dev/full"), "c\n")
+        append_whole(Path("/dev/full"), b"c\n")

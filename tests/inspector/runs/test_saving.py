@@ -12,6 +12,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 from ctrace.inspector.files.writing import write_json, write_text
 from ctrace.inspector.model.outcome import Target
+from ctrace.inspector.runs import saving as module
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
@@ -101,6 +102,34 @@ def test_a_folder_that_the_program_replaces(how: str, store: Store, tmp_path: Pa
         saving.finish(1.0, None, {}, is_whole=True)
     assert "was deleted or replaced" in reason(store.unsaved[0])
     assert [each.name for each in other.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("how", ["deleted", "log deleted", "a link", "full"])
+def test_a_record_that_cannot_be_added(how: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program may delete its run while advice is tried; then the run is not saved, and shown anyway."""
+    with Saving(store, TARGET) as saving:
+        saving.request(request(saving))
+        assert saving.run is not None
+        saving.run.log.write_bytes(b"log\n")
+        if how == "log deleted":
+            saving.run.log.unlink()
+        elif how == "full":
+            monkeypatch.setattr(module, "append_whole", _refuse)
+        else:
+            saving.run.folder.rename(tmp_path / "moved")
+        if how == "a link":
+            saving.run.folder.symlink_to(tmp_path / "moved")
+        saving.record("trial", {})
+        saving.record("trial", {})
+        saving.finish(1.0, None, {}, is_whole=True)
+    assert len(store.unsaved) == 1
+    assert store.runs() == []
+    if how in ("deleted", "a link"):
+        assert (tmp_path / "moved" / "trace.log").read_bytes() == b"log\n"
+
+
+def _refuse(*_: object, **_named: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_what_is_said(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

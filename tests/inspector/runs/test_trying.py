@@ -48,7 +48,7 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
     monkeypatch.setattr(advise, "_is_gone", lambda *_: False)
     stopping(monkeypatch, second)
     said: list[str] = []
-    session = with_trials(printing(3), None, MODEL, Options(), say=said.append)
+    session = with_trials(printing(3), lambda *_: None, MODEL, Options(), say=said.append)
     assert [each.counts for each in session.trials] == [Counts(1, 0, 0, 80.0)]
     assert [each.what for each in session.problems] == [INTERRUPTED]
     assert said == ["checking advice, run 1 of at most 3", "checking advice, run 2 of at most 3"]
@@ -66,4 +66,4 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
 def test_what_cannot_be_tried_is_left(target: Any, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     stopping(monkeypatch, AssertionError("a trial was run"))
     session = printing(3)
-    assert with_trials(session, None, target, options) is session
+    assert with_trials(session, lambda *_: None, target, options) is session

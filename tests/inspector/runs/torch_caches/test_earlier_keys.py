@@ -11,6 +11,7 @@ from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
 from ctrace.inspector.runs.torch_caches.folder import cache_environment, private_folder
@@ -21,10 +22,12 @@ def run(store: Store, name: str, key: str, kind: str = "private", target: str = 
     """Save a run that missed one key, and compare it with the runs before."""
     log = Log().ours("caches", {"kind": kind, "folder": "/c", "switched_off": []})
     log.cache("fx_graph_cache_miss", key=key, cache_status_detailed="full_miss", components=components(**texts))
-    made = store.create(Target(target, "model"), name)
+    saving = Saving(store, Target(target, "model"), name)
+    made = saving.run
+    assert made is not None
     made.log.write_text(log.text())
     session = replace(log.session(), target=Target(target, "model"))
-    found = with_earlier_keys(session, made, store, kind)
+    found = with_earlier_keys(session, saving, store, kind)
     saved = load(store.finish(made, 1.0, None, {}))
     assert saved.compile_time.earlier == found.compile_time.earlier  # the log has it, too
     return found

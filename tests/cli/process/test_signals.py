@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from ctrace.cli import main
-from ctrace.cli.signals import ending_in_order
+from ctrace.cli.process.signals import ending_in_order
 from tests.support import inprocess
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")

@@ -1,0 +1,1 @@
+"""What the command has from its process: standard streams and signals."""
