@@ -235,8 +235,8 @@ def _log_of(folder: Path, rank: int | None) -> tuple[Path, tuple[Path, ...]]:
     from ctrace.inspector.log.folders import choose
 
     chosen = choose(folder, rank)
-    if chosen.note:
-        say(f"ctrace: {chosen.note}")
+    for note in filter(None, (chosen.skipped, chosen.note)):
+        say(f"ctrace: {note}")
     return chosen.path, chosen.parts
 
 

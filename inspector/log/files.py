@@ -17,7 +17,7 @@ _HEAD = 1 << 16
 """Bytes to read to decide whether a file is a log."""
 _PIECE = 1 << 10
 """Small, because a failed read of a truncated file returns nothing."""
-_NAMES = (".log", ".log.gz", ".log.zst")
+NAMES = (".log", ".log.gz", ".log.zst")
 _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re.MULTILINE)
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
 _RANK = re.compile(rb'^[VDIWEC]\d{4} [^\n]*?\] \{[^\n]*"rank": (\d{1,9})[,}]', re.MULTILINE)
@@ -138,7 +138,7 @@ def is_log(path: Path) -> bool:
     Raises:
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    return path.name.endswith(_NAMES) or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
+    return path.name.endswith(NAMES) or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
 
 
 def begins_inside(path: Path) -> bool:

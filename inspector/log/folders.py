@@ -1,5 +1,6 @@
 """Find the trace logs in a folder, and choose the one that a view reads."""
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError, SelectionError
-from ctrace.inspector.log.files import begins_inside, first_record, is_log, opened, rank_of
+from ctrace.inspector.files.writing import check_regular
+from ctrace.inspector.log.files import NAMES, begins_inside, first_record, is_log, opened, rank_of, unreadable
 from ctrace.inspector.log.rotation import grouped, name_and_age, one_file
 
 _HINT = "name a run, or a folder that TORCH_TRACE wrote to"
 _MOST_NAMES = 8
+_MOST_SKIPPED = 3
 _DEEPEST = 4
 """How deep to look for logs below a folder; launchers nest attempts and ranks (torch/distributed/elastic, 2.13)."""
 _MOST_FILES = 50_000
@@ -46,17 +49,55 @@ class Chosen(Struct, frozen=True):
     note: str = ""
     parts: tuple[Path, ...] = ()
     """The files of a rotated log, oldest first."""
+    skipped: str = ""
+    """A sentence about what cannot be read; empty if all can."""
 
 
-def logs_in(folder: Path) -> tuple[LogFile, ...]:
+class Skipped(Struct, frozen=True):
+    """What may be a log, or a folder of logs, and cannot be read."""
+
+    path: Path
+    why: str
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it has the name of a log."""
+        return self.path.name.endswith(NAMES)
+
+
+class Listing(Struct, frozen=True):
+    """The logs of a folder."""
+
+    logs: tuple[LogFile, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    def note(self, folder: Path) -> str:
+        """Say what cannot be read; empty if all can."""
+        if not self.skipped:
+            return ""
+        names = [f"{each.path.relative_to(folder)} ({each.why})" for each in self.skipped[:_MOST_SKIPPED]]
+        left = len(self.skipped) - len(names)
+        more = f" and {left} more" if left else ""
+        return f"skipped in {folder}, as it cannot be read: {', '.join(names)}{more}"
+
+
+def logs_in(folder: Path) -> Listing:
     """List the logs in a folder and the folders below it, by rank, then by path.
 
     Raises:
         RunError: the folder cannot be read.
         SetupError: a log is compressed in a way that this Python cannot read.
     """
-    found = [_log(parts) for parts in grouped(_files(folder)) if any(map(is_log, parts))]
-    return tuple(sorted(found, key=lambda log: (log.rank is None, log.rank or 0, str(log.path))))
+    skipped: list[Skipped] = []
+    found = []
+    for parts in grouped(_files(folder, skipped)):
+        try:
+            if any(map(is_log, parts)):
+                found.append(_log(parts))
+        except OSError as error:  # it is gone, or its disk fails
+            skipped.append(_skipped(parts[-1], error))
+    found.sort(key=lambda log: (log.rank is None, log.rank or 0, str(log.path)))
+    return Listing(tuple(found), tuple(sorted(skipped, key=lambda each: each.path)))
 
 
 def _log(parts: tuple[Path, ...]) -> LogFile:
@@ -64,6 +105,10 @@ def _log(parts: tuple[Path, ...]) -> LogFile:
     rank = next((rank for rank in ranks if rank is not None), None)
     size = sum(path.stat().st_size for path in parts)
     return LogFile(parts[-1], rank, size, parts if len(parts) > 1 else ())
+
+
+def _skipped(path: Path, error: OSError) -> Skipped:
+    return Skipped(path, error.strerror or type(error).__name__)
 
 
 def absolute(log: LogFile) -> LogFile:
@@ -76,12 +121,14 @@ def opened_log(log: LogFile) -> Iterator[BinaryIO]:
     """Open a log, decompressed, and its parts as one.
 
     Raises:
-        OSError: it cannot be read.
-        RunError: its parts cannot be joined.
+        RunError: it cannot be read, or its parts cannot be joined.
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    with one_file(log.path, log.parts) as path, opened(path) as file:
-        yield file
+    try:
+        with one_file(log.path, log.parts) as path, opened(path) as file:
+            yield file
+    except OSError as error:
+        raise unreadable(log.path, error) from None
 
 
 def whole(log: Path) -> tuple[Path, ...]:
@@ -93,34 +140,54 @@ def whole(log: Path) -> tuple[Path, ...]:
     stem = name_and_age(log)[0]
     if log.name != stem:  # the user named an older part
         return ()
-    siblings = (path for path in log.parent.iterdir() if name_and_age(path)[0] == stem and path.is_file())
+    siblings = (each for each in log.parent.iterdir() if name_and_age(each)[0] == stem and _is_file(each))
     found = next((parts for parts in grouped(siblings) if log in parts), ())
     return found if len(found) > 1 else ()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _is_file(path: Path) -> bool:
+    """Whether a path is a file; unlike `Path.is_file`, also if the system lets nobody ask."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _files(folder: Path, skipped: list[Skipped]) -> Iterator[Path]:
     """Yield the readable regular files of a folder, without hidden ones.
 
+    Args:
+        folder: The folder.
+        skipped: Gets what cannot be read.
+
     Raises:
-        RunError: a folder or a log cannot be read.
+        RunError: the folder itself cannot be read, or has too many files.
     """
 
-    def refuse(error: OSError) -> None:
-        raise RunError(f"{error.filename} cannot be read: {error.strerror}", "check its permissions") from None
+    def skip(error: OSError) -> None:
+        path = Path(error.filename)
+        if path == folder:
+            raise unreadable(folder, error) from None
+        skipped.append(_skipped(path, error))
 
     count = 0
-    for here, folders, names in os.walk(folder, onerror=refuse):
+    for here, folders, names in os.walk(folder, onerror=skip):
         is_deep = len(Path(here).relative_to(folder).parts) >= _DEEPEST
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(here, name)
-            if name.startswith(".") or path.suffix in _NO_LOGS or not path.is_file():
+            if name.startswith(".") or path.suffix in _NO_LOGS:
                 continue
             count += 1
             if count > _MOST_FILES:
                 raise RunError(f"{folder} has more than {_MOST_FILES:,} files that may be logs", _HINT)
-            if not os.access(path, os.R_OK):
-                raise RunError(f"{path} cannot be read: Permission denied", "check its permissions")
+            try:
+                check_regular(path)
+                if not os.access(path, os.R_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            except OSError as error:
+                skipped.append(_skipped(path, error))
+                continue
             yield path
 
 
@@ -147,9 +214,10 @@ def choose(folder: Path, rank: int | None) -> Chosen:
         RunError: there is no log.
         SelectionError: there is no log of that rank.
     """
-    logs = logs_in(folder)
+    found = logs_in(folder)
+    logs, skipped = found.logs, found.note(folder)
     if not logs:
-        raise RunError(f"{folder} has no run and no trace log", _HINT)
+        raise RunError(f"{folder} has no run and no trace log{f'; {skipped}' if skipped else ''}", _HINT)
     ranks = sorted({log.rank for log in logs if log.rank is not None})
     if rank is not None and rank not in ranks:
         known = f"there are: {_listed(ranks)}" if ranks else "its logs have no rank: leave --rank out, or name one log"
@@ -158,7 +226,7 @@ def choose(folder: Path, rank: int | None) -> Chosen:
     several = [log for log in logs if log.rank == wanted]
     largest = max(several, key=lambda log: log.bytes)
     note = _note(folder, logs, ranks, several, largest, asked=rank is not None)
-    return Chosen(largest.path, note, largest.parts)
+    return Chosen(largest.path, note, largest.parts, skipped)
 
 
 def _note(

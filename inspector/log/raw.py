@@ -159,6 +159,8 @@ class Raw(Struct):
     stops_at: int | None = None
     """The line at which the last record starts, if the log stops in the middle of a line."""
     broken: list[Broken] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    """The lines of records whose payloads were changed after torch wrote them."""
     problems: list[Problem] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
@@ -186,6 +188,8 @@ class Raw(Struct):
         if isinstance(item, Broken):
             self.broken.append(item)
             return None
+        if item.changed is not None:
+            self.changed.append(item.number)
         if item.has_odd_bytes:
             what = f"a {item.kind} entry has bytes that are not text (UTF-8), so one of its values may be wrong"
             self.problems.append(Problem(what, item.number, is_doubt=True))

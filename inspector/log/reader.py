@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct
 
 from ctrace.inspector.files.stored import Stored, Text
+from ctrace.inspector.log.changed import Form, form_of
 from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
 from ctrace.inspector.log.framing import digest_of, payload_of, pieces
 from ctrace.inspector.log.headers import Context, Headers
@@ -24,8 +25,8 @@ _POLL_SECONDS = 0.05
 _CHUNK = 1 << 16
 _MOST_KINDS = 10_000
 _THREAD_AT = len("V0728 07:00:00.123456 ")
-_PAYLOAD = "the payload of"
 NO_RECORD = "not a trace record"
+_NO_JSON = "unreadable JSON"
 
 
 class Entry(Struct, frozen=True):
@@ -50,6 +51,8 @@ class Entry(Struct, frozen=True):
     """Where the payload is, if it may stay in the log."""
     lines: bytes = b""
     """The lines of the payload, if its decoder takes them as they are."""
+    changed: Form | None = None
+    """The form of a payload that was changed after torch wrote it; None: it matches its checksum or has none."""
 
     @property
     def text(self) -> Text:
@@ -100,32 +103,20 @@ class Broken(Struct, frozen=True):
     """Whether the log ends in the middle of this line."""
 
 
-class Payloads(Struct):
-    """Counts the payloads of a log."""
-
-    all: int = 0
-    other: int = 0
-    """Those that do not match their checksums."""
-
-
 def read(
     path: Path,
     *,
-    trust: bool = False,
     later: Callable[[str], Left] | None = None,
     types: Callable[[str], Any] | None = None,
     progress: Callable[[int], None] | None = None,
-    counts: Payloads | None = None,
 ) -> Iterator[Entry | Broken]:
     """Read a finished log, also a compressed one.
 
     Args:
         path: The log.
-        trust: Whether to use payloads that do not match their checksums, as those of an edited log.
         later: What of the payload of a kind of entry stays in the log until it is needed, if that is not compressed.
         types: As what to decode the data of a kind of entry, if what is not kept stays in the log.
         progress: Is called with the number of bytes read so far.
-        counts: Counts the payloads.
 
     Raises:
         OSError: the file cannot be read.
@@ -133,11 +124,11 @@ def read(
     """
     with opened(path) as file:
         if is_compressed(path):
-            yield from Reader(trust=trust, counts=counts).entries(framed(pieces(whole(file))))
+            yield from Reader().entries(framed(pieces(whole(file))))
             return
         source = Source(path, later) if later is not None else None
         headers = Headers(types if later is not None else None)
-        reader = Reader(trust=trust, source=source, headers=headers, progress=progress, counts=counts)
+        reader = Reader(source=source, headers=headers, progress=progress)
         yield from reader.entries(framed_file(path, file))
 
 
@@ -177,6 +168,25 @@ def _joining(blocks: Iterator[bytes]) -> Callable[[int], bytes]:
     return read
 
 
+def settled(item: Entry | Broken, following: Entry | Broken) -> Entry | Broken:
+    """Return a changed record, now that the one after it is known; if that is damaged, its end was lost."""
+    if not isinstance(item, Entry) or item.changed is not Form.TEXT:
+        return item
+    if isinstance(following, Broken):
+        return _cut(item) if following.why.startswith((NO_RECORD, _NO_JSON)) else item
+    return item if following.thread else _cut(item)
+
+
+def _cut(entry: Entry) -> Broken:
+    return Broken(entry.number, _lost(entry.kind, entry.context), entry.is_last)
+
+
+def _lost(kind: str, context: Context) -> str:
+    """Say what a record with a damaged payload was about."""
+    compile_id = _compile_id(context.frame_id, context.frame_compile_id)
+    return f"the payload of {kind!r:.80}{f' of {compile_id:.20}' if compile_id else ''} is cut short or damaged"
+
+
 def follow(path: Path, ended: Callable[[], bool]) -> Iterator[Entry | Broken]:
     """Read a log while it is being written, until `ended()` returns True and nothing is left to read.
 
@@ -206,10 +216,10 @@ def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> I
     yield from Reader().entries(framed(pieces(read)))
 
 
-def parse(lines: Iterable[str], *, trust: bool = False) -> Iterator[Entry | Broken]:
+def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
     """Turn lines into entries."""
     read_lines = _joining(line.encode("utf-8", "replace") for line in lines)
-    yield from Reader(trust=trust).entries(framed(pieces(read_lines)))
+    yield from Reader().entries(framed(pieces(read_lines)))
 
 
 class Source(dict[str, Left]):
@@ -240,22 +250,20 @@ class Reader:
     def __init__(
         self,
         *,
-        trust: bool = False,
         source: "Source | None" = None,
         headers: Headers | None = None,
         progress: Callable[[int], None] | None = None,
-        counts: Payloads | None = None,
     ) -> None:
-        self._trust = trust
         self._source = source
         self._headers = headers or Headers()
         self._progress = progress
-        self._counts = counts or Payloads()
         self._threads: dict[bytes, str] = {}
+        self._changed = 0
+        """How many payloads do not match their checksums and are whole."""
 
     def entries(self, found: Iterable[Piece]) -> Iterator[Entry | Broken]:
         """Yield the entries of all pieces."""
-        number, base, entry = 1, 0, self.entry
+        number, base, entry, held, changed = 1, 0, self.entry, None, 0
         for piece, frames in found:
             cut = -1 if piece.endswith(b"\n") else len(piece)
             start = 0
@@ -264,8 +272,15 @@ class Reader:
                 end = line + rest
                 if first:
                     header, raw = piece[start:line], piece[line:end]
-                    yield entry(number, header, raw, base + line, is_last=end == cut, digest=digest)
+                    item = entry(number, header, raw, base + line, is_last=end == cut, digest=digest)
                     number += 1 + lines
+                    if held is not None:
+                        yield settled(held, item)
+                        held = None
+                    if self._changed == changed:
+                        yield item
+                    else:
+                        held, changed = item, self._changed
                 else:
                     lost = lines + (end == cut)
                     yield from (Broken(at, "a payload without a record") for at in range(number, number + lost))
@@ -274,6 +289,14 @@ class Reader:
             base += len(piece)
             if self._progress is not None:
                 self._progress(base)
+        if held is not None:
+            yield self.last(held)
+
+    def last(self, item: Entry | Broken) -> Entry | Broken:
+        """Return the last record of a log; if only that does not match its checksum, its end was lost."""
+        if isinstance(item, Entry) and item.changed is Form.TEXT and self._changed == 1:
+            return _cut(item)
+        return item
 
     def entry(
         self, number: int, header: bytes, raw: bytes, offset: int, *, is_last: bool, digest: bytes | None = None
@@ -291,15 +314,14 @@ class Reader:
         except ValueError as error:
             return Broken(number, str(error), is_last)
         kind, data, context, has_odd_bytes = found
-        known = context.has_payload
-        if known is not None:
-            self._counts.all += 1
-            if known != (digest or digest_of(raw)).hex():
-                self._counts.other += not is_last
-                if not self._trust:
-                    return Broken(number, f"{_PAYLOAD} {kind!r} is cut short or damaged", is_last)
+        known, changed = context.has_payload, None
         if kind == "artifact" and isinstance(data, dict):
             kind = intern(f"artifact:{data.get('name')}")
+        if known is not None and known != (digest or digest_of(raw)).hex():
+            changed = None if is_last else form_of(kind, data, raw)
+            if changed is None:
+                return Broken(number, _lost(kind, context), is_last)
+            self._changed += 1
         left = _NOT if self._source is None else self._source[kind]
         stored, text, lines = None, "", b""
         if left is _RAW:
@@ -310,7 +332,7 @@ class Reader:
             if self._source is not None and left is not _NOT:
                 stored = self._source.place(offset, header, raw, left)
         thread = self._thread(header, at)
-        return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines)
+        return Entry(number, kind, data, context, text, thread, is_last, has_odd_bytes, stored, lines, changed)
 
     def _thread(self, header: bytes, end: int) -> str:
         """Return the thread id from a prefix, such as `V0728 07:00:00.123456 4711 torch/_dynamo/utils.py:2350`."""

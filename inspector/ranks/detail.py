@@ -13,8 +13,7 @@ def items_in(log: LogFile, compile_id: str, kind: Kind) -> list[Item]:
     """Return the items of a kind that the last attempt of a compilation recorded.
 
     Raises:
-        OSError: the log cannot be read.
-        RunError: its parts cannot be joined.
+        RunError: it cannot be read, or its parts cannot be joined.
     """
     places = Places()
     found: list[Item] = []

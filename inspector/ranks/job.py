@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -21,6 +22,7 @@ _MOST_VALUES = 8
 """Limit on the different contents that are read again for a divergence."""
 COMPILATION = "the compilation itself"
 _NOTHING = "nothing"
+_MOST_MISSING = 10_000
 _INSTALLED = "-packages/"
 
 
@@ -53,7 +55,8 @@ class Job(Struct, frozen=True):
     """All ranks of a job."""
 
     ranks: tuple[int, ...]
-    missing: tuple[int, ...]
+    missing: tuple[range, ...]
+    """Ranks without a log; ranges, because a wrong name or --world-size can make them a billion."""
     cut: dict[int, str]
     """Ranks whose log is incomplete, each with the evidence."""
     compilations: tuple["Compiled", ...]
@@ -68,13 +71,26 @@ class Job(Struct, frozen=True):
     """Torch's own reports of a mismatch, each once."""
     logs: dict[int, LogFile] = field(default_factory=dict)
     """By rank."""
+    has_unread: bool = False
+    """Whether the folder has logs that cannot be read."""
+
+    @property
+    def first_missing(self) -> tuple[int, ...]:
+        """The first 10,000 ranks without a log."""
+        return tuple(islice(chain.from_iterable(self.missing), _MOST_MISSING))
+
+    @property
+    def missing_count(self) -> int:
+        """How many ranks have no log."""
+        return sum(map(len, self.missing))
 
     @property
     def agree(self) -> bool | None:
         """Whether all ranks compiled the same; None if unknown, because a rank is missing or cut off."""
         if self.divergence is not None and self.divergence.kind is not Kind.MISSING:
             return False
-        return None if self.missing or self.cut or self.divergence is not None else True
+        is_partial = self.missing or self.cut or self.has_unread or self.divergence is not None
+        return None if is_partial else True
 
 
 def read_job(
@@ -88,23 +104,27 @@ def read_job(
     Raises:
         RunError: the folder has no logs of ranks, or several logs of one rank; or Ray cannot start.
         SetupError: Ray is not installed.
-        OSError: a log cannot be read.
     """
-    logs = _by_rank(folder, logs_in(folder))
+    found = logs_in(folder)
+    skipped = found.note(folder)
+    logs = _by_rank(folder, found.logs, skipped)
     summaries = list(_interned(_summaries(logs, progress, engine)))
     job = _job(summaries, world_size)
     rotated = [log for log in logs if log.parts]
-    return replace(job, notes=(*job.notes, *(rotation_note(log.parts) for log in rotated[:_MOST_VALUES])))
+    notes = (*job.notes, *filter(None, [skipped]), *(rotation_note(log.parts) for log in rotated[:_MOST_VALUES]))
+    return replace(job, notes=notes, has_unread=any(each.is_log for each in found.skipped))
 
 
-def _by_rank(folder: Path, logs: Sequence[LogFile]) -> list[LogFile]:
+def _by_rank(folder: Path, logs: Sequence[LogFile], skipped: str) -> list[LogFile]:
     """Refuse a folder that is not one job's.
 
     Raises:
         RunError: see `read_job`.
     """
     if not logs:
-        raise RunError(f"{folder} has no trace log", "name a folder that TORCH_TRACE wrote to")
+        raise RunError(
+            f"{folder} has no trace log{f'; {skipped}' if skipped else ''}", "name a folder that TORCH_TRACE wrote to"
+        )
     ranked = [log for log in logs if log.rank is not None]
     if not ranked:
         raise RunError(
@@ -165,7 +185,6 @@ def _key(one: Digest) -> bytes:
 
 def _job(summaries: list[Summary], world_size: int | None) -> Job:
     ranks = tuple(each.rank for each in summaries)
-    missing = tuple(rank for rank in range(max(max(ranks) + 1, world_size or 0)) if rank not in set(ranks))
     groups: dict[tuple[int, ...], list[Summary]] = {}
     for each in summaries:
         groups.setdefault(tuple(map(id, each.compilations)), []).append(each)
@@ -178,7 +197,7 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
     known = [{_place(one): one for one in group[0].compilations} for group in ordered]
     return Job(
         ranks=ranks,
-        missing=missing,
+        missing=tuple(_missing(ranks, world_size or 0)),
         cut={each.rank: each.cut for each in summaries if each.cut},
         compilations=tuple(
             Compiled(one.id, one.function, one.file, one.line, tuple(each.get(place) for each in known))
@@ -191,6 +210,14 @@ def _job(summaries: list[Summary], world_size: int | None) -> Job:
         logs={each.rank: each.log for each in summaries},
         reports=tuple(dict.fromkeys(text for each in summaries for text in each.reports)),
     )
+
+
+def _missing(ranks: tuple[int, ...], world_size: int) -> Iterator[range]:
+    """Yield the ranks below the highest, or below the size of the job, that have no log."""
+    known = sorted(set(ranks))
+    for before, after in zip((-1, *known), (*known, max(world_size, known[-1] + 1)), strict=True):
+        if after - before > 1:
+            yield range(before + 1, after)
 
 
 def _place(one: Digest) -> tuple[str, str, str, int]:
@@ -209,6 +236,9 @@ def _notes(summaries: list[Summary], world_size: int | None) -> Iterator[str]:
     days = sorted({each.began[:4] for each in summaries if each.began})
     if len(days) > 1:
         yield f"the logs begin on different days ({', '.join(days)}, as month and day), so they may be from two jobs"
+    if changed := [str(each.rank) for each in summaries if each.changed]:
+        ranks = ", ".join(changed[:_MOST_VALUES]) + (" and more" if len(changed) > _MOST_VALUES else "")
+        yield f"the logs of these ranks were changed after torch wrote them, as by a redaction: {ranks}"
     if world_size is not None and max(each.rank for each in summaries) >= world_size:
         yield f"there are ranks beyond --world-size {world_size}"
 

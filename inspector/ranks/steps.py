@@ -28,8 +28,7 @@ def steps_of(log: LogFile) -> Steps:
     """Read the steps of a log, and skip its other records.
 
     Raises:
-        OSError: it cannot be read.
-        RunError: its parts cannot be joined.
+        RunError: it cannot be read, or its parts cannot be joined.
         SetupError: it is compressed in a way that this Python cannot read.
     """
     marks, starts = Marks(), dict[str, float]()

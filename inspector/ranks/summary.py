@@ -10,9 +10,10 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
+from ctrace.inspector.errors import RunError
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import pieces, records
-from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, whole
+from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, settled, whole
 from ctrace.inspector.ranks.content import items_of
 
 
@@ -61,6 +62,8 @@ class Summary(Struct, frozen=True):
     """Time of the first record, as in the log."""
     reports: tuple[str, ...] = ()
     """Torch's own reports of a mismatch between ranks."""
+    changed: int = 0
+    """How many records were changed after torch wrote them, as by a redaction."""
 
 
 _WANTED = re.compile(
@@ -86,23 +89,25 @@ def summary_of(log: LogFile) -> Summary:
     """Read a log once, and keep only digests.
 
     Raises:
-        OSError: it cannot be read.
-        RunError: its parts cannot be joined.
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    lines, fold = Lines(), _Fold()
-    with opened_log(log) as file:
-        for entry in lines.wanted(file):
-            fold.add(entry)
+    lines, fold, unread = Lines(), _Fold(), ""
+    try:
+        with opened_log(log) as file:
+            for entry in lines.wanted(file):
+                fold.add(entry)
+    except RunError as error:  # it was there when the folder was listed
+        unread = error.what
     return Summary(
         rank=log.rank or 0,
         log=log,
         compilations=tuple(fold.compilations()),
         seconds=fold.seconds,
-        cut=fold.cut(lines),
+        cut=unread or fold.cut(lines),
         torch=fold.torch,
         began=lines.began,
         reports=tuple(fold.reports),
+        changed=lines.changed,
     )
 
 
@@ -114,20 +119,37 @@ class Lines:
         self.record = b""
         """The first line of the last record."""
         self.payload = b""
+        self.changed = 0
+        """How many of the wanted records were changed after torch wrote them."""
 
     def wanted(self, file: BinaryIO) -> Iterator[Entry | Broken]:
         """Yield the records that a summary needs."""
         reader, is_wanted = Reader(), _WANTED.search
+        held: Entry | None = None
         for piece in pieces(whole(file)):
             start = line = end = 0
             for start, line, end in records(piece):
                 header = piece[start:line]
                 is_step = _STEP in header and piece.find(_BACKWARD, line, line + _NAME) >= 0
-                if is_step or is_wanted(header):
-                    yield reader.entry(0, header, piece[line:end], 0, is_last=False)
+                is_needed = is_step or is_wanted(header)
+                if not is_needed and held is None:
+                    continue
+                item = reader.entry(0, header, piece[line:end], 0, is_last=False)
+                if held is not None:
+                    yield settled(held, item)
+                    held = None
+                if not is_needed:
+                    continue
+                if isinstance(item, Entry) and item.changed is not None:
+                    held = item
+                    self.changed += 1
+                else:
+                    yield item
             self.record, self.payload = piece[start:line], piece[line:end]
             if not self.began and (match := _TIME.match(piece)):
                 self.began = match[1].decode()
+        if held is not None:
+            yield reader.last(held)
 
     @property
     def end(self) -> str:
@@ -136,7 +158,10 @@ class Lines:
             return self.record.decode("utf-8", "replace").strip()
         if not (self.payload or self.record).endswith(b"\n"):
             return "the log stops in the middle of a line"
-        last = Reader().entry(0, self.record, self.payload, 0, is_last=True)
+        reader = Reader()
+        last = reader.entry(0, self.record, self.payload, 0, is_last=False)
+        if self.changed <= 1:
+            last = reader.last(last)
         return "the last record is cut short" if isinstance(last, Broken) else ""
 
 

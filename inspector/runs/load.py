@@ -11,7 +11,7 @@ from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
 from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
 from ctrace.inspector.log.files import unreadable
-from ctrace.inspector.log.reader import Payloads, read
+from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.outcome import NO_END_MARK
 from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
@@ -44,14 +44,6 @@ def _unfinished(run: Run) -> str:
 
 _LARGE = 4 << 20
 """The size from which a log keeps its long payloads until they are needed, so that memory does not grow with it."""
-_EDITED = 3
-_EDITED_SHARE = 0.1
-"""A log with this many payloads, and this share of them, that do not match their checksums counts as edited."""
-
-
-def _is_edited(payloads: Payloads) -> bool:
-    """Whether somebody changed a log after torch wrote it; damage breaks single records."""
-    return payloads.other >= max(_EDITED, _EDITED_SHARE * payloads.all)
 
 
 def load_log(
@@ -61,7 +53,7 @@ def load_log(
     progress: Callable[[int, int], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Session:
-    """Read a log that torch wrote elsewhere (TORCH_TRACE); of an edited log, use the payloads as they are.
+    """Read a log that torch wrote elsewhere (TORCH_TRACE).
 
     Args:
         log: The log.
@@ -73,6 +65,7 @@ def load_log(
         RunError: it cannot be read.
     """
     try:
+        check_regular(log)
         size = log.stat().st_size
         index = Index(indexes, log) if indexes is not None and size >= _LARGE else None
         with no_collection():
@@ -97,19 +90,9 @@ def _keep(index: Index, session: Session, say: Callable[[str], None] | None) -> 
 
 
 def _read(log: Path, size: int, progress: Callable[[int, int], None] | None) -> Session:
-    payloads = Payloads()
     later, types = (left_in_log, type_of_data) if size >= _LARGE else (None, None)
     done = None if progress is None else lambda count: progress(count, size)
-    target = Target(path=str(log))
-    session = build(read(log, later=later, types=types, progress=done, counts=payloads), target)
-    if not _is_edited(payloads):
-        return session
-    session = build(read(log, trust=True, later=later, types=types, progress=done), target)
-    what = (
-        f"the log was edited, such as redacted: {payloads.other} of {payloads.all} payloads do not match their "
-        "checksums, and are used as they are"
-    )
-    return replace(session, problems=(Problem(what, is_doubt=True), *session.problems))
+    return build(read(log, later=later, types=types, progress=done), Target(path=str(log)))
 
 
 def _marked(session: Session) -> Session:

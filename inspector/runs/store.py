@@ -26,6 +26,7 @@ KEEP = 10
 KEPT = "kept"
 """The file in a run's folder that keeps the run from being pruned; run.json is rewritten when a run ends."""
 _INFO = "run.json"
+_ORDER = "order.json"
 _TRASH = ".trash-"
 _LOG = "trace.log"
 
@@ -53,7 +54,7 @@ class Run(Struct, frozen=True):
     @property
     def request(self) -> Path:
         """The request that the child process reads."""
-        return self.folder / "order.json"
+        return self.folder / _ORDER
 
     @property
     def is_kept(self) -> bool:
@@ -161,13 +162,14 @@ class Store:
         return found
 
     def _folders(self) -> list[Path]:
-        """List folders that may be runs, without links."""
+        """List the folders of runs, without links: ctrace keeps other things here too, such as repaired files."""
         try:
             with os.scandir(self.root) as entries:
                 found = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
         except OSError:
             return []
-        return [self.root / name for name in sorted(found) if not name.startswith(".")]
+        folders = (self.root / name for name in sorted(found) if not name.startswith("."))
+        return [folder for folder in folders if _is_of_run(folder)]
 
     def load(self, name: str | None = None) -> Run:
         """Find a run by name or folder, by default the last one.
@@ -236,6 +238,11 @@ class Store:
         """Delete runs that a process had moved away before it was killed."""
         for trash in self.root.glob(f"{_TRASH}*"):
             shutil.rmtree(trash, ignore_errors=True)
+
+
+def _is_of_run(folder: Path) -> bool:
+    """Whether a folder has a part of a run; one that lost its run.json is a damaged run."""
+    return any(os.path.lexists(folder / name) for name in (_INFO, _ORDER, _LOG))
 
 
 def _info(run: Run) -> dict[str, Any]:

@@ -49,6 +49,7 @@ from ctrace.inspector.source.functions import place_of
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.versions.releases import is_untried
+from ctrace.inspector.words.counting import named
 
 _DEFAULT_LIMIT = 8
 """The default of torch._dynamo.config.recompile_limit, for logs that do not have it (2.11 to 2.13)."""
@@ -131,7 +132,7 @@ def assemble(
         made_of=dict(raw.made_of),
         asked=raw.asked,
         trials=tuple(raw.trials),
-        problems=(*_cut_problems(cuts), *raw.problems, *_problems(raw, unequal, cuts)),
+        problems=(*_cut_problems(cuts), *_changed(raw.changed), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),
         not_shown=dict(raw.ignored),
         records=tuple(Record(each.name, each.id, each.line, each.text) for each in raw.recorded),
@@ -338,6 +339,24 @@ def _phases(raw: Raw, *, backward_within: bool) -> dict[str, float]:
 def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
     for each in cuts:
         yield Problem(each.what, each.line, is_doubt=True)
+
+
+_MOST_LINES = 5
+
+
+def _changed(lines: list[int]) -> Iterable[Problem]:
+    """Say that a log was changed: its payloads are used, and may not be what torch wrote."""
+    if not lines:
+        return
+    shown, number = ", ".join(map(str, lines[:_MOST_LINES])), len(lines)
+    payloads = f"{number:,} {named(number, 'payload does', 'payloads do')}"
+    more = f" and {number - _MOST_LINES:,} more" if number > _MOST_LINES else ""
+    what = (
+        f"the log was changed after torch wrote it, as by a redaction: {payloads} not match "
+        f"{named(number, 'its checksum, has', 'their checksums, have')} a whole form, and "
+        f"{named(number, 'is used as it is', 'are used as they are')} ({named(number, 'line')} {shown}{more})"
+    )
+    yield Problem(what, lines[0], is_doubt=True)
 
 
 def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Iterable[Problem]:

@@ -11,7 +11,8 @@ def render_ranks_json(job: Job) -> Document:
     """Write which ranks agree, and where the first one differs."""
     data = {
         "ranks": list(job.ranks),
-        "missing": list(job.missing),
+        "missing": list(job.first_missing),
+        "missing_count": job.missing_count,
         "agree": job.agree,
         "first_divergence": None if job.divergence is None else _divergence(job.divergence),
         "cut": {str(rank): why for rank, why in job.cut.items()},

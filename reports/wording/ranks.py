@@ -51,7 +51,7 @@ def _groups(job: Job) -> str:
 def incomplete(job: Job) -> Iterator[str]:
     """Name the ranks without a log, and those whose log is incomplete."""
     if job.missing:
-        yield f"No log of {ranks_text(job.missing)}."
+        yield f"No log of {ranges_text((each[0], each[-1]) for each in job.missing)}."
     for rank, why in list(job.cut.items())[:_MOST_INCOMPLETE]:
         yield f"The log of rank {rank} is incomplete: {why}."
     if (left := len(job.cut) - _MOST_INCOMPLETE) > 0:
@@ -66,6 +66,12 @@ def ranks_text(ranks: Iterable[int]) -> str:
             runs[-1][1] = rank
         else:
             runs.append([rank, rank])
+    return ranges_text((low, high) for low, high in runs)
+
+
+def ranges_text(ranges: Iterable[tuple[int, int]]) -> str:
+    """Write ranges of ranks, each from its lowest to its highest, as `ranks_text` does."""
+    runs = list(ranges)
     parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
     is_one = len(runs) == 1 and runs[0][0] == runs[0][1]
     return f"{'rank' if is_one else 'ranks'} {fmt.listed(parts, _MOST_RANKS)}"

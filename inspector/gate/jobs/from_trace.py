@@ -1,5 +1,6 @@
 """Turn logs that TORCH_TRACE wrote elsewhere into jobs of a check, one job per rank or process."""
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -43,8 +44,10 @@ def traced(path: Path, name: str, policy: Policy, root: Path, engine: Engine = E
 def _logs(path: Path) -> list[LogFile]:
     """List the logs of a folder, and what has the name of one and is no file, which is reported."""
     if path.is_dir():
-        others = (each for each in sorted(path.glob("*.log")) if not each.is_file())
-        return [*logs_in(path), *(LogFile(each, None, 0) for each in others)]
+        found = logs_in(path)
+        others = [each.path for each in found.skipped if each.is_log]
+        others += [each for each in sorted(path.glob("*.log")) if os.path.isdir(each)]  # noqa: PTH112 - never raises
+        return [*found.logs, *(LogFile(each, None, 0) for each in others)]
     return [LogFile(path, rank_of(path), path.stat().st_size)] if path.exists() else []
 
 

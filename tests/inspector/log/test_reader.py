@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ctrace.inspector.log.changed import Form
 from ctrace.inspector.log.reader import Broken, Entry, follow, read
 from ctrace.inspector.session.build import build as session_from
 from tests.support.helpers import Log, any_json, fuzzing, parsed
@@ -101,7 +102,7 @@ def test_an_unfinished_last_line_still_counts():
         ("\tpayload\n", "a payload without a record"),
         (
             f'{PREFIX} {{"artifact": {{"name": "a"}}, "has_payload": "0123"}}\n',
-            "the payload of 'artifact' is cut short",
+            "the payload of 'artifact:a' is cut short",
         ),
     ],
 )
@@ -112,9 +113,22 @@ def test_broken_lines_are_told(line: str, why: str):
     assert why in broken.why
 
 
-def test_a_changed_payload_is_damaged():
-    broken = one(Log().artifact("note", "guards: 17").text.replace("17", "71"))
-    assert broken == Broken(1, "the payload of 'artifact' is cut short or damaged")
+def test_a_changed_payload_with_a_whole_form_is_used():
+    log = Log().artifact("note", "guards: 17").record("b", {}).text.replace("17", "71")
+    entry, _ = parsed(log)
+    assert isinstance(entry, Entry)
+    assert (entry.payload, entry.changed) == ("guards: 71", Form.TEXT)
+
+
+def test_a_damaged_payload_says_what_it_was_of():
+    log = Log().record("chromium_event", {}, payload='{"ph": "B"}', at="2/1").record("b", {}).text.replace('"B"}', '"B')
+    broken, _ = parsed(log)
+    assert broken == Broken(1, "the payload of 'chromium_event' of 2/1 is cut short or damaged")
+
+
+def test_a_record_before_lost_bytes_was_damaged():
+    log = Log().artifact("note", "one\ntwo").line("half of it").record("b", {}).text.replace("\ttwo\n", "")
+    assert [isinstance(item, Broken) for item in parsed(log)] == [True, True, False]
 
 
 def test_reading_goes_on_after_a_broken_record():
@@ -125,9 +139,10 @@ def test_reading_goes_on_after_a_broken_record():
     assert found == ["artifact:a", 3, "artifact:b", 6, "c"]
 
 
-def test_bytes_that_are_no_text_break_one_record_only():
+def test_bytes_that_are_no_text_break_one_record_only(tmp_path: Path):
     first, second = Log().artifact("a", "café").text.encode(), Log().record("b", {}).text.encode()
-    broken, entry = parsed(first.replace("é".encode(), b"\xff") + second)
+    (tmp_path / "trace.log").write_bytes(first.replace("é".encode(), b"\xff") + second)
+    broken, entry = read(tmp_path / "trace.log")
     assert isinstance(broken, Broken)
     assert isinstance(entry, Entry)
 

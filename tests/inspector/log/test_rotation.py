@@ -78,7 +78,7 @@ def test_ranks_are_never_parts_of_each_other(tmp_path: Path):
     for number, name in enumerate(("x.log", "x.log.1", "x.log.2")):
         text = LOG.read_text(encoding="utf-8").replace('"frame_id"', f'"rank": {number}, "frame_id"')
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert [log.rank for log in logs_in(tmp_path)] == [0, 1, 2]
+    assert [log.rank for log in logs_in(tmp_path).logs] == [0, 1, 2]
 
 
 def test_rotated_logs_of_ranks_are_compared_whole(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Recorded jobs of two ranks (tests/support/record_ranks.py), each with one difference: the divergence is named."""
 
 import gzip
+import json
 import re
 import shutil
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.log.folders import LogFile, choose
+from ctrace.inspector.log.folders import LogFile, choose, logs_in
 from ctrace.inspector.ranks.job import Job, read_job
 from ctrace.inspector.ranks.summary import Kind, summary_of
+from ctrace.reports.json.ranks import render_ranks_json
+from ctrace.reports.wording.ranks import incomplete
 from tests.support.places import DATA
 
 JOBS = DATA / "ranks"
@@ -188,12 +191,39 @@ def test_gap_in_the_ranks_is_a_missing_rank(tmp_path: Path):
     log_of(folder, 3).write_text(with_rank(log.read_text(encoding="utf-8"), 3), encoding="utf-8")
     log.unlink()
     found = read_job(folder)
-    assert (found.ranks, found.missing, found.agree) == ((0, 3), (1, 2), None)
+    assert (found.ranks, found.missing, found.agree) == ((0, 3), (range(1, 3),), None)
 
 
 def test_world_size_names_ranks_beyond_the_last_log():
     found = read_job(JOBS / "equal", world_size=4)
-    assert (found.missing, found.agree) == ((2, 3), None)
+    assert (found.missing, found.agree) == ((range(2, 4),), None)
+
+
+def test_absurd_world_size_costs_nothing():
+    found = read_job(JOBS / "equal", world_size=10**15)
+    assert found.missing == (range(2, 10**15),)
+    data = json.loads(render_ranks_json(found))
+    assert (len(data["missing"]), data["missing_count"]) == (10_000, 10**15 - 2)
+    assert list(incomplete(found)) == ["No log of ranks 2-999999999999999."]
+
+
+def test_log_that_is_gone_before_it_is_read_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder = copied("equal", tmp_path)
+    listing = logs_in(folder)
+    log_of(folder, 1).unlink()
+    monkeypatch.setattr("ctrace.inspector.ranks.job.logs_in", lambda _folder: listing)
+    found = read_job(folder)
+    assert "No such file" in found.cut[1]
+    assert found.agree is None
+
+
+def test_unreadable_log_is_named_and_leaves_the_answer_open(tmp_path: Path):
+    folder = copied("equal", tmp_path)
+    (folder / "dedicated_log_torch_trace_rank_2.log").symlink_to("loop.log")
+    (folder / "loop.log").symlink_to("dedicated_log_torch_trace_rank_2.log")
+    found = read_job(folder)
+    assert (found.ranks, found.agree) == ((0, 1), None)
+    assert any("loop.log (Too many levels of symbolic links)" in note for note in found.notes)
 
 
 def test_one_odd_rank_of_many_is_singled_out(tmp_path: Path):

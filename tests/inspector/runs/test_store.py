@@ -108,6 +108,20 @@ def test_runs_that_can_be_read_are_not_damaged(store: Store) -> None:
     assert store.damaged() == []
 
 
+def test_folders_that_are_no_runs_are_not_taken_for_damaged_ones(store: Store) -> None:
+    run = store.create(TARGET)
+    for name in ("fixes", "repros", "notes"):
+        (store.root / name).mkdir()
+        (store.root / name / "20260101.json").write_text("{}")
+    assert store.damaged() == []
+    assert [each.name for each in store.runs()] == [run.name]
+    (run.folder / "run.json").unlink()
+    assert store.damaged() == []
+    (run.folder / "trace.log").touch()
+    (what,) = store.damaged()
+    assert what.startswith(f"{run.folder}/run.json cannot be read")
+
+
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")

@@ -38,7 +38,7 @@ def many() -> Job:
     )
     seconds = dict.fromkeys((*usual, *odd), 2.0) | {5: 9.0}
     ranks = tuple(sorted((*usual, *odd)))
-    return Job(ranks, (77,), {3: "the log is empty"}, compilations, (usual, odd), seconds, at)
+    return Job(ranks, (range(77, 78),), {3: "the log is empty"}, compilations, (usual, odd), seconds, at)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
