@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.causes import root_causes
+from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.errors import CtraceError
@@ -34,6 +35,7 @@ def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidat
         trial,
         only_checked=True,
         needs_backend=any(part.needs_backend for part in parts),
+        rule="combined",
     )
 
 
@@ -78,7 +80,7 @@ def diagnose(session: Session) -> Diagnosis:
     """Return the causes of a run, costliest first, and what to do about them, best first."""
     scene = _scene(session)
     judged = [_judged(each, scene) for each in _candidates(scene)]
-    advice = tuple(_ordered(judged, scene.causes))
+    advice = tuple(_ordered(judged, scene))
     # A run that raised stopped early, so its counts are too low to measure savings.
     causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
     return Diagnosis(causes, advice)
@@ -140,7 +142,7 @@ def _candidates(scene: Scene) -> list[Candidate]:
         return []
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
-    found = [each for rule in RULES for each in rule(scene)]
+    found = [replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene)]
     return [*found, *(combined(scene, found) if scene.session.trials else ())]
 
 
@@ -155,7 +157,8 @@ def _tried(each: Candidate, attempt: Attempt) -> Tried:
     if session.failure is not None:
         return Tried(each.trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
     breaks = tuple(f"{found.file}:{found.line}" for found in session.breaks)
-    return Tried(each.trial, counts(session), seconds, breaks)
+    calls = sum(scenario.calls for scenario in session.scenarios)
+    return Tried(each.trial, counts(session), seconds, breaks, calls=calls)
 
 
 class _Judged(Struct, frozen=True):
@@ -201,9 +204,9 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
     return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)
 
 
-def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[Suggestion]:
+def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
     """Keep one suggestion per cause: the one that helped most in a trial, or the first that no trial refuted."""
-    rank = {cause.id: number for number, cause in enumerate(causes)}
+    rank = {cause.id: number for number, cause in enumerate(scene.causes)}
     covered: set[str] = set()
     made: list[Suggestion] = []
     for each in sorted(judged, key=lambda each: -_gain(each)):
@@ -212,9 +215,18 @@ def _ordered(judged: Iterable[_Judged], causes: tuple[RootCause, ...]) -> list[S
         if refuted or set(found.causes) <= covered:
             continue
         covered |= set(found.causes)
-        made.append(Suggestion(found.text, found.causes, each.holds, each.effect, found.general))
+        made.append(_suggestion(each, scene))
     changes = [each for each in made if not each.text.startswith("Nothing")]
     return sorted(changes or made, key=lambda each: _rank(each, rank))
+
+
+def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
+    found = each.candidate
+    change = found.trial or found.change
+    apply = apply_of(change, scene.session.listings) if change is not None else None
+    tried = scene.tried(found.trial)
+    calls = tried.calls if tried is not None else None
+    return Suggestion(found.text, found.causes, each.holds, each.effect, found.general, apply, calls, found.rule)
 
 
 def _gain(each: _Judged | Suggestion) -> int:

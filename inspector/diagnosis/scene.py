@@ -80,3 +80,7 @@ class Candidate(Struct, frozen=True):
     """Whether the trial needs AOTAutograd and Inductor, because the finding came from them."""
     short: str = ""
     """The change in a few words, for advice that combines several; empty if it cannot be combined."""
+    rule: str = ""
+    """The rule that offers it."""
+    change: Trial | None = None
+    """What a program can carry out although no trial checks it, as its results would differ; None: see `trial`."""

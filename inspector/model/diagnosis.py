@@ -170,6 +170,30 @@ class Effect(Struct, frozen=True):
         return after < before - _SAME_COVERAGE if less else after > before + _SAME_COVERAGE
 
 
+class ApplyKind(StrEnum):
+    """How a program carries out a piece of advice."""
+
+    SETTING = "setting"
+    """Python statements to run before anything is compiled."""
+    ARGUMENT = "argument"
+    """Keyword arguments of torch.compile."""
+    PATCH = "patch"
+    """A unified diff of one file."""
+    PLACE = "place"
+    """Python statements to run instead of `model = torch.compile(model)`."""
+
+
+class Apply(Struct, frozen=True):
+    """A change that a program can carry out without ctrace."""
+
+    kind: ApplyKind
+    text: str
+    file: str | None = None
+    """The file that a patch changes."""
+    line: int | None = None
+    """The first line that a patch changes."""
+
+
 class Suggestion(Struct, frozen=True):
     """A change that removes one or several root causes."""
 
@@ -181,6 +205,12 @@ class Suggestion(Struct, frozen=True):
     effect: Effect | None = None
     general: bool = False
     """Whether it is general advice on this kind of finding, without evidence from this run."""
+    apply: Apply | None = None
+    """The change as a program can carry it out; None: only a person can, or nothing is to be done."""
+    calls: int | None = None
+    """The calls that its trial made; None: it was not tried."""
+    rule: str = ""
+    """The rule that offers it."""
 
 
 class Diagnosis(Struct, frozen=True):

@@ -68,6 +68,8 @@ class Tried(Struct, frozen=True):
     breaks: tuple[str, ...] = ()
     """Where the graph still broke, as `file:line`."""
     error: str = ""
+    calls: int | None = None
+    """The calls that the run made; None: not known, as in logs of an earlier ctrace."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the trial as plain data."""

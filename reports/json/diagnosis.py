@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.diagnosis import Effect, RootCause, Suggestion
+from ctrace.inspector.model.diagnosis import Apply, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 
@@ -13,8 +13,15 @@ def diagnosis_data(session: Session) -> dict[str, Any]:
     found = diagnose(session)
     return {
         "causes": [root_cause_data(each, session.environment.cwd) for each in found.causes],
-        "advice": [_suggestion(each) for each in found.advice],
+        "advice": [_suggestion(each, session.environment.cwd) for each in found.advice],
     }
+
+
+def advice_on(session: Session, *whats: Finding) -> list[dict[str, Any]]:
+    """Return the advice on causes that have findings of some kinds, in the order and words of `explain`."""
+    found = diagnose(session)
+    ids = {each.id for each in found.causes if any(symptom.what in whats for symptom in each.symptoms)}
+    return [_suggestion(each, session.environment.cwd) for each in found.advice if ids & set(each.causes)]
 
 
 def root_cause_data(each: RootCause, cwd: str) -> dict[str, Any]:
@@ -33,13 +40,25 @@ def root_cause_data(each: RootCause, cwd: str) -> dict[str, Any]:
     }
 
 
-def _suggestion(each: Suggestion) -> dict[str, Any]:
+def _suggestion(each: Suggestion, cwd: str) -> dict[str, Any]:
     return {
         "text": each.text,
         "causes": list(each.causes),
         "checked": each.checked,
         "effect": None if each.effect is None else effect_data(each.effect),
         "general": each.general,
+        "apply": None if each.apply is None else _apply(each.apply, cwd),
+        "calls": each.calls,
+        "rule": each.rule or None,
+    }
+
+
+def _apply(each: Apply, cwd: str) -> dict[str, Any]:
+    return {
+        "kind": str(each.kind),
+        "file": each.file and fmt.relative(each.file, cwd),
+        "line": each.line,
+        "text": each.text,
     }
 
 

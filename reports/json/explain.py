@@ -13,6 +13,7 @@ from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.kernels.view import Row, rows
 from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import Speed
+from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
 from ctrace.inspector.model.target import Basis
@@ -21,7 +22,7 @@ from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.inspector.shapes.view import violations
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.diagnosis import diagnosis_data
+from ctrace.reports.json.diagnosis import advice_on, diagnosis_data
 from ctrace.reports.json.fusion_summary import fusion_data
 from ctrace.reports.json.passes import attention_data
 from ctrace.reports.json.target import WORK, emitted, target_data, unknown_data
@@ -185,6 +186,7 @@ def render_breaks_json(session: Session, owner: Owner | None) -> Document:
         "verdict": str(session.verdict),
         "coverage": _coverage(session.coverage),
         "breaks": [_ranked(each, session) for each in ranked(session, owner)],
+        "advice": advice_on(session, Finding.BREAK, Finding.SKIP),
         "skipped": [_skip(each, cwd) for each in session.skips],
         "functions": [_function(each, cwd) for each in session.functions],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Recompile
 from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.view import Cache, RecompileGroup, caches, groups
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.diagnosis import advice_on
 from ctrace.reports.json.explain import SCHEMA, cause_data, recompile_data
 
 
@@ -17,6 +19,7 @@ def render_recompiles_json(session: Session) -> Document:
         "schema": SCHEMA,
         "verdict": str(session.verdict),
         "recompiles": [recompile_data(each, cwd) for each in session.recompiles],
+        "advice": advice_on(session, Finding.RECOMPILE),
         "groups": [_group(each, cwd) for each in groups(session)],
         "caches": [_cache(each, session, cwd) for each in caches(session)],
         "problems": [{"what": problem.what, "line": problem.line} for problem in session.problems],

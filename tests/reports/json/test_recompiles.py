@@ -24,7 +24,7 @@ def _data(session: Session) -> Any:
 @pytest.mark.parametrize("name", ALL)
 def test_names(name: str) -> None:
     data = _data(ALL[name])
-    assert list(data) == ["schema", "verdict", "recompiles", "groups", "caches", "problems"]
+    assert list(data) == ["schema", "verdict", "recompiles", "advice", "groups", "caches", "problems"]
     explained = as_data(ALL[name])
     assert {key: data[key] for key in ("schema", "verdict", "recompiles", "problems")} == {
         key: explained[key] for key in ("schema", "verdict", "recompiles", "problems")

@@ -148,11 +148,19 @@ class TestBreaks:
     @pytest.mark.parametrize("name", sessions.ALL)
     def test_names(self, name: str) -> None:
         data = self.data(sessions.ALL[name])
-        assert list(data) == ["schema", "verdict", "coverage", "breaks", "skipped", "functions", "problems"]
+        assert list(data) == ["schema", "verdict", "coverage", "breaks", "advice", "skipped", "functions", "problems"]
         whole = as_data(sessions.ALL[name])
-        assert {key: data[key] for key in data if key != "breaks"} == {
-            key: whole[key] for key in data if key != "breaks"
-        }
+        same = [key for key in data if key not in ("breaks", "advice")]
+        assert {key: data[key] for key in same} == {key: whole[key] for key in same}
+
+    @pytest.mark.parametrize("name", sessions.ALL)
+    def test_advice_is_that_of_explain_on_the_same_causes(self, name: str) -> None:
+        whole = as_data(sessions.ALL[name])
+        kinds = ("break", "skip")
+        ids = {one["id"] for one in whole["causes"] if any(each["what"] in kinds for each in one["symptoms"])}
+        assert self.data(sessions.ALL[name])["advice"] == [
+            each for each in whole["advice"] if ids & set(each["causes"])
+        ]
 
     def test_the_costliest_break_is_first_and_keeps_its_number(self) -> None:
         found = self.data(sessions.PARTIAL)["breaks"]

@@ -1,0 +1,96 @@
+"""Write the change that a trial makes as something that a program can carry out without ctrace: `Suggestion.apply`."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ctrace.inspector.model.diagnosis import Apply, ApplyKind
+from ctrace.inspector.model.trial import LineEdit, Trial
+
+_HUNK = re.compile(r"^@@ -(\d+)", re.MULTILINE)
+
+
+def apply_of(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
+    """Return a trial's change; None if it is more than one change of one kind, or if a file's text is not known.
+
+    Args:
+        trial: the change.
+        texts: the text of each source file, keyed by path.
+    """
+    if trial.edits or trial.sources:
+        return _patch(trial, texts)
+    settings = tuple(_settings(trial))
+    called = _called(trial)
+    if called:
+        return Apply(ApplyKind.PLACE, "\n".join((*settings, called)))
+    if trial.dynamic is None:
+        return Apply(ApplyKind.SETTING, "\n".join(settings)) if settings else None
+    argument = f"dynamic={trial.dynamic}"
+    if settings:
+        return Apply(ApplyKind.PLACE, "\n".join((*settings, f"model = torch.compile(model, {argument})")))
+    return Apply(ApplyKind.ARGUMENT, argument)
+
+
+def patched_with(edits: Iterable[LineEdit], text: str) -> str:
+    """Return the text of a file after its edits."""
+    lines = text.split("\n")
+    for each in edits:
+        lines[each.line - 1] = each.text
+    return "\n".join(lines)
+
+
+def _patch(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
+    """Return the patch of the one file that a trial changes; its settings go to the end of that file."""
+    files = {each.file: each.text for each in trial.sources}
+    for file in dict.fromkeys(each.file for each in trial.edits):
+        if file not in texts:
+            return None
+        files[file] = patched_with([each for each in trial.edits if each.file == file], files.get(file, texts[file]))
+    if len(files) != 1 or _called(trial) or trial.dynamic is not None:
+        return None
+    ((file, after),) = files.items()
+    settings = tuple(_settings(trial))
+    if settings:
+        after = "\n".join((after.rstrip("\n"), "", "import torch._dynamo", *settings, ""))
+    patch = unified(texts.get(file, ""), after, file)
+    line = _HUNK.search(patch)
+    first = min((each.line for each in trial.edits if each.file == file), default=int(line[1]) if line else None)
+    return Apply(ApplyKind.PATCH, patch, file, first) if patch else None
+
+
+def unified(before: str, after: str, name: str) -> str:
+    """Return the unified diff of a file's text; empty if nothing changes."""
+    return "\n".join(difflib.unified_diff(before.split("\n"), after.split("\n"), name, name, lineterm=""))
+
+
+def _settings(trial: Trial) -> Iterator[str]:
+    """Write the settings of torch as statements."""
+    for name, value in trial.settings:
+        yield f"torch._dynamo.config.{name} = {value}"
+    for each in trial.ignored:
+        module, _, name = each.partition(":")
+        yield f"import {module}"
+        yield f"torch._dynamo.config.ignore_logging_functions.add({module}.{name})"
+
+
+def _called(trial: Trial) -> str:
+    """Write how to make and call the model, if a trial changes that; empty if it does not."""
+    first = [f"model.{method}({word!r})" for method, word in trial.calls]
+    first += ["model.eval()"] if trial.evaluate else []
+    made = "torch.compile(model)" if trial.dynamic is None else f"torch.compile(model, dynamic={trial.dynamic})"
+    if not trial.marked and trial.grad is None:
+        return "\n".join((*first, f"model = {made}")) if first else ""
+    body = ["    return compiled(*args, **kwargs)"]
+    if trial.grad == "off":
+        body = ["    with torch.no_grad():", f"    {body[0]}"]
+    if trial.marked:
+        first += ["import inspect", "signature = inspect.signature(getattr(model, 'forward', model))"]
+        marks = tuple((each.argument, each.dim) for each in trial.marked)
+        body[:0] = [
+            "    passed = signature.bind(*args, **kwargs).arguments",
+            f"    for name, dim in {marks!r}:",
+            "        value = passed.get(name)",
+            "        if isinstance(value, torch.Tensor) and value.dim() > dim and value.shape[dim] > 1:",
+            "            torch._dynamo.mark_dynamic(value, dim)",
+        ]
+    return "\n".join((*first, f"compiled = {made}", "def model(*args, **kwargs):", *body))
