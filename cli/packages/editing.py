@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Editing:
     """Checks one package, again and again."""
 
-    def __init__(self, folder: str, *, is_timed: bool, code: bool, target: str) -> None:
+    def __init__(self, folder: str, *, is_timed: bool, code: bool, target: str, seconds: float | None) -> None:
         """Find the package.
 
         Raises:
@@ -30,6 +30,7 @@ class Editing:
         self._is_timed = is_timed
         self._code = code
         self._target = target
+        self._seconds = seconds
         self._last: Checked | None = None
         """The last version that was correct, with which the next one is compared."""
 
@@ -39,9 +40,12 @@ class Editing:
         return package_at(self._folder)
 
     def _request(self) -> "CheckRequest":
+        from msgspec.structs import replace
+
         from ctrace.inspector.kernel_packages.model import CheckRequest
 
-        return CheckRequest(str(self._folder), self._is_timed, self._code, self._target)
+        request = CheckRequest(str(self._folder), self._is_timed, self._code, self._target)
+        return request if self._seconds is None else replace(request, seconds=self._seconds)
 
     def _check(self) -> "Checked":
         from ctrace.cli.progress import progress

@@ -6,6 +6,9 @@ from msgspec import Struct, field
 
 from ctrace.inspector.runs.request import Options
 
+KERNEL_SECONDS = 120.0
+"""How long a check of a kernel may take if no limit was set: an endless kernel must not keep a person waiting."""
+
 
 class Element(Struct, frozen=True):
     """The first value in which two tensors differ."""
@@ -206,6 +209,8 @@ class Sizes(Struct, frozen=True):
     seconds: float | None = None
     inputs: str = ""
     """What is special about the inputs, such as `non-contiguous inputs`."""
+    configuration: str = ""
+    """The configuration that ran, such as `XBLOCK=256 4w 1s`; empty: the kernel has none."""
 
 
 class Checked(Struct, frozen=True):
@@ -216,8 +221,6 @@ class Checked(Struct, frozen=True):
     code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each kernel, the code by stage: ttir, ttgir, ptx."""
     notes: tuple[str, ...] = ()
-    left_out: int = 0
-    """How many of the test's inputs were not compared, because the first ones took too long."""
 
     @property
     def is_right(self) -> bool:
@@ -234,3 +237,5 @@ class CheckRequest(Struct, frozen=True):
     """Whether to compile the kernels and return their code."""
     target: str = "h100"
     """The GPU to compile for where there is none."""
+    seconds: float = KERNEL_SECONDS
+    """How long the check may take."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace import __version__
+from ctrace import __version__, inspector
 from ctrace.inspector.ejecting.package import Package
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.model.session import Session
@@ -17,10 +17,12 @@ from ctrace.reports.ejecting.kernel_file import kernel_file
 from ctrace.reports.ejecting.op_file import NAMESPACE, op_file
 from ctrace.reports.ejecting.place_file import place_file
 from ctrace.reports.ejecting.readme import readme
-from ctrace.reports.ejecting.test_file import test_file
+from ctrace.reports.ejecting.test_file import cases_file, test_file
 from ctrace.reports.ejecting.texts import text
 
 INDEX = "ctrace.json"
+CHECKS = Path(inspector.__file__).with_name("capture") / "kernel_packages" / "checks.py"
+"""What the commands check a kernel with; a package has a copy, since its tests do not need ctrace."""
 
 
 class Written(Struct, frozen=True):
@@ -46,6 +48,8 @@ def write_package(session: Session, package: Package, folder: Path) -> Written:
         "op.py": op_file(package),
         "place.py": place_file(package),
         "sources.py": text("sources"),
+        "cases.py": cases_file(package),
+        "checks.py": CHECKS.read_text(encoding="utf-8"),
         f"test_{package.name}.py": test_file(package),
         "bench.py": text("bench" if package.cpp is None else "bench_cpp").replace("$NAME$", package.name),
         "README.md": readme(package),

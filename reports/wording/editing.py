@@ -14,8 +14,9 @@ def check_line(before: Checked | None, found: Checked) -> str:
     if wrong:
         each = wrong[0]
         what = element(each.wrong) if each.wrong is not None else each.note or "the results differ"
-        kind = f", {fmt.one_line(each.inputs, 40)}" if each.inputs else ""
-        return f"WRONG for {fmt.one_line(each.sizes, 80)}{kind}: {what}"
+        special = "".join(f", {fmt.one_line(text, 60)}" for text in (each.inputs, each.configuration) if text)
+        verdict = "NOT CORRECT" if each.kernel == "unended" else "WRONG"
+        return f"{verdict} for {fmt.one_line(each.sizes, 80)}{special}: {what}"
     if not found.checks:
         return "nothing was checked: the package defines no operator"
     ran = [each for each in found.checks if each.kernel != "fallback"]
@@ -29,6 +30,7 @@ def check_line(before: Checked | None, found: Checked) -> str:
     left = fmt.count(len({each.sizes for each in not_run}), "other")
     rest = f", not run for {left} ({why})" if not_run else ""
     how = _RAN[ran[0].kernel]
-    compared = f"{fmt.count(len(sizes), 'size')}, {fmt.count(len(ran), 'set')} of inputs{how}{rest}"
-    cut = f", {fmt.count(found.left_out, 'set')} left to the package's test" if found.left_out else ""
-    return f"correct within {tolerance(largest)} for {compared}{cut}, {speed(before, found)}"
+    configurations = {each.configuration for each in ran if each.configuration}
+    tried = f"{fmt.count(len(configurations), 'configuration')}, " if configurations else ""
+    compared = f"{fmt.count(len(sizes), 'size')}, {tried}{fmt.count(len(ran), 'set')} of inputs{how}{rest}"
+    return f"correct within {tolerance(largest)} for {compared}, {speed(before, found)}"

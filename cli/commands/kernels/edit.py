@@ -24,6 +24,15 @@ NoTime = Annotated[bool, typer.Option("--no-time", help="Check results only.")]
 Gpu = Annotated[
     str, typer.Option("--target", metavar="GPU", help="With --ir on a machine without a GPU: the GPU to compile for.")
 ]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="End a check after SECONDS: what has no result is not correct. Default: 120.",
+    ),
+]
 
 
 def edit(
@@ -32,6 +41,7 @@ def edit(
     ir: Ir = False,
     no_time: NoTime = False,
     gpu: Gpu = "h100",
+    timeout: Seconds = None,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -45,5 +55,5 @@ def edit(
     if json and not once:
         raise TargetError("--json needs --once: a watch loop prints lines until it ends", "add --once")
     gpu_named(gpu)
-    editing = Editing(folder, is_timed=not no_time, code=ir, target=gpu)
+    editing = Editing(folder, is_timed=not no_time, code=ir, target=gpu, seconds=timeout)
     raise typer.Exit(editing.once(output, json=json) if once else editing.watch())

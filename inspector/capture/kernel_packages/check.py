@@ -1,8 +1,9 @@
 """The child process of `ctrace kernels edit`: check the package as it is now, compile it, and time it on a GPU."""
 
-import time
+from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
@@ -11,14 +12,34 @@ from ctrace.inspector.capture.kernel_packages.importing import Imported, Operato
 from ctrace.inspector.capture.kernel_packages.inputs import Case, cases, every_case
 from ctrace.inspector.capture.kernel_packages.kernel_sides import called
 from ctrace.inspector.capture.kernel_packages.launches import absent, compiled, configuration_of, launches_of
+from ctrace.inspector.capture.kernel_packages.limits import limited, too_long
 from ctrace.inspector.capture.tasks.answering import answer
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.kernel_packages.model import Checked, CheckRequest, Sizes
 from ctrace.inspector.kernel_packages.package import package_at
 
-_SECONDS = 10.0
-"""After so long, only one input of each further size is compared: a person waits for the line."""
 _STAGES = ("ttir", "ttgir", "ptx", "amdgcn")
+
+
+class _Round(Struct):
+    """What a check has found until now."""
+
+    device: str = "cpu"
+    operator: str = ""
+    case: Case | None = None
+    """The inputs that the kernel is running on."""
+    checks: list[Sizes] = field(default_factory=list)
+    code: dict[str, dict[str, str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def result(self) -> Checked:
+        return Checked(self.device, tuple(self.checks), self.code, tuple(self.notes))
+
+    def cut(self, seconds: float) -> Checked:
+        """Return the result of a check that takes too long: what has no result is not right."""
+        sizes, kind = (self.case.name, self.case.kind) if self.case is not None else ("its first inputs", "")
+        unended = Sizes(self.operator, sizes, "unended", equal=False, largest=None, note=too_long(seconds), inputs=kind)
+        return Checked(self.device, (*self.checks, unended), self.code, tuple(self.notes))
 
 
 def main(_loaded: frozenset[str]) -> None:
@@ -27,55 +48,52 @@ def main(_loaded: frozenset[str]) -> None:
 
 
 def _checked(request: CheckRequest) -> Checked:
-    from pathlib import Path
+    found = _Round()
+    with limited(request.seconds, lambda: found.cut(request.seconds)):
+        _check(request, found)
+    return found.result()
 
+
+def _check(request: CheckRequest, found: _Round) -> None:
     import torch
 
-    found = imported(package_at(Path(request.folder)))
+    package = imported(package_at(Path(request.folder)))
     is_gpu = torch.cuda.is_available()
-    checks: list[Sizes] = []
-    code: dict[str, dict[str, str]] = {}
-    notes: list[str] = []
-    left_out = 0
-    for operator in found.operators():
-        made, more = _checks(found, operator, request, is_gpu=is_gpu)
-        checks += made
-        left_out += more
+    found.device = torch.cuda.get_device_name() if is_gpu else "cpu"
+    for operator in package.operators():
+        _compare(package, operator, found, is_gpu=is_gpu)
+        if not all(each.equal for each in found.checks):
+            return
+        if is_gpu and request.is_timed:
+            _time(package, operator, found)
         if request.code and operator.is_cpp:
-            notes.append(f"--ir compares code that Triton makes; {operator.name} has a kernel in C++")
-        if request.code and operator.kernels and all(each.equal for each in checks):
+            found.notes.append(f"--ir compares code that Triton makes; {operator.name} has a kernel in C++")
+        if request.code and operator.kernels:
             try:
-                code[operator.name] = _code(found, operator, request.target, is_gpu=is_gpu)
+                found.code[operator.name] = _code(package, operator, request.target, is_gpu=is_gpu)
             except Exception as error:
-                notes.append(f"not compiled: {kind_and_message(error)[:300]}")
-    device = torch.cuda.get_device_name() if is_gpu else "cpu"
-    return Checked(device, tuple(checks), code, tuple(notes), left_out)
+                found.notes.append(f"not compiled: {kind_and_message(error)[:300]}")
 
 
-def _checks(found: Imported, operator: Operator, request: CheckRequest, *, is_gpu: bool) -> tuple[list[Sizes], int]:
-    """Compare the package's cases up to the first wrong one; return the checks, and how many were left out.
-
-    If all are right, the first check of each size has the kernel's time.
-    """
-    device = "cuda" if is_gpu else "cpu"
-    checks: list[Sizes] = []
-    left_out, began = 0, time.monotonic()
-    for case in every_case(found, operator, device):
-        if time.monotonic() - began > _SECONDS and not case.kind.startswith("random inputs 1"):
-            left_out += 1
-            continue
-        check = compared(operator, case, called(operator, case.args, {}))
-        checks.append(check)
+def _compare(package: Imported, operator: Operator, found: _Round, *, is_gpu: bool) -> None:
+    """Compare the package's cases up to the first wrong one."""
+    found.operator = operator.name.rpartition("::")[2]
+    for case in every_case(package, operator, "cuda" if is_gpu else "cpu"):
+        found.case = case
+        check = compared(operator, case, called(operator, case.args, {}, case.configuration))
+        found.checks.append(check)
         if not check.equal:
-            return checks, 0
-    if is_gpu and request.is_timed:
-        timed = {case.name: seconds_of(operator, case) for case in cases(found, operator, device)}
-        firsts = {each.sizes: number for number, each in reversed(list(enumerate(checks)))}
-        checks = [
-            replace(each, seconds=timed.get(each.sizes)) if firsts[each.sizes] == number else each
-            for number, each in enumerate(checks)
-        ]
-    return checks, left_out
+            return
+
+
+def _time(package: Imported, operator: Operator, found: _Round) -> None:
+    """Time the kernel for each size, and note it at the first check of the size."""
+    for case in cases(package, operator, "cuda"):
+        found.case = case
+        for number, each in enumerate(found.checks):
+            if (each.operator, each.sizes) == (found.operator, case.name):
+                found.checks[number] = replace(each, seconds=seconds_of(operator, case))
+                break
 
 
 def seconds_of(operator: Operator, case: Case) -> float | None:

@@ -2,24 +2,53 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.comparing.precision import precision_of
+from ctrace.inspector.capture.kernel_packages.checks import layout_of
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
 from ctrace.inspector.capture.kernel_packages.importing import Operator
 from ctrace.inspector.capture.kernel_packages.inputs import Case, outputs
 from ctrace.inspector.capture.kernel_packages.kernel_sides import Outcome
+from ctrace.inspector.capture.kernel_packages.launches import configuration_of_all
 from ctrace.inspector.kernel_packages.model import Element, Sizes
 
 
-def compared(operator: Operator, case: Case, found: Outcome, seconds: float | None = None) -> Sizes:
+def compared(operator: Operator, case: Case, found: Outcome) -> Sizes:
     """Return whether an outcome is right, with the first value that differs."""
-    name = operator.name.rpartition("::")[2]
+    check = Sizes(
+        operator.name.rpartition("::")[2],
+        case.name,
+        found.kind,
+        equal=False,
+        largest=None,
+        note=found.raised or found.note,
+        inputs=case.kind,
+        configuration="" if found.kind in ("fallback", "cpu") else configuration_of_all(operator, case.configuration),
+    )
     if found.raised:
-        return Sizes(name, case.name, found.kind, equal=False, largest=None, note=found.raised, inputs=case.kind)
+        return check
+    other = found.note if found.is_outside else _other_tensors(operator, case, found)
+    if other:
+        return replace(check, note=other)
     largest, wrong = difference(case, found.value)
     if wrong is not None and case.kind:  # with unusual values, the definition's own rounding may be as large
         largest, wrong = difference(case, found.value, case.plain())
-    is_equal = wrong is None and not found.is_outside
-    return Sizes(name, case.name, found.kind, is_equal, finite(largest), wrong, found.note, seconds, case.kind)
+    return replace(check, equal=wrong is None, largest=finite(largest), wrong=wrong)
+
+
+def _other_tensors(operator: Operator, case: Case, found: Outcome) -> str:
+    """Say which output is another kind of tensor than compiled code expects of the operator; empty if none is."""
+    if found.kind == "fallback":
+        return ""
+    wanted, values = outputs(operator.module.run_definition(*case.args)), outputs(found.value)
+    if len(wanted) != len(values):
+        return f"the kernel returns {len(values)} tensors, the definition {len(wanted)}"
+    for number, (one, other) in enumerate(zip(wanted, values, strict=True)):
+        expected, made = layout_of(one), layout_of(other)
+        if expected != made:
+            return f"output {number} is {' '.join(made)}, the definition's {' '.join(expected)}"
+    return ""
 
 
 def difference(case: Case, value: Any, plain: tuple[Any, ...] = ()) -> tuple[float, Element | None]:

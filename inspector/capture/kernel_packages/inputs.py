@@ -1,7 +1,6 @@
-"""The inputs on which a package is checked and timed: those that its own test makes, which the user may extend."""
+"""The inputs on which a package is checked and timed: those of its `cases.py`, which the user may extend."""
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -11,7 +10,9 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.kernel_packages.importing import Imported, Operator
-from ctrace.inspector.errors import SetupError, TargetError
+from ctrace.inspector.errors import TargetError
+
+_EJECT_AGAIN = "eject the kernel again into an empty folder, and copy your kernel file into it"
 
 
 class Case(Struct, frozen=True):
@@ -20,6 +21,8 @@ class Case(Struct, frozen=True):
     kind: str
     """What is special about the inputs, such as `non-contiguous inputs`; of timed ones, empty."""
     sizes: Any
+    configuration: int
+    """Which of the kernel's configurations to run."""
     args: list[Any]
     """All arguments of the operator: tensors, then sizes."""
     expected: tuple[Any, ...]
@@ -39,48 +42,51 @@ def cases(found: Imported, operator: Operator, device: str) -> Iterator[Case]:
     """Yield one case of each size class on a device, to time and to compile.
 
     Raises:
-        SetupError: pytest is missing, which the package's test imports.
-        TargetError: the test does not import, or has no inputs.
+        TargetError: cases.py is missing, does not import, or has no inputs.
     """
-    tests = _tests(found, operator)
+    tests = _tests(found)
     for sizes in tests.SIZES:
         with _reading(found, sizes):
             values = tests.usable(sizes, device)
-            case = _case(operator, tests, "", sizes, values, tuple(tests.reference(values, sizes)))
+            case = _case(operator, tests, "", sizes, 0, values, tuple(tests.reference(values, sizes)))
         yield case
 
 
 def every_case(found: Imported, operator: Operator, device: str) -> Iterator[Case]:
-    """Yield all that the package's own test compares: sizes, strides, dtypes, small and large values.
+    """Yield all that the package's own test compares: sizes, configurations, strides, dtypes, unusual values.
 
     Raises:
-        SetupError: pytest is missing, which the package's test imports.
-        TargetError: the test does not import, or has no inputs.
+        TargetError: cases.py is missing, does not import, or has no inputs.
     """
-    tests = _tests(found, operator)
+    tests = _tests(found)
     with _reading(found, "all sizes"):
         listed = list(tests.cases(device))
-    # The first of each size, then those that show what these do not.
-    for kind, sizes, make in sorted(listed, key=lambda each: not str(each[0]).startswith("random inputs 1")):
+    for kind, sizes, configuration, make in listed:
         with _reading(found, sizes):
             values = make()
             expected = None if values is None else tests.wanted(values, sizes)
             if values is None or expected is None:
                 continue
-            case = _case(operator, tests, str(kind), sizes, values, tuple(expected))
+            case = _case(operator, tests, str(kind), sizes, int(configuration), values, tuple(expected))
         yield case
 
 
 def _case(
-    operator: Operator, tests: ModuleType, kind: str, sizes: Any, values: list[Any], expected: tuple[Any, ...]
+    operator: Operator,
+    tests: ModuleType,
+    kind: str,
+    sizes: Any,
+    configuration: int,
+    values: list[Any],
+    expected: tuple[Any, ...],
 ) -> Case:
     args = [*values, *tests.passed(sizes)]
-    return Case(kind, sizes, args, expected, lambda: outputs(operator.module.definition(*args)))
+    return Case(kind, sizes, configuration, args, expected, lambda: outputs(operator.module.definition(*args)))
 
 
 @contextmanager
 def _reading(found: Imported, sizes: Any) -> Iterator[None]:
-    """Turn an error of the package's test into one about the package.
+    """Turn an error of the package's cases into one about the package.
 
     Raises:
         TargetError: the block raised.
@@ -88,24 +94,21 @@ def _reading(found: Imported, sizes: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        what = f"{found.package.folder}: the test's inputs for {sizes} fail: {kind_and_message(error)}"
-        raise TargetError(what[:600], "correct the test or the definition in op.py") from None
+        what = f"{found.package.folder}: the inputs for {sizes} fail: {kind_and_message(error)}"
+        raise TargetError(what[:600], "correct cases.py or the definition in op.py") from None
 
 
-def _tests(found: Imported, operator: Operator) -> ModuleType:
-    name = f"test_{operator.name.rpartition('::')[2]}"
-    if importlib.util.find_spec("pytest") is None:
-        raise SetupError("the package's test, which makes the inputs, needs pytest", "pip install pytest")
+def _tests(found: Imported) -> ModuleType:
+    file = found.package.folder / "cases.py"
     try:
-        module = importlib.import_module(f"{found.module.__name__}.{name}")
+        module = importlib.import_module(f"{found.module.__name__}.cases")
     except Exception as error:
-        what = f"{found.package.folder / name}.py cannot be imported: {kind_and_message(error)}"
-        raise TargetError(what[:600], "correct it, or eject the kernel again into an empty folder") from None
+        what = f"{file} cannot be imported: {kind_and_message(error)}"
+        raise TargetError(what[:600], _EJECT_AGAIN) from None
     needed = ("SIZES", "usable", "passed", "reference", "cases", "wanted")
     missing = [each for each in needed if not hasattr(module, each)]
     if missing:
-        what = f"{found.package.folder / name}.py lacks {', '.join(missing)}"
-        raise TargetError(what, "eject the kernel again into an empty folder, and copy your kernel file into it")
+        raise TargetError(f"{file} lacks {', '.join(missing)}", _EJECT_AGAIN)
     return module
 
 

@@ -1,17 +1,23 @@
 """Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.kernel_packages.guarded import guarded_call
+from ctrace.inspector.capture.kernel_packages.checks import (
+    configurations,
+    guarded_call,
+    launched,
+    watched,
+    with_configuration,
+)
 from ctrace.inspector.capture.kernel_packages.importing import Operator
 from ctrace.inspector.capture.kernel_packages.launches import absent, compiled, configuration_of, launches_of
 from ctrace.inspector.capture.kernel_packages.libdevice import on_cpu
-from ctrace.inspector.capture.kernel_packages.masked_loads import undefined
 from ctrace.inspector.capture.virtual.triton_interpreter import run_interpreted
 from ctrace.inspector.gpus.table import gpu_named
 from ctrace.inspector.kernel_packages.model import Configuration
@@ -20,24 +26,12 @@ _MOST_VALUES = 1 << 18
 """Above this many values, the interpreter would take longer than a person waits."""
 
 
-class Interpreted:
-    """Takes the place of a kernel in `run_kernel`: `[grid](...)` runs it in Triton's interpreter."""
-
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return partial(self._launch, grid)
-
-    def _launch(self, grid: Any, *args: Any, **named: Any) -> None:
-        kernel = self._kernel
-        if hasattr(kernel, "configs"):  # any configuration must compute the same; the first is tried
-            named |= kernel.configs[0].kwargs
-            kernel = kernel.fn
-        for name in ("num_warps", "num_stages"):
-            named.pop(name, None)
-        with on_cpu(), undefined():
-            run_interpreted(kernel, args, named, grid)
+def interpreted(kernel: Any, grid: Any, args: tuple[Any, ...], config: Any) -> None:
+    """Launch a kernel in Triton's interpreter with one configuration."""
+    with on_cpu(), watched(args):
+        run_interpreted(
+            kernel, args, {} if config is None else dict(config.kwargs), grid, math.inf
+        )  # `limited` ends it
 
 
 class Outcome(Struct, frozen=True):
@@ -49,11 +43,24 @@ class Outcome(Struct, frozen=True):
     note: str = ""
     raised: str = ""
     is_outside: bool = False
-    """Whether the kernel stored outside of the tensors that the operator allocates."""
+    """Whether the kernel read or wrote what it must not; `note` says what."""
 
 
-def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Outcome:
-    """Call an operator so that its kernel runs, if it can run here, with guards around its tensors."""
+def called_each(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Outcome]:
+    """Call an operator with each configuration of its kernel; once where the kernel does not run."""
+    for number in range(configurations(operator.kernel)):
+        found = called(operator, args, kwargs, number)
+        yield found
+        if found.kind in ("fallback", "cpu"):
+            return
+
+
+def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], number: int) -> Outcome:
+    """Call an operator so that its kernel runs, if it can run here, with guards around its tensors.
+
+    Args:
+        number: which of the kernel's configurations to run.
+    """
     import torch
 
     tensors = [each for each in args if isinstance(each, torch.Tensor)]
@@ -62,20 +69,23 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> O
     if operator.is_cpp and operator.module.is_supported() and all(each.device.type == "cpu" for each in tensors):
         return _guarded(operator.definition._init_fn, "cpu", args, kwargs)
     if any(each.is_cuda for each in tensors):
-        return _guarded(operator.definition._init_fn, "gpu", args, kwargs)
+        if operator.kernel is None:
+            return _guarded(operator.definition._init_fn, "gpu", args, kwargs)
+        fixed = with_configuration(operator.kernel, number, launched)
+        return _guarded(partial(operator.module.run_kernel, fixed), "gpu", args, kwargs)
     reason = _not_interpreted(operator, tensors)
     if not reason:
-        run = partial(operator.module.run_kernel, operator.with_kernels(Interpreted))
+        run = partial(operator.module.run_kernel, with_configuration(operator.kernel, number, interpreted))
         found = _guarded(run, "interpreter", args, kwargs)
         if not found.raised:
             return found
-        if why := _does_not_compile(operator, args):
+        if why := _does_not_compile(operator, args, number):
             return Outcome(None, "interpreter", raised=why)
         reason = f"Triton's interpreter: {found.raised}"
     return _guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
 
 
-def _does_not_compile(operator: Operator, args: Sequence[Any]) -> str:
+def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> str:
     """Return what Triton's compiler says against the kernels; empty if it takes them.
 
     The interpreter lacks parts of the language, so what it raises does not say that a kernel is wrong.
@@ -86,7 +96,11 @@ def _does_not_compile(operator: Operator, args: Sequence[Any]) -> str:
         with absent(gpu_named("h100")):
             for kernel, _, passed in launches_of(operator, args):
                 configs = getattr(kernel, "configs", None)
-                compiled(kernel, passed, configuration_of(configs[0]) if configs else Configuration({}, 4, 1))
+                compiled(
+                    kernel,
+                    passed,
+                    configuration_of(configs[number % len(configs)]) if configs else Configuration({}, 4, 1),
+                )
     except (TritonError, TypeError, NameError, AttributeError, LookupError, ValueError) as error:
         return f"it does not compile: {kind_and_message(error)}"[:600]
     except (RuntimeError, OSError, ImportError):  # this Triton cannot compile for the GPU

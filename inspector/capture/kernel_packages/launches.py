@@ -62,6 +62,17 @@ def configuration_of(config: Any) -> Configuration:
     return Configuration(blocks, int(config.num_warps), int(config.num_stages))
 
 
+def configuration_of_all(operator: Operator, number: int) -> str:
+    """Describe the configuration of each kernel of an operator, such as `XBLOCK=256 4w 1s`; empty if none has any."""
+    texts = []
+    for kernel in operator.kernels:
+        if configs := getattr(kernel, "configs", None):
+            each = configuration_of(configs[number % len(configs)])
+            blocks = [f"{name}={size}" for name, size in each.blocks.items()]
+            texts.append(" ".join([*blocks, f"{each.warps}w", f"{each.stages}s"]))
+    return " and ".join(texts)
+
+
 def launches_of(operator: Operator, values: Sequence[Any]) -> list[tuple[Any, Any, tuple[Any, ...]]]:
     """Return each kernel that the operator launches for some inputs, with its grid and arguments."""
     recorded = [Recorded() for _ in operator.kernels]

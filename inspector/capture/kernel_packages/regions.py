@@ -5,17 +5,17 @@ the model's own call; a node that both have shows which value the operator stand
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.kernel_packages.checks import copied
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
-from ctrace.inspector.capture.kernel_packages.guarded import copied
 from ctrace.inspector.capture.kernel_packages.importing import Operator
-from ctrace.inspector.capture.kernel_packages.kernel_sides import Outcome, called
+from ctrace.inspector.capture.kernel_packages.kernel_sides import Outcome, called_each
 from ctrace.inspector.capture.kernel_packages.passes import Rewrite
 from ctrace.inspector.kernel_packages.model import RegionCheck
 
@@ -52,22 +52,34 @@ def check_rewrite(rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, O
     found = {}
     for index, name in enumerate(rewrite.calls):
         own = [each for each in standing if each.call == name]
-        check = _compare(index, calls.results.get(name), own, expected, noise)
+        check = _compare_each(index, calls.results.get(name, ()), own, expected, noise)
         found[name] = replace(check, note=check.note or unknown) if check.wrong is not None else check
     return found
 
 
-def _compare(
+def _compare_each(
     index: int,
-    result: Outcome | None,
+    results: Iterable[Outcome],
     standing: list[Standing],
     expected: Mapping[str, Any],
     noise: Mapping[str, float],
 ) -> RegionCheck:
-    if result is None:
+    """Compare what each configuration of the kernel returned; return the first wrong one, else the least exact one."""
+    checks = [_compare(index, each, standing, expected, noise) for each in results]
+    if not checks:
         return RegionCheck(index, "fallback", equal=False, largest=0.0, note="the call did not run")
-    if result.raised:
-        return RegionCheck(index, result.kind, equal=False, largest=None, note=result.raised)
+    return next((each for each in checks if not each.equal), max(checks, key=lambda each: each.largest or 0.0))
+
+
+def _compare(
+    index: int,
+    result: Outcome,
+    standing: list[Standing],
+    expected: Mapping[str, Any],
+    noise: Mapping[str, float],
+) -> RegionCheck:
+    if result.raised or result.value is None:
+        return RegionCheck(index, result.kind, equal=False, largest=None, note=result.raised or result.note)
     largest, wrong = 0.0, None
     for each in standing:
         value = result.value if each.output is None else result.value[each.output]
@@ -185,7 +197,7 @@ class _Calls:
     def __init__(self, rewrite: Rewrite, operators: Mapping[str, Operator]) -> None:
         self._rewrite = rewrite
         self._operators = operators
-        self.results: dict[str, Outcome] = {}
+        self.results: dict[str, list[Outcome]] = {}
 
     def run(self, inputs: list[Any]) -> None:
         from torch import fx
@@ -198,7 +210,7 @@ class _Calls:
                 if n.name not in names:
                     return super().run_node(n)
                 args, kwargs = self.fetch_args_kwargs_from_env(n)
-                outer.results[n.name] = called(outer._operators[names[n.name]], args, kwargs)
+                outer.results[n.name] = list(called_each(outer._operators[names[n.name]], args, kwargs))
                 return super().run_node(n)
 
         Called(fx.GraphModule(self._rewrite.module, self._rewrite.after)).run(*map(_copied, inputs))

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.kernel_packages.checks import guarded_call
 from ctrace.inspector.capture.kernel_packages.correctness import difference
-from ctrace.inspector.capture.kernel_packages.guarded import guarded_call
 from ctrace.inspector.capture.kernel_packages.importing import Imported, Operator, imported
 from ctrace.inspector.capture.kernel_packages.inputs import Case, cases
 from ctrace.inspector.capture.kernel_packages.launches import (

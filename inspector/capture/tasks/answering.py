@@ -1,6 +1,7 @@
 """Carry out a request in the child process, and write the result or the failure."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,13 @@ def answer(kind: type[_T], work: Callable[[_T], Struct]) -> None:
         trimmed = without_our_frames(error.__traceback__)
         print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
         _fail(file, failure_of(error, "see the traceback above"))
+
+
+def answer_now(result: Struct) -> None:
+    """Write a result, or a failure, and end the process, whatever its other threads do."""
+    data = {"failed": to_builtins(result)} if isinstance(result, Failed) else to_builtins(result)
+    _write(Path(sys.argv[2]), data)
+    os._exit(1 if isinstance(result, Failed) else 0)
 
 
 def failure_of(error: BaseException, todo: str) -> Failed:

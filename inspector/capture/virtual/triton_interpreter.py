@@ -133,8 +133,8 @@ def _reason(error: BaseException) -> str:
     return f"failed with {type(cause).__name__}: {lines[0] if lines else ''}"
 
 
-def run_interpreted(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
-    """Run one launch of a `@triton.jit` function in the interpreter, for at most `SECONDS`.
+def run_interpreted(kernel: Any, args: Any, kwargs: Any, grid: Any, seconds: float = SECONDS) -> None:
+    """Run one launch of a `@triton.jit` function in the interpreter, for at most some seconds.
 
     Raises:
         Exception: the interpreter cannot run it.
@@ -151,7 +151,7 @@ def run_interpreted(kernel: Any, args: Any, kwargs: Any, grid: Any) -> None:
         patches.enter_context(_language_kept())
         patches.enter_context(patched(jit.JITFunction, "__call__", _calling(copies)))
         for name in ("set_grid_idx", "create_masked_load"):
-            patches.enter_context(patched(builder, name, _until(time.monotonic() + SECONDS, getattr(builder, name))))
+            patches.enter_context(patched(builder, name, _until(time.monotonic() + seconds, getattr(builder, name))))
         patches.enter_context(_no_modes())
         launch(*args, **kwargs)
 

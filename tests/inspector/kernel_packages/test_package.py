@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernel_packages.configurations import chosen, with_configurations, with_kernels, write_table
@@ -206,21 +207,30 @@ def test_one_line_for_a_correct_kernel():
     assert line == "correct within 1e-8 for 1 size, 1 set of inputs, 2 us: 2.00x faster"
 
 
-def test_inputs_that_were_left_out_are_counted():
-    """The definition of another dtype was compared with itself, so the kernel ran for one set only."""
+def test_configurations_are_counted():
+    """The definition of another dtype was compared with itself, so the kernel ran for two sets only."""
     other = Sizes("relu_0", "n=8", "fallback", equal=True, largest=0.0, note="other dtype", inputs="float64")
-    found = checked(None)
-    found = Checked("cpu", (*found.checks, other), left_out=4)
-    assert check_line(None, found) == (
-        "correct within 1e-8 for 1 size, 1 set of inputs, 4 sets left to the package's test, time not measured"
+    ran = [replace(checked(None).checks[0], configuration=f"XBLOCK={size} 4w 1s") for size in (64, 128)]
+    assert check_line(None, Checked("cpu", (*ran, other))) == (
+        "correct within 1e-8 for 1 size, 2 configurations, 2 sets of inputs, time not measured"
     )
+
+
+def test_a_kernel_that_was_ended_is_not_correct():
+    unended = Sizes(
+        "relu_0", "n=8", "unended", equal=False, largest=None, note="no result within 5 s", inputs="NaN in x"
+    )
+    found = Checked("cpu", (*checked(None).checks, unended))
+    assert not found.is_right
+    assert check_line(None, found) == "NOT CORRECT for n=8, NaN in x: no result within 5 s"
 
 
 def test_a_wrong_kernel_is_named_with_its_inputs():
     wrong = Element("the output", (3, 5), "0.5", "nan", 2, 9)
-    size = Sizes("relu_0", "n=8", "cpu", equal=False, largest=1.0, wrong=wrong, inputs="non-contiguous inputs")
+    size = Sizes("relu_0", "n=8", "cpu", equal=False, largest=1.0, wrong=wrong, inputs="non-contiguous inputs",
+                 configuration="XBLOCK=8 2w 1s")  # fmt: skip
     assert check_line(None, Checked("cpu", (size,))) == (
-        "WRONG for n=8, non-contiguous inputs: the output[3, 5] is nan, expected 0.5; 2 of 9 values differ"
+        "WRONG for n=8, non-contiguous inputs, XBLOCK=8 2w 1s: the output[3, 5] is nan, expected 0.5; 2 of 9 values differ"
     )
 
 

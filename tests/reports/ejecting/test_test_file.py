@@ -10,8 +10,9 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.ejecting.package import package_of
-from ctrace.reports.ejecting.test_file import test_file as make_test_file
+from ctrace.reports.ejecting.test_file import cases_file
 from ctrace.reports.ejecting.texts import text
+from ctrace.reports.ejecting.writing import CHECKS
 from tests.support.ejecting import session
 
 torch = pytest.importorskip("torch")
@@ -23,8 +24,13 @@ def definition(x):
 def soft(x):
     return {kernel}
 
+def run_definition(x):
+    return definition(x)
+
 def covers(x):
     return True
+
+KERNEL = soft
 """
 RIGHT = "(x - x.amax(-1, True)).exp() / (x - x.amax(-1, True)).exp().sum(-1, True)"
 
@@ -48,15 +54,17 @@ def testing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
             "SMALL": "True",
             "MAXIMUM": "True",
         }
-        written = text("test")
-        for name, value in fields.items():
-            written = written.replace(f"${name}$", value)
         package = tmp_path / "softened"
         package.mkdir()
         for name in ("__init__", "place", "kernel"):
             (package / f"{name}.py").touch()
         (package / "op.py").write_text(SOFTMAX.format(definition=definition, kernel=kernel))
-        (package / "test_soft.py").write_text(written)
+        (package / "checks.py").write_text(CHECKS.read_text())
+        for name, file in (("test", "test_soft"), ("cases", "cases")):
+            written = text(name)
+            for field, value in fields.items():
+                written = written.replace(f"${field}$", value)
+            (package / f"{file}.py").write_text(written)
         return importlib.import_module("softened.test_soft")
 
     yield made
@@ -76,8 +84,8 @@ def compared(tests: ModuleType) -> list[str]:
     return passed
 
 
-EVERY = ["random inputs 1", "random inputs 2", "random inputs 3", "non-contiguous inputs", "small values",
-         "large values", "float64", "bfloat16", "float16"]  # fmt: skip
+EVERY = ["random inputs 1", "NaN in x", "infinity in x", "zeros in x", "non-contiguous inputs", "random inputs 2",
+         "random inputs 3", "small values", "large values", "float64", "bfloat16", "float16"]  # fmt: skip
 
 
 def test_a_right_kernel_passes(testing: Callable[..., ModuleType]) -> None:
@@ -127,4 +135,4 @@ def test_the_maximum_of_a_row_needs_large_values(target: str, dtype: str, has: b
     steps = (structs.replace(found.region.steps[0], target=target), *found.region.steps[1:])
     inputs = tuple(structs.replace(each, dtype=dtype) for each in found.region.inputs)
     region = structs.replace(found.region, steps=steps, inputs=inputs)
-    assert f"HAS_MAXIMUM = {has}\n" in make_test_file(structs.replace(found, region=region))
+    assert f"HAS_MAXIMUM = {has}\n" in cases_file(structs.replace(found, region=region))
