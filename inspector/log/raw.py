@@ -258,6 +258,8 @@ class Raw(Struct):
                 self.trials.append(event.tried)
             case ev.DangerFound():
                 self.dangers.append(event.danger)
+            case ev.DangersWithdrawn():
+                self.dangers = [each for each in self.dangers if each.proven]
             case ev.OpsCounted():
                 self.ops.append(event)
             case ev.FrameLeft():

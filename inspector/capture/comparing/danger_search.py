@@ -166,7 +166,7 @@ class Search:
     def _doubts(self, sources: list[Source]) -> Iterator[str]:
         """Yield reasons why the compiler may not be the cause of a difference that no change of state explains."""
         asked = [each for each in sources if each.kind is Kind.COMPILING]
-        if asked and self._agrees(AsIfCompiled()):
+        if asked and not self._differs(AsIfCompiled()):
             yield f"the model asks whether it is being compiled{_at(asked)}"
         if not self._repeats(self._run([], Filled(filled := Sources()))):
             yield f"the result depends on uninitialized memory{_at(filled.all())}"
@@ -219,9 +219,10 @@ class Search:
         ]
         return [each for each in caches if experiment([each])] or (caches if caches and experiment(caches) else [])
 
-    def _agrees(self, arithmetic: Watched) -> bool:
+    def _differs(self, arithmetic: Watched) -> bool:
+        """Whether eager with this arithmetic returns something, and not what compiled code returned."""
         run = self._run([], arithmetic)
-        return run is not None and not disagreeing(run.results, self._compiled)
+        return run is not None and bool(disagreeing(run.results, self._compiled))
 
     def _repeats(self, run: EagerRun | None) -> bool:
         """Whether an eager call repeats the first, except for the order in which a GPU adds."""

@@ -72,6 +72,8 @@ class Dangers:
         self._compared: Counter[str] = Counter()
         self._reasons: dict[str, str] = {}
         self._verdicts: dict[str, Verdict] = {}
+        self._failed = ""
+        """Why the comparison of a call failed; empty if none did."""
         self._budget = Budget()
 
     def before(
@@ -159,8 +161,10 @@ class Dangers:
             )
         except Exception as error:
             why = next(iter(kind_and_message(error).splitlines()), "")
-            self._recorder.problem(f"{_FAILED} with eager: {why}")
-            return Outcome(not_compared=f"{_FAILED} ({why})")
+            self._recorder.problem(f"{_FAILED} with eager, so that only proven differences are shown: {why}")
+            self._recorder.record("dangers_withdrawn", {})
+            self._failed = f"{_FAILED} ({why})"
+            return Outcome(not_compared=self._failed)
 
     def _searched(self, suspected: Suspected) -> Outcome:
         """Search for the cause of a difference, then restore the world to its state after the compiled call."""
@@ -174,12 +178,14 @@ class Dangers:
                 inputs.restore()
 
     def _conclude(self, before: Before, outcome: Outcome) -> None:
-        """Record what a comparison found."""
-        if outcome.not_compared:
-            self.skip(before.scenario, outcome.not_compared)
+        """Record what a comparison found; what failed in one call cannot rule out other causes in another."""
+        is_proven = any(each["proven"] for each in outcome.dangers)
+        withdrawn = self._failed if outcome.dangers and not is_proven else ""
+        if why := outcome.not_compared or withdrawn:
+            self.skip(before.scenario, why)
             return
         self._compared[before.scenario] += 1
-        if not any(each["proven"] for each in outcome.dangers):
+        if not is_proven:
             self._agreed(before.scenario, outcome.verdict)
         for danger in outcome.dangers:
             self._recorder.record("danger", {"scenario": before.scenario, "call": before.index, **danger})

@@ -84,6 +84,10 @@ class DangerFound(Struct, frozen=True):
     danger: Danger
 
 
+class DangersWithdrawn(Struct, frozen=True):
+    """The comparison of a call failed: what is not proven may have causes that ctrace cannot see."""
+
+
 class FunctionOps(Struct, frozen=True):
     """How many aten ops a function dispatched in one eager call; `name` is its qualified name."""
 
@@ -346,9 +350,9 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | EagerCall | OpsCounted
-    | FrameLeft | DangerFound | TrialDone | Listing | CompileStarted | BreakReported | UserKernelEvent
-    | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent | FusionDone
-    | KernelEvent | CudaGraphEvent | AutotuningEvent
+    | FrameLeft | DangerFound | DangersWithdrawn | TrialDone | Listing | CompileStarted | BreakReported
+    | UserKernelEvent | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent
+    | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Recorded | Ended | Ignored
     | Unknown

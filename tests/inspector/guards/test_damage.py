@@ -88,6 +88,7 @@ SPECIMENS: dict[str, Any] = {
         "scenario": "first", "call": 0, "kind": "hook", "subject": "model._forward_hooks[2]", "difference": "all of it",
         "was": "not set", "now": "f", "file": MODEL, "line": 3, "proven": True,
     },
+    "artifact:ctrace_dangers_withdrawn": {},
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
     "artifact:ctrace_eager_call": {"ends": True},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},

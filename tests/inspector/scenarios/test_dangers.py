@@ -49,6 +49,12 @@ def test_what_nothing_explains_is_one_danger_however_it_differs():
     assert danger.fix
 
 
+def test_a_failed_comparison_leaves_only_what_was_proven():
+    proven = {"kind": "environment", "subject": "A"}
+    made = log(proven, {"kind": "unexplained", "subject": "", "proven": False}).ctrace("dangers_withdrawn", {})
+    assert [each.subject for each in made.session().dangers] == ["A"]
+
+
 def test_a_kind_of_a_newer_ctrace_is_not_explained():
     assert only(kind="moon_phase", subject="moon").why == only(kind="unexplained", subject="moon").why
 

@@ -1,0 +1,103 @@
+"""What is recorded of compared calls, and what a failure of the comparison leaves of it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ctrace.inspector.capture.calls.calling import Results  # noqa: E402
+from ctrace.inspector.capture.calls.ways import Call  # noqa: E402
+from ctrace.inspector.capture.comparing import dangers as module  # noqa: E402
+from ctrace.inspector.capture.comparing.danger_search import Outcome  # noqa: E402
+from ctrace.inspector.capture.comparing.dangers import Before, Dangers  # noqa: E402
+from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E402
+from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
+from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
+from ctrace.inspector.capture.state.world import World  # noqa: E402
+
+
+class FakeRecorder:
+    """Keeps what is recorded."""
+
+    def __init__(self) -> None:
+        self.records: list[str] = []
+        self.problems: list[str] = []
+
+    def record(self, name: str, data: dict[str, Any]) -> None:
+        self.records.append(f"{name} {data.get('kind', '')}".strip())
+
+    def problem(self, text: str) -> None:
+        self.problems.append(text)
+
+    @contextmanager
+    def watching(self, _what: str) -> Iterator[None]:
+        yield
+
+
+def before(scenario: str, results: Results) -> Before:
+    run = EagerRun(results, None, Traces(), 0.0)
+    call = Call((), {})
+    return Before(scenario, 0, call, call, World(), None, World(), RandomStates(), run, 0)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def recorder() -> FakeRecorder:
+    return FakeRecorder()
+
+
+@pytest.fixture
+def dangers(recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch) -> Dangers:
+    monkeypatch.setattr(module, "why_not_real", lambda _recorder: "")
+    ops = SimpleNamespace(runs=1, has_code_without_graph=False)
+    return Dangers(None, None, recorder, ops, built=False)  # type: ignore[arg-type]
+
+
+ONES, TWOS = (Results(torch.full((2,), value), [], []) for value in (1.0, 2.0))
+
+
+def outcome(*, proven: bool) -> Outcome:
+    return Outcome(AGREED, ({"kind": "environment" if proven else "unexplained", "proven": proven},))
+
+
+def fail(*_arguments: Any) -> Any:
+    raise ImportError("no backend")
+
+
+@pytest.mark.parametrize("where", ["disagreeing", "_searched"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_failed_comparison_and_unexplained_results_are_in_no_report_together(
+    where: str, is_first: bool, dangers: Dangers, recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(module if where == "disagreeing" else dangers, where, fail)
+            dangers.after(before("failing", ONES), TWOS)
+
+    def unexplained() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(dangers, "_searched", lambda _suspected: outcome(proven=False))
+            dangers.after(before("unexplained", ONES), TWOS)
+
+    for act in (failing, unexplained) if is_first else (unexplained, failing):
+        act()
+    (problem,) = recorder.problems
+    assert problem.startswith("ctrace failed to compare it with eager")
+    assert problem.endswith("ImportError: no backend")
+    assert recorder.records == (["dangers_withdrawn"] if is_first else ["danger unexplained", "dangers_withdrawn"])
+    assert dangers.compared("failing")["not_compared"] == "ctrace failed to compare it (ImportError: no backend)"
+    if is_first:
+        assert dangers.compared("unexplained") == {**dangers.compared("failing")}
+
+
+def test_a_proven_cause_stays(dangers: Dangers, recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(dangers, "_searched", fail)
+        dangers.after(before("failing", ONES), TWOS)
+    monkeypatch.setattr(dangers, "_searched", lambda _suspected: outcome(proven=True))
+    dangers.after(before("proven", ONES), TWOS)
+    assert recorder.records == ["dangers_withdrawn", "danger environment"]
+    assert (dangers.compared("proven")["compared"], dangers.compared("proven")["not_compared"]) == (1, "")
