@@ -88,7 +88,7 @@ def _sites(two: Data, report: Data) -> Iterator[Data]:
     elif not told and len(inner) != len(breaks):
         yield difference("places", len(inner), len(breaks), "; ".join(sorted(":".join(map(str, at)) for at in inner)))
     lines = {(name(file), line) for each in two["sites"] for file, line in each["users"]}
-    said = {(name(each["file"]), each["line"]) for each in breaks}
+    said = {(name(line["file"]), line["line"]) for each in breaks for line in each.get("reached_from") or [each]}
     if lines != said:
         yield difference("sites", sorted(map(str, lines - said)), sorted(map(str, said - lines)))
 

@@ -4,13 +4,14 @@ import re
 from pathlib import PurePath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.advice import Entry, advice_on_break
 from ctrace.inspector.breaks.torch_report import ParsedBreak, parse_break
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Advice, Break, BreakKind, Frame, Owner
+from ctrace.inspector.model.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
 from ctrace.inspector.source.constructs import Construct, construct_at
-from ctrace.inspector.source.owners import owner_of, user_frame_or_last
+from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
 from ctrace.inspector.source.text import text_around
 
 _BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
@@ -27,7 +28,7 @@ _SKIPPED_FILE = re.compile(r"skip reason: file is under skip directory \((?P<fil
 (_dynamo/trace_rules.py:THIRDPARTY_SKIPLIST, 2.13).
 """
 _EXPLICIT = "GB0025"
-_SiteKey = tuple[tuple[str, ...], str, int, Owner]
+_SiteKey = tuple[tuple[str, ...], str, int]
 
 
 class Report(Struct, frozen=True):
@@ -60,8 +61,8 @@ def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
 
 
 def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
-    frame = user_frame_or_last(parsed.frames, raw.prefixes)
-    return parsed.gb, frame.file, frame.line, owner_of(parsed.frames[-1].file, raw.prefixes)
+    frame = frame_outside_torch(parsed.frames, raw.prefixes, raw.home)
+    return parsed.gb, frame.file, frame.line
 
 
 def _break(reports: list[Report], raw: Raw) -> Break:
@@ -69,7 +70,8 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     frame = user_frame_or_last(first.frames, raw.prefixes)
     construct = _construct(first, frame, raw)
     owner = owner_of(first.frames[-1].file, raw.prefixes)
-    # The site is the user's line, but what Dynamo could not trace may stand in a library that the line calls.
+    inside = frame_outside_torch(first.frames, raw.prefixes, raw.home)
+    # A user changes the user's line, but what Dynamo could not trace may stand in a library that the line calls.
     broken, place = construct, ""
     if owner is Owner.LIBRARY and first.frames[-1] != frame:
         broken = _construct(first, first.frames[-1], raw)
@@ -96,6 +98,28 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         title=about.title if about else first.title,
         torch_hint=known is None,
         called=first.context,
+        inside=None if (inside.file, inside.line) == (frame.file, frame.line) else inside,
+        reached_from=_user_lines(reports, raw),
+    )
+
+
+def _user_lines(reports: list[Report], raw: Raw) -> tuple[UserLine, ...]:
+    """Group the reports of a site by the user's line that led to it."""
+    lines: dict[tuple[str, int], list[Report]] = {}
+    for report in reports:
+        frame = user_frame_or_last(report.parsed.frames, raw.prefixes)
+        lines.setdefault((frame.file, frame.line), []).append(report)
+    return tuple(_user_line(same, raw) for same in lines.values())
+
+
+def _user_line(reports: list[Report], raw: Raw) -> UserLine:
+    first = reports[0].parsed
+    frame = user_frame_or_last(first.frames, raw.prefixes)
+    return UserLine(
+        replace(frame, span=_construct(first, frame, raw).span or frame.span),
+        owner_of(first.frames[-1].file, raw.prefixes),
+        len(reports),
+        tuple(dict.fromkeys(report.compilation for report in reports)),
     )
 
 

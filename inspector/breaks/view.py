@@ -1,5 +1,7 @@
 """Rank breaks, skips and functions by cost."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from ctrace.inspector.model.findings import Break, Cost, Owner, Skip
@@ -21,12 +23,25 @@ def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, .
     return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
 
 
+def by_user_line(found: Iterable[RankedBreak]) -> tuple[tuple[RankedBreak, ...], ...]:
+    """Group breaks by the user's line, which may lead to several places of a library; keep the order."""
+    lines: dict[tuple[str, int], list[RankedBreak]] = {}
+    for each in found:
+        lines.setdefault((each.at.file, each.at.line), []).append(each)
+    return tuple(map(tuple, lines.values()))
+
+
+def together(costs: Iterable[Cost]) -> Cost:
+    """Sum costs; ops that were not measured make the sum not measured."""
+    known = list(costs)
+    ops = None if any(cost.ops is None for cost in known) else sum(cost.ops or 0 for cost in known)
+    return Cost(ops, sum(cost.graphs for cost in known))
+
+
 def _with_skips(session: Session, index: int) -> RankedBreak:
     at = session.breaks[index]
     skips = tuple(skip for skip in session.skips if skip.break_index == index)
-    costs = [at.cost, *(skip.cost for skip in skips)]
-    ops = None if any(cost.ops is None for cost in costs) else sum(cost.ops or 0 for cost in costs)
-    return RankedBreak(at, Cost(ops, sum(cost.graphs for cost in costs)), skips)
+    return RankedBreak(at, together([at.cost, *(skip.cost for skip in skips)]), skips)
 
 
 def lonely_skips(session: Session) -> tuple[Skip, ...]:

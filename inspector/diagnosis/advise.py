@@ -14,6 +14,7 @@ from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Trial, Tried
 
@@ -156,9 +157,14 @@ def _tried(each: Candidate, attempt: Attempt) -> Tried:
     seconds = time.monotonic() - began
     if session.failure is not None:
         return Tried(each.trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
-    breaks = tuple(f"{found.file}:{found.line}" for found in session.breaks)
+    breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
     calls = sum(scenario.calls for scenario in session.scenarios)
     return Tried(each.trial, counts(session), seconds, breaks, calls=calls)
+
+
+def _lines_of(found: Break) -> Iterator[str]:
+    """Yield the user's lines that lead to a break."""
+    yield from (f"{line.at.file}:{line.at.line}" for line in found.user_lines)
 
 
 class _Judged(Struct, frozen=True):
@@ -189,7 +195,7 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
     """Whether a break only moved to another line without saving a graph or a recompilation."""
-    before = {f"{each.file}:{each.line}" for each in scene.session.breaks}
+    before = {line for each in scene.session.breaks for line in _lines_of(each)}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
     return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
 
@@ -200,7 +206,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
     whats = {each.what for each in cause.symptoms}
     if not whats <= {Finding.BREAK, Finding.SKIP, Finding.RECOMPILE} or whats == {Finding.SKIP}:
         return False
-    broken = any(f"{each.file}:{each.line}" in tried.breaks for each in scene.breaks(cause))
+    broken = any(line in tried.breaks for each in scene.breaks(cause) for line in _lines_of(each))
     return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)
 
 

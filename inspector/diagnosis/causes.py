@@ -183,7 +183,8 @@ def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     """Join a recompilation to the break at the line where its value comes from."""
     lines: dict[tuple[str, int], int] = {}
     for index, each in enumerate(session.breaks):
-        lines.setdefault((each.file, each.line), index)
+        for reached in each.user_lines:
+            lines.setdefault((reached.at.file, reached.at.line), index)
     for index, recompile in enumerate(session.recompiles):
         for cause in recompile.causes:
             # Code after a break begins at the break's line, and reads first what the broken call returned.
@@ -230,7 +231,7 @@ def _of_failure(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     if failure is None or failure.file is None:
         return
     for index, each in enumerate(session.breaks):
-        if (each.file, each.line) == (failure.file, failure.line):
+        if any((line.at.file, line.at.line) == (failure.file, failure.line) for line in each.user_lines):
             yield Symptom(Finding.FAILURE), Symptom(Finding.BREAK, index)
 
 

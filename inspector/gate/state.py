@@ -14,7 +14,7 @@ from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.model.built import Built
 from ctrace.inspector.model.cuda_graphs import CudaGraphStatus
-from ctrace.inspector.model.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip, UserLine
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import NOT_REAL
 from ctrace.inspector.source.owners import owner_of
@@ -157,7 +157,7 @@ class _Sites(Struct, frozen=True):
 
     def every(self, *, warm_up: bool = False) -> Iterator[Site]:
         """Yield the sites of all kinds; `warm_up` includes the recompilations that happen only once."""
-        yield from map(self._break, self.session.breaks)
+        yield from self._breaks()
         yield from map(self._skip, self.session.skips)
         recompiles = self.session.recompiles
         yield from map(self._recompile, recompiles if warm_up else filter(is_after_warm_up, recompiles))
@@ -177,24 +177,44 @@ class _Sites(Struct, frozen=True):
         here = self.root / key.place.partition("::")[0]
         return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
 
-    def _break(self, at: Break) -> Site:
-        kind = SiteKind.DISABLED if at.kind is BreakKind.DISABLED else SiteKind.BREAK
-        text = statement(self.session.listings, at.file, at.line, at.source, at.span)
-        key = SiteKey(kind, tuple(sorted(at.gb)), at.owner, self._place(at.file, at.line, at.function), text)
-        found = self._at(at.file, at.line, key)
-        return replace(found, times=self._times(at), span=at.span, reason=at.reason, fix=at.fix, cost=at.cost)
+    def _breaks(self) -> Iterator[Site]:
+        """Yield a site for each line of the user's code with breaks, whichever lines of a library they are at.
 
-    def _times(self, at: Break) -> int:
+        A lock compares what its user can change, and does not change with a library's lines.
+        """
+        found: dict[tuple[object, ...], list[tuple[Break, UserLine]]] = {}
+        for each in self.session.breaks:
+            for line in each.user_lines:
+                key = each.kind, each.gb, line.at.file, line.at.line, line.at.span, line.owner
+                found.setdefault(key, []).append((each, line))
+        yield from map(self._break, found.values())
+
+    def _break(self, same: list[tuple[Break, UserLine]]) -> Site:
+        first, line = same[0]
+        at = line.at
+        kind = SiteKind.DISABLED if first.kind is BreakKind.DISABLED else SiteKind.BREAK
+        text = statement(self.session.listings, at.file, at.line, at.source, at.span)
+        place = self._place(at.file, at.line, at.function)
+        found = self._at(at.file, at.line, SiteKey(kind, tuple(sorted(first.gb)), line.owner, place, text))
+        # The cost of a break counts once, for the first line that leads to it.
+        cost = _together([each.cost for each, line in same if line == each.user_lines[0]])
+        times = self._times(same)
+        return replace(found, times=times, span=at.span, reason=first.reason, fix=first.fix, cost=cost)
+
+    def _times(self, same: list[tuple[Break, UserLine]]) -> int:
         """Count the compilations of the function itself that hit a break.
 
         A caller that inlines the function hits the break first, but does not count: a decorator, or code that moves
         into a separate function, changes the number of such callers. The number of graphs shows a new caller, because
         the break splits it, too.
         """
+        at = same[0][1].at
         function = self._place(at.file, at.line, at.function)
         made = {each.id: each for each in self.session.compilations}
-        own = [made[id_] for id_ in at.compilations if id_ in made]
-        return sum(self._place(each.file, each.line, each.function) == function for each in own) or at.times
+        ids = dict.fromkeys(id_ for _, line in same for id_ in line.compilations)
+        own = [made[id_] for id_ in ids if id_ in made]
+        own_times = sum(self._place(each.file, each.line, each.function) == function for each in own)
+        return own_times or sum(line.times for _, line in same)
 
     def _skip(self, skip: Skip) -> Site:
         cause = self.session.breaks[skip.break_index].gb if skip.break_index is not None else (skip.rule or "skip",)

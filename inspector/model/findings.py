@@ -51,8 +51,21 @@ class Advice(Struct, frozen=True):
     risk: str = ""
 
 
+class UserLine(Struct, frozen=True):
+    """A line of the user's code that leads to a break, itself or through a library."""
+
+    at: Frame
+    owner: Owner
+    """Who owns the innermost frame of the first break that the line led to."""
+    times: int
+    compilations: tuple[str, ...]
+
+
 class Break(Struct, frozen=True):
-    """A site of graph breaks: those with equal gb ids, innermost user line and owner of the innermost frame."""
+    """A site of graph breaks: those with equal gb ids and the same innermost line outside of torch.
+
+    `file`, `line`, `function`, `source` and `span` are those of the user's first line that leads there.
+    """
 
     gb: tuple[str, ...]
     kind: BreakKind
@@ -80,6 +93,21 @@ class Break(Struct, frozen=True):
     """Whether `fix` is torch's first hint, because ctrace has no advice on this break."""
     called: str = ""
     """What Dynamo could not call or trace, in torch's words."""
+    inside: Frame | None = None
+    """The innermost frame outside of torch; None: it is the user's line."""
+    reached_from: tuple[UserLine, ...] = ()
+    """All lines of the user's code that lead there, in order; empty: only `line`."""
+
+    @property
+    def place(self) -> Frame:
+        """Return the innermost frame outside of torch, where the graph breaks."""
+        return self.inside or Frame(self.file, self.line, self.function, self.source, self.span)
+
+    @property
+    def user_lines(self) -> tuple[UserLine, ...]:
+        """Return all lines of the user's code that lead to the break."""
+        at = Frame(self.file, self.line, self.function, self.source, self.span)
+        return self.reached_from or (UserLine(at, self.owner, self.times, self.compilations),)
 
 
 class Skip(Struct, frozen=True):

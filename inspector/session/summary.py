@@ -120,11 +120,13 @@ def _part(session: Session) -> str:
 
 
 def _worst(session: Session) -> str:
-    """Name the break that costs most, if there are several and their costs were measured."""
+    """Name the break that costs most, if there are several, their costs were measured, and no other costs as much."""
     found = ranked(session)
     if len(found) < 2 or not found[0].cost.ops:
         return ""
     worst, ops = found[0], found[0].cost.ops
+    if found[1].cost.ops == ops:
+        return ""
     what = f"`{worst.at.expression}`" if worst.at.expression else f"Line {worst.at.line}"
     where = f"{PurePath(worst.at.file).name}:{worst.at.line}"
     return f" {what} ({where}) costs most: {count(ops, 'op')} {'runs' if ops == 1 else 'run'} eagerly."

@@ -30,3 +30,12 @@ def user_frame(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame | N
 def user_frame_or_last(stack: Sequence[Frame], prefixes: Mapping[str, str]) -> Frame:
     """Find the innermost frame of the user's code; in a stack without one, return the innermost frame."""
     return user_frame(stack, prefixes) or stack[-1]
+
+
+def frame_outside_torch(stack: Sequence[Frame], prefixes: Mapping[str, str], home: str = "") -> Frame:
+    """Find the innermost frame that is neither torch's nor in the folder `home`, else return the innermost frame.
+
+    Dynamo traces some calls, such as that of a class, through polyfills of torch, which are no place of a break.
+    """
+    inwards = (frame for frame in reversed(stack) if not (home and frame.file.startswith(home)))
+    return next((frame for frame in inwards if owner_of(frame.file, prefixes) is not Owner.TORCH), stack[-1])

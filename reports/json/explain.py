@@ -14,7 +14,7 @@ from ctrace.inspector.kernels.view import Row, rows
 from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Owner, Recompile, Skip
+from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
 from ctrace.inspector.model.target import Basis
 from ctrace.inspector.scenarios.view import recompiles_in
@@ -197,10 +197,7 @@ def render_breaks_json(session: Session, owner: Owner | None) -> Document:
 def _ranked(each: RankedBreak, session: Session) -> dict[str, Any]:
     """Return a break with its index in `explain`, its call paths, and its cost with the skips that it causes."""
     cwd = session.environment.cwd
-    paths = [
-        [{"file": fmt.relative(frame.file, cwd), "line": frame.line, "function": frame.function} for frame in path]
-        for path in each.at.paths
-    ]
+    paths = [[_at(frame, cwd) for frame in path] for path in each.at.paths]
     number = session.breaks.index(each.at)
     return {**_break(each.at, cwd), "break": number, "cost_with_skips": _cost(each.cost), "paths": paths}
 
@@ -269,6 +266,8 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
         "file": fmt.relative(each.file, cwd),
         "line": each.line,
         "function": each.function,
+        "place": _at(each.place, cwd),
+        "reached_from": [_at(line.at, cwd) for line in each.user_lines],
         "source": each.source,
         "reason": each.reason,
         "fix": each.fix,
@@ -279,6 +278,10 @@ def _break(each: Break, cwd: str) -> dict[str, Any]:
         "cost": _cost(each.cost),
         "advice": advice_data(each.advice),
     }
+
+
+def _at(frame: Frame, cwd: str) -> dict[str, Any]:
+    return {"file": fmt.relative(frame.file, cwd), "line": frame.line, "function": frame.function}
 
 
 def _skip(skip: Skip, cwd: str) -> dict[str, Any]:

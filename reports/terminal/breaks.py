@@ -1,18 +1,26 @@
 """Screen of `ctrace breaks`: each graph break with its source, its cost and its fix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.breaks.view import RankedBreak, by_ops_left, lonely_skips, never_compiled, ranked, unclaimed_ops
+from ctrace.inspector.breaks.view import (
+    RankedBreak,
+    by_ops_left,
+    by_user_line,
+    lonely_skips,
+    never_compiled,
+    ranked,
+    unclaimed_ops,
+)
 from ctrace.inspector.model.findings import Advice, Frame, Owner
 from ctrace.inspector.model.session import Function, Session
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.findings import break_head, skip_line, source
+from ctrace.reports.terminal.findings import break_head, line_head, place_line, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
 
 _FUNCTION_NUMBERS = 31
@@ -23,13 +31,13 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
     """Show graph breaks and functions that run eagerly, the costliest first."""
     yield headline(session)
     found = ranked(session, owner)
-    shown = found if all_paths else found[:MOST]
+    lines = by_user_line(found)
+    shown = lines if all_paths else lines[:MOST]
     taught: set[Advice] = set()
-    for number, each in enumerate(shown, 1):
+    for number, same in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_break(number, each, session, all_paths=all_paths, taught=taught)))
-    if len(shown) < len(found):
-        yield from more(len(found), "break", "--all")
+        yield item(Group(*_line(number, same, session, all_paths=all_paths, taught=taught)))
+    yield from more(len(found), "break", "--all", most=sum(map(len, shown)))
     if hidden := len(session.breaks) - len(found):
         yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
     yield from _left_alone(session)
@@ -38,26 +46,39 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
         yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
 
 
-def _break(
-    number: int, each: RankedBreak, session: Session, *, all_paths: bool, taught: set[Advice]
+def _line(
+    number: int, same: Sequence[RankedBreak], session: Session, *, all_paths: bool, taught: set[Advice]
 ) -> Iterator[RenderableType]:
-    at, cwd = each.at, session.environment.cwd
-    yield break_head(number, each, cwd)
-    cut = snippet(session, at.file, at.line, at.span)
+    """Show the breaks that one line of the user leads to."""
+    first, cwd = same[0].at, session.environment.cwd
+    is_alone = len(same) == 1
+    yield break_head(number, same[0], cwd) if is_alone else line_head(number, same, cwd)
+    cut = snippet(session, first.file, first.line, first.span)
     if cut is not None:
         yield source(cut)
-    elif at.source:
-        yield Text(f"   {fmt.one_line(at.source, 200)}", style="cyan")
-    yield hanging(at.reason)
-    for skip in each.skips:
-        yield hanging(f"{skip.function} {skip.outcome}. {skip.reason}")
-    yield fix(at.fix)
-    for skip in each.skips:
-        yield fix(skip.fix.removeprefix(at.fix).strip())
+    elif first.source:
+        yield Text(f"   {fmt.one_line(first.source, 200)}", style="cyan")
+    told: set[str] = set()
+    shown = same if all_paths else same[:MOST]
+    for each in shown:
+        if each.at.inside or not is_alone:
+            yield Padding(place_line(each, cwd, is_alone=is_alone), (0, 0, 0, 3))
+        yield from _break(each, told, taught)
+        yield from _paths(each.at.paths, cwd, all_paths=all_paths)
+    yield from more(len(same), "break", "--all", most=len(shown))
+
+
+def _break(each: RankedBreak, told: set[str], taught: set[Advice]) -> Iterator[RenderableType]:
+    """Show why a break is there and what to do, as far as another break of the same line has not told it."""
+    at = each.at
+    reasons = [at.reason, *(f"{skip.function} {skip.outcome}. {skip.reason}" for skip in each.skips)]
+    yield from (hanging(reason) for reason in reasons if reason not in told)
+    fixes = [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
+    yield from (fix(text) for text in fixes if text not in told)
+    told.update(reasons, fixes)
     if at.advice not in taught:
         taught.add(at.advice)
         yield from example(at.advice)
-    yield from _paths(at.paths, cwd, all_paths=all_paths)
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:

@@ -93,12 +93,23 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     lines: list[RenderableType] = [_hanging(head, indent)]
     facts = " · ".join(part for part in (f"{where}{function}".strip(), symptoms(each), cost(each)) if part)
     lines.append(Padding(Text(fmt.one_line(facts, 300), style="dim"), (0, 0, 0, indent)))
+    if letters and (inside := _inside(each, session)):
+        lines.append(Padding(Text(fmt.one_line(inside, 300), style="dim"), (0, 0, 0, indent)))
     why = ". ".join(part for part in (_compared(each, session), each.why) if part)
     if why and letters:
         lines.append(Padding(Text(_bounded(why, letters)), (0, 0, 0, indent)))
     if each.detail and letters:
         lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
     return Group(*lines)
+
+
+def _inside(each: RootCause, session: Session) -> str:
+    """Say which lines of libraries a cause's breaks are at; empty if all are at the user's own lines."""
+    breaks = [session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK]
+    places = [
+        fmt.short_place(at.inside.file, at.inside.line, session.environment.cwd, _PLACE) for at in breaks if at.inside
+    ]
+    return f"inside: {fmt.listed(dict.fromkeys(places), 3)}" if places else ""
 
 
 def _compared(each: RootCause, session: Session) -> str:

@@ -1,9 +1,11 @@
 """Pieces of a finding that several screens show: its headline and its source."""
 
+from collections.abc import Sequence
+
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.breaks.view import RankedBreak
+from ctrace.inspector.breaks.view import RankedBreak, together
 from ctrace.inspector.model.findings import BreakKind, Owner, Skip
 from ctrace.inspector.source.snippets import Snippet
 from ctrace.reports import format as fmt
@@ -23,6 +25,37 @@ def break_head(number: int, each: RankedBreak, cwd: str) -> Text:
         (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold"),
         f" in {fmt.plain(at.function)}  ",
         (" · ".join(fact for fact in facts if fact), "dim"),
+    )
+
+
+def line_head(number: int, same: Sequence[RankedBreak], cwd: str) -> Text:
+    """Write the headline of a user's line that leads to several breaks: number, line and cost."""
+    at = same[0].at
+    facts = [
+        fmt.count(len(same), "graph break"),
+        fmt.count(sum(each.at.times for each in same), "time"),
+        fmt.cost(together(each.cost for each in same)),
+    ]
+    return Text.assemble(
+        (f"{number}. {fmt.place(at.file, at.line, cwd)}", "bold"),
+        f" in {fmt.plain(at.function)}  ",
+        (" · ".join(fact for fact in facts if fact), "dim"),
+    )
+
+
+def place_line(each: RankedBreak, cwd: str, *, is_alone: bool) -> Text:
+    """Write where a break is: with its facts, unless its headline has them."""
+    at, place = each.at, each.at.place
+    facts = [
+        ", ".join(at.gb) or "no gb id",
+        fmt.count(at.times, "time"),
+        fmt.cost(each.cost),
+        "disabled by its author" if at.kind is BreakKind.DISABLED else "",
+    ]
+    return Text.assemble(
+        f"at {fmt.place(place.file, place.line, cwd)} in {fmt.plain(place.function)}",
+        "" if is_alone else ("  " + " · ".join(fact for fact in facts if fact), "dim"),
+        (f"\n  {fmt.one_line(place.source, 200)}" if place.source else "", "cyan"),
     )
 
 

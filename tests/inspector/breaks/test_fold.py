@@ -59,6 +59,32 @@ class TestSites:
         (found,) = Log().started().breaks("0/0", frames=frames).session().breaks
         assert (found.line, found.function, found.owner) == (10, "forward", Owner.LIBRARY)
 
+    def test_places_of_a_library_below_one_line_of_the_user_are_apart(self):
+        user = (MODEL, 10, "forward", "odeint(f, y, t)")
+        log = Log().started()
+        for line in (9, 12):
+            log.breaks("0/0", frames=(user, (LIBRARY[0], line, "step", "if t > x:")))
+        found = log.session().breaks
+        assert [(each.line, each.place.file, each.place.line, each.place.function) for each in found] == [
+            (10, LIBRARY[0], 9, "step"),
+            (10, LIBRARY[0], 12, "step"),
+        ]
+
+    def test_a_place_that_two_lines_of_the_user_lead_to_is_one_break(self):
+        lines = [(MODEL, line, "forward", "rearrange(x)") for line in (10, 11)]
+        log = Log().started().breaks("0/0", frames=(lines[0], LIBRARY)).breaks("1/0", frames=(lines[1], LIBRARY))
+        found = only(log)
+        assert [(each.at.line, each.compilations) for each in found.user_lines] == [(10, ("0/0",)), (11, ("1/0",))]
+        assert (found.line, found.times) == (10, 2)
+
+    def test_frames_of_torch_and_of_ctrace_are_no_place(self):
+        polyfill = (f"{SITE}/torch/_dynamo/polyfills/__init__.py", 5, "instantiate", "cls()")
+        found = only(Log().started().breaks("0/0", frames=((MODEL, 10, "forward", "Box(x)"), polyfill)))
+        assert (found.place.file, found.place.line) == (MODEL, 10)
+        ours = (f"{HOME}/models.py", 9, "call", "model(*args)")
+        found = only(Log().started().breaks("0/0", frames=(ours, TORCH)))
+        assert (found.place.file, found.place.line) == TORCH[:2]
+
     def test_the_reason_is_about_the_line_of_the_library(self):
         inside = (f"{SITE}/einops/einops.py", 9, "rearrange", "if x.sum() > 0:")
         frames = ((MODEL, 10, "forward", "rearrange(x)"), inside)

@@ -11,7 +11,8 @@ from ctrace.inspector.model.findings import BreakKind, CacheUse, Cause, CauseKin
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Compilation, Coverage, Environment, Session
 from tests.support.gated import GB, ROOT, at_text, counts_of, session_of, state
-from tests.support.helpers import recorded
+from tests.support.helpers import MODEL as MODEL_FILE
+from tests.support.helpers import SITE, Log, recorded
 from tests.support.sessions import DANGEROUS, HEALTHY, HOSTILE, NOTHING, PARTIAL
 from tests.support.targeted import H100
 
@@ -209,3 +210,20 @@ def test_a_log_of_torch_alone_shows_the_same_sites(name: str) -> None:
     ours, torch = (state(recorded(each)) for each in (name, f"{name}.torch"))
     assert [each.key for each in ours.sites] == [each.key for each in torch.sites]
     assert counts_of(ours) == counts_of(torch)
+
+
+def test_places_of_a_library_are_one_site_for_each_line_of_the_user() -> None:
+    """A lock that was written when breaks were keyed by the user's line still has the same sites."""
+    log = Log().started().listing("def forward(x):\n    y = solve(x)\n    return solve(y)\n")
+    for compiled, user, line in (("0/0", 2, 40), ("0/0", 2, 62), ("1/0", 3, 40)):
+        source = "y = solve(x)" if user == 2 else "return solve(y)"
+        frames = ((MODEL_FILE, user, "forward", source), (f"{SITE}/torchdiffeq/odeint.py", line, "step", "if x > 0:"))
+        log.breaks(compiled, gb=("0170",), frames=frames)
+    session = log.session()
+    assert len(session.breaks) == 2
+    given = state(session)
+    assert [(each.key.text, each.key.owner, each.times) for each in given.sites] == [
+        ("y = solve(x)", Owner.LIBRARY, 2),
+        ("return solve(y)", Owner.LIBRARY, 1),
+    ]
+    assert given.counts[Count.LIBRARY_BREAKS] == 2

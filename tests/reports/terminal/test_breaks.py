@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.model.findings import Advice, Owner
+from ctrace.inspector.model.findings import Advice, Frame, Owner
 from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.breaks import breaks_screen
 from tests.support import sessions
@@ -66,6 +66,17 @@ class TestSource:
     def test_without_the_file_torchs_source_line_is_shown(self) -> None:
         assert "│" not in _only(file="other.py", advice=Advice())
         assert 'print("mean", x.mean())\n' in _only(file="other.py")
+
+
+def test_places_of_a_library_are_shown_below_the_users_line() -> None:
+    at = sessions.PARTIAL.breaks[0]
+    places = [Frame("/site-packages/lib/solve.py", line, "step", f"if t[{line}] > x:") for line in (40, 62)]
+    breaks = tuple(structs.replace(at, inside=place) for place in places)
+    screen = _screen(Session(breaks=breaks, graphs=sessions.PARTIAL.graphs, listings=sessions.PARTIAL.listings))
+    assert "2 graph breaks" in screen.splitlines()[2]
+    assert "solve.py:40 in step" in screen
+    assert "if t[62] > x:" in screen
+    assert screen.count(at.fix[:30]) == 1
 
 
 class TestAdvice:
