@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.cli.capturing import Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
+from ctrace.inspector.files.scratch import scratch
 
 if TYPE_CHECKING:
     from ctrace.inspector.diff.changes import What
@@ -81,11 +81,11 @@ def worktrees(range_: str) -> "Iterator[tuple[Path, Path]]":
     revisions = [_git("rev-parse", "--verify", "--quiet", f"{each or 'HEAD'}^{{commit}}") for each in (before, after)]
     top = Path(_git("rev-parse", "--show-toplevel"))
     inside = Path.cwd().resolve().relative_to(top.resolve())
-    with tempfile.TemporaryDirectory(prefix="ctrace-git-") as folder:
+    with scratch("git") as folder:
         made: list[Path] = []
         try:
             for name, revision in zip(("before", "after"), revisions, strict=True):
-                path = Path(folder) / name
+                path = folder / name
                 _git("worktree", "add", "--quiet", "--detach", str(path), revision)
                 made.append(path)
             yield made[0] / inside, made[1] / inside

@@ -14,7 +14,7 @@ from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
 from ctrace.cli.process.streams import drop, open_standard_streams
 from ctrace.inspector.errors import CtraceError, Exit, RunError
-from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
+from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 
 _COMMANDS = (
     "explain",
@@ -194,9 +194,8 @@ def _refuse(error: CtraceError) -> NoReturn:
 
 def _system_error(error: OSError) -> RunError:
     """Turn a system error into a ctrace error; without a file name it is about stdout: others are caught earlier."""
-    if error.filename is None:
-        return _no_report(error)
-    return RunError(f"{error.filename}: {reason(error)}", remedy(error))
+    known = explained(error)
+    return _no_report(error) if known is None else RunError(*known)
 
 
 def _no_report(error: OSError) -> RunError:

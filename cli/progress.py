@@ -234,5 +234,5 @@ class Pump:
 
     def _write(self, text: bytes) -> None:
         if text:
-            self._talk.out(text.decode("utf-8", "replace"), highlight=False, end="")
+            self._talk.out(text.decode(self._talk.encoding, "replace"), highlight=False, end="")
             self._talk.file.flush()

@@ -1,11 +1,21 @@
-"""Run the command line as `python -m ctrace`."""
+"""Run the command line, as `ctrace` and as `python -m ctrace`."""
 
+import signal
 import sys
+
+
+def main() -> None:
+    """Run the command line; never returns."""
+    # Ctrl-C ends the imports, and what Python does at exit, without a traceback; commands handle it themselves.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from ctrace.cli.main import app
+
+    app(prog_name="ctrace")
+
 
 if __name__ == "__main__":
     # `-m` puts the working directory first on the path: nothing there may stand in for a module that ctrace imports.
     if not sys.flags.safe_path:
         del sys.path[0]
-    from ctrace.cli.main import app
-
-    app(prog_name="ctrace")
+    main()

@@ -1,12 +1,12 @@
 """The Python API: `with ctrace.trace() as t: ...` and `ctrace.explain(fn, *args)`; both produce a Session."""
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.session import Session, Target
 from ctrace.inspector.runs.request import Options
@@ -116,5 +116,5 @@ def _target(function: Callable[..., Any]) -> Target:
 
 @contextmanager
 def _temporary_log() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
-        yield Path(folder) / "trace.log"
+    with scratch() as folder:
+        yield folder / "trace.log"

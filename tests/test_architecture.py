@@ -273,6 +273,24 @@ def test_building_a_session_imports_no_view():
     assert bad == []
 
 
+WRITING = {"write_text", "write_bytes", "mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"}
+"""Methods that write a file or make a temporary one, past `inspector/files/`."""
+OWN_WRITERS = {"ctrace.inspector.repairs.running"}
+"""Modules that may: a folder inside of one that `files/scratch.py` made."""
+
+
+def test_files_are_written_in_one_place():
+    """A full disk, a folder that vanished and a cut write are handled there; the child process has no such care."""
+    bad = [
+        f"{module}: {ast.unparse(node)}"
+        for module, path in modules().items()
+        if not module.startswith(("ctrace.inspector.files", CAPTURE)) and module not in OWN_WRITERS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in WRITING
+    ]
+    assert bad == []
+
+
 MOST_FILES = 21
 """A folder with more modules than this covers several subjects."""
 ONE_EACH = "cli/commands"

@@ -43,8 +43,17 @@ def read_object(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
         ValueError: it has other content, an object with a duplicate name, or values nested too deeply.
     """
+    return parsed_object(read_text(path))
+
+
+def parsed_object(text: str) -> dict[str, Any]:
+    """Parse one JSON object.
+
+    Raises:
+        ValueError: the text is something else, an object with a duplicate name, or nested too deeply.
+    """
     try:
-        data = json.loads(read_text(path), object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+        data = json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return typed(dict, data, "the file")

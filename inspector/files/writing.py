@@ -48,8 +48,8 @@ def write_text(path: Path, text: str, *, is_precious: bool = False) -> None:
     write_bytes(path, text.encode("utf-8", "surrogateescape"), is_precious=is_precious)
 
 
-def write_bytes(path: Path, *data: bytes, is_precious: bool = False) -> None:
-    """Write a file whole or not at all; with `is_precious`, it also survives a power failure.
+def write_bytes(path: Path, *data: bytes, is_precious: bool = False, mode: int | None = None) -> None:
+    """Write a file whole or not at all, with the permissions `mode`; with `is_precious`, it survives a power failure.
 
     Raises:
         OSError: it cannot be written; the previous content is still there.
@@ -61,10 +61,14 @@ def write_bytes(path: Path, *data: bytes, is_precious: bool = False) -> None:
             file.writelines(data)
             if is_precious:
                 _sync(file)
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):  # the first error has the cause
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # the temporary name says nothing; a full disk has none
         raise
 
 
@@ -131,7 +135,8 @@ def append_whole(path: Path, data: bytes, *, is_new: bool = True) -> None:
         try:
             while rest:
                 rest = rest[file.write(rest) :]
-        except OSError:
+        except OSError as error:
             if begins is not None:
                 file.truncate(begins)
+            error.filename = str(path)
             raise

@@ -6,11 +6,12 @@ Starting the tool takes longer than compiling most kernels (0.7 s), so it runs o
 import importlib.util
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.writing import write_bytes
 
 _SECONDS = 60
 _TODO = "pip install triton, which includes nvdisasm"
@@ -36,9 +37,9 @@ def disassembled(binaries: Iterable[bytes]) -> tuple[str, ...]:
 def _disassembled(tool: str, binary: bytes) -> str:
     from ctrace.inspector.processes.tools import answer_of
 
-    with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
-        file = Path(folder) / "kernel.cubin"
-        file.write_bytes(binary)
+    with scratch() as folder:
+        file = folder / "kernel.cubin"
+        write_bytes(file, binary)
         try:
             answer = answer_of([tool, "-c", str(file)], _SECONDS)
         except OSError as error:

@@ -6,13 +6,13 @@ logrotate and its like number the parts (`x.log`, the newest, then `x.log.1`, `x
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.log.files import is_unreadable, opened, rank_of
 
 _PART = re.compile(
@@ -80,8 +80,8 @@ def one_file(log: Path, parts: tuple[Path, ...]) -> Iterator[Path]:
     if not parts:
         yield log
         return
-    with tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder:
-        copy = Path(folder, log.name)
+    with scratch() as folder:
+        copy = folder / log.name
         join(parts, copy)
         yield copy
 

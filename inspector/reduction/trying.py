@@ -3,8 +3,6 @@
 import json
 import os
 import select
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +11,8 @@ from typing import Any, Self
 from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError
+from ctrace.inspector.files.scratch import delete, new_scratch_folder
+from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.log.reader import read
 from ctrace.inspector.model.session import Session, Target
 from ctrace.inspector.processes.boot import python
@@ -44,7 +44,7 @@ class Tries:
         """Prepare to run candidates, each for at most `limit` seconds."""
         self.limit = limit
         self.count = 0
-        self._folder = tempfile.mkdtemp(prefix="ctrace-repro-")
+        self._folder = new_scratch_folder("repro")
         self._process: Process | None = None
         self._to = self._from = -1
         self._buffer = b""
@@ -58,7 +58,7 @@ class Tries:
     def close(self) -> None:
         """End the server, and delete what the tries wrote."""
         self._end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        delete(self._folder)
 
     def run(self, text: str, *, eager: bool = False) -> Try:
         """Run a candidate; with `eager`, torch.compile does nothing.
@@ -67,21 +67,21 @@ class Tries:
             SetupError: the server cannot start.
         """
         self.count += 1
-        folder = Path(self._folder) / str(self.count)
-        folder.mkdir()
+        folder = self._folder / str(self.count)
+        folder.mkdir(parents=True)  # the program may have deleted all temporary files
         file, log, output = folder / NAME, folder / "log", folder / "output"
-        file.write_text(text, encoding="utf-8")
+        write_text(file, text)
         request = {"file": str(file), "log": str(log), "output": str(output), "seconds": self.limit, "eager": eager}
         answer = self.ask(request)
         session = build(read(log), Target(str(file))) if log.exists() else Session()
         written = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-        shutil.rmtree(folder, ignore_errors=True)
+        delete(folder)
         return Try(session, str(file), written, answer["status"], answer["timed_out"], answer["seconds"])
 
     def describe(self, request: CaptureRequest, wanted: Sequence[tuple[str, int]]) -> dict[str, Any]:
         """Run a target in eager, and return how it calls its model and the functions at `wanted` places."""
-        folder = Path(self._folder)
-        (folder / "request").write_text(request.to_json(), encoding="utf-8")
+        folder = self._folder
+        write_text(folder / "request", request.to_json())
         result = folder / "described"
         asked = {
             "describe": str(folder / "request"),

@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from msgspec import Struct
 
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.reduction.finding import Sought, gbs_of, is_called, is_reason, shape_of
 from ctrace.inspector.reduction.trying import NAME
@@ -30,8 +31,8 @@ def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) 
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("TORCH_", "TORCHDYNAMO", "CTRACE"))
     }
-    with tempfile.TemporaryDirectory(prefix="ctrace-repro-") as folder:
-        (Path(folder) / NAME).write_text(text, encoding="utf-8")
+    with scratch("repro") as folder:
+        write_text(folder / NAME, text)
         try:
             done = subprocess.run(
                 [sys.executable, NAME],

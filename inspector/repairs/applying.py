@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.files.writing import write_bytes, write_text
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.texts import reversed_patch
 from ctrace.inspector.runs import provenance
@@ -102,6 +103,7 @@ def _saved(root: Path, applied: Applied, patch: str) -> Path:
         write_text(record.with_suffix(_PROOF), provenance.proof_of(text), is_precious=True)
         write_text(record, text, is_precious=True)
     except OSError as error:
+        _forget(record)
         what = f"{folder} cannot be written: {reason(error)}, so nothing was changed"
         raise RunError(what, remedy(error)) from None
     return record.with_suffix(".patch")
@@ -215,16 +217,4 @@ def _write(path: Path, text: str) -> None:
     """
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    mode = path.stat().st_mode
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode & 0o7777)
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    write_bytes(path, text.encode(), is_precious=True, mode=stat.S_IMODE(path.stat().st_mode))

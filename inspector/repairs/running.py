@@ -6,7 +6,6 @@ A capture is a fork of a process that has imported torch, where that is safe; se
 import os
 import tempfile
 import time
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +13,7 @@ from msgspec import DecodeError, ValidationError, json
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.files.scratch import delete, new_scratch_folder, scratch
 from ctrace.inspector.gate.jobs.output_tail import OutputTail
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Session
@@ -78,7 +78,7 @@ class Runner:
         self._budget = budget
         self._owns_server = server is None
         self._server = new_server() if server is None else server
-        self._folder = tempfile.TemporaryDirectory(prefix="ctrace-fix-")
+        self._folder = new_scratch_folder("fix")
         self._number = 0
         self.runs = 0
         """Processes started so far."""
@@ -89,7 +89,7 @@ class Runner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._owns_server:
             self._server.close()
-        self._folder.cleanup()
+        delete(self._folder)
 
     @property
     def is_program(self) -> bool:
@@ -98,7 +98,8 @@ class Runner:
 
     def new_folder(self) -> str:
         """Return a new, empty folder, which is deleted at the end."""
-        return tempfile.mkdtemp(prefix="values-", dir=self._folder.name)
+        self._folder.mkdir(exist_ok=True)  # the program may have deleted all temporary files
+        return tempfile.mkdtemp(prefix="values-", dir=self._folder)
 
     def capture(self, trial: Trial, *, through_backend: bool = False, build: bool = False) -> Session:
         """Capture the target with a change; by default through Dynamo alone.
@@ -123,7 +124,7 @@ class Runner:
             InterruptedTrialError: Ctrl-C.
         """
         self._number += 1
-        result = Path(self._folder.name) / f"observed-{self._number}.json"
+        result = self._folder / f"observed-{self._number}.json"
         options = self._options
         if not self.is_program:
             options = replace(options, trace_only=True, build=False, guard_cost=False, provoke=True)
@@ -144,12 +145,12 @@ class Runner:
         limit = limit if left is None else max(min(limit, left), _LEAST_SECONDS)
         child = ChildProcess(server=self._server)
         output = OutputTail(child)
-        with output.listening(), tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
+        with output.listening(), scratch() as folder:
             try:
                 session = capture(
                     self._resolved,
                     options,
-                    store=Store(Path(folder)),
+                    store=Store(folder),
                     timeout=limit,
                     stdout=output.sink,
                     stderr=output.sink,

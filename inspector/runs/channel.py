@@ -14,7 +14,7 @@ from typing import IO, Self
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.request import PIPES, CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
 from ctrace.inspector.runs.store import Run
 
@@ -59,7 +59,7 @@ class Channel:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The child's arguments: the file of the request, and the pipe for log data that the disk refuses."""
-        request = f"/dev/fd/{self._request.reading}" if self._request is not None else str(self._saved_request)
+        request = str(PIPES / str(self._request.reading)) if self._request is not None else str(self._saved_request)
         return (request,) if self._spare is None else (request, str(self._spare.writing))
 
     @property

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from ctrace.inspector.files.typed_json import read_object, typed
+from ctrace.inspector.files.typed_json import parsed_object, read_object, typed
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.model.trial import ProofRequest, Trial
 
+PIPES = Path("/dev/fd")
+"""Where a process finds its descriptors as files."""
 CORES = "CTRACE_CORES"
 """The environment variable that limits the cores of a capture."""
 
@@ -78,13 +80,15 @@ class CaptureRequest(Struct, frozen=True):
 
     @classmethod
     def from_file(cls, path: Path) -> "CaptureRequest":
-        """Read a request that `to_json` wrote.
+        """Read a request that `to_json` wrote to a file, or that the command sends through a pipe (`channel.py`).
 
         Raises:
             OSError: it cannot be read.
             ValueError: it does not have the form that `to_json` writes.
         """
-        request = typed(cls, read_object(path), "the request")
+        request = typed(
+            cls, parsed_object(path.read_text("utf-8")) if path.parent == PIPES else read_object(path), "the request"
+        )
         if request.kind not in ("model", "program"):
             raise ValueError(f"kind is {request.kind!r:.60}, neither model nor program")
         if request.path is None and request.module is None:

@@ -1,14 +1,14 @@
 """Check the advice on a run: rerun the model with the advice applied, and record the counts."""
 
 import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
@@ -64,8 +64,8 @@ def with_trials(
         trial_options = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
         trial_options = trial_options if trial.dynamic is None else replace(trial_options, dynamic=trial.dynamic)
         devnull = subprocess.DEVNULL
-        with tempfile.TemporaryDirectory(prefix="ctrace-") as folder:
-            store = Store(Path(folder))
+        with scratch() as folder:
+            store = Store(folder)
             child = ChildProcess()
             found = capture(
                 resolved,
@@ -89,4 +89,7 @@ def with_trials(
     except (_InterruptedError, KeyboardInterrupt):
         problems = (*problems, Problem(INTERRUPTED))
         record("problem", {"what": INTERRUPTED})
+    except CtraceError as error:
+        problems = (*problems, Problem(f"advice not checked: {error.what}"))
+        record("problem", {"what": problems[-1].what})
     return replace(session, trials=tuple(done), problems=problems)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,9 @@ from typing import IO, Any, TypeVar
 from msgspec import Struct, to_builtins
 
 from ctrace.inspector.errors import CtraceError, Exit, TargetError
+from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.typed_json import read_object, typed
+from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.versions.installed import check_environment
@@ -53,9 +54,9 @@ def run_task(
         SetupError: there is no supported torch, or the system cannot start a process.
     """
     check_environment()
-    with tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder:
-        asked, answer = Path(folder) / "request.json", Path(folder) / "result.json"
-        asked.write_text(json.dumps(to_builtins(request)), encoding="utf-8")
+    with scratch() as folder:
+        asked, answer = folder / "request.json", folder / "result.json"
+        write_text(asked, json.dumps(to_builtins(request)))
         child = ChildProcess()
         deadline = None if timeout is None else time.monotonic() + timeout
         inherited = {**os.environ, **(environment or {})}

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.request import CaptureRequest, Options
@@ -59,11 +60,11 @@ def measured(
     check_environment()
     # Use empty caches, to measure the compile time of a first run and to leave the user's caches unchanged.
     with (
-        tempfile.TemporaryDirectory(prefix="ctrace-", ignore_cleanup_errors=True) as folder,
+        scratch() as folder,
         _interrupts() as interrupts,
     ):
         for number, configuration in enumerate(plan.configurations):
-            place = Path(folder) / str(number)
+            place = folder / str(number)
             runner = _Runner(plan, configuration, place, observe, interrupts, (stdout, stderr))
             found = runner.run()
             _refuse(found, is_first=number == 0)
@@ -121,7 +122,7 @@ class _Runner:
         caches = self._folder / "caches"
         caches.mkdir(parents=True, exist_ok=True)
         file = self._folder / f"{name}.json"
-        file.write_text(request.to_json(), encoding="utf-8")
+        write_text(file, request.to_json())
         results = Results(Path(request.results))
         results.path.touch()
         fold = Fold(self._configuration)

@@ -16,6 +16,18 @@ from pathlib import Path
 from tests.faults.study import Bench, Result, Study, Try
 
 MODEL = "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(3, 2),)\n"
+_BREAKING = """\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        x = torch.relu(x)
+        print("a break")
+        return x + 1
+model = Model()
+inputs = (torch.rand(2, 3),)
+"""
+_SECOND = "import os\nif os.path.exists('seen'):\n    {}\nopen('seen', 'w').close()\n"
+"""What the file does when it is imported again, to try the advice."""
 _SECONDS = 300
 _SMALL = 'mount -t tmpfs -o {} tmpfs . && cd "$PWD" && cp ../m.py .'
 _OBEYING = "setpriv --bounding-set -dac_override,-dac_read_search,-fowner --inh-caps -all -- "
@@ -38,6 +50,8 @@ class Kind:
     code: int = 0
     is_saved: bool = False
     is_shown: bool = True
+    breaks: bool = False
+    """Whether the model has a graph break, so that there is advice to try."""
 
     @property
     def mounts(self) -> bool:
@@ -60,6 +74,11 @@ KINDS = (
     Kind("the program deletes .ctrace", program="import shutil; shutil.rmtree('.ctrace')\n"),
     Kind("the program replaces .ctrace by a file", program="import shutil; shutil.rmtree('.ctrace'); open('.ctrace', 'w').write('x')\n"),
     Kind("the program replaces its run by a link", program="import glob, os, shutil\nfor each in glob.glob('.ctrace/2*'):\n    shutil.rmtree(each); os.mkdir('else'); os.symlink('../else', each)\n"),
+    Kind(".ctrace is a link to itself", "ln -s .ctrace .ctrace"),
+    Kind("the program deletes .ctrace while advice is tried", program=_SECOND.format("import shutil; shutil.rmtree('.ctrace', True)"), breaks=True),
+    Kind("the program deletes temporary files", program="import shutil, tempfile; shutil.rmtree(tempfile.gettempdir())\n", before="mkdir ../tmp", prefix="env TMPDIR=../tmp ", is_saved=True),
+    Kind("the program deletes temporary files while advice is tried", program=_SECOND.format("import shutil, tempfile; shutil.rmtree(tempfile.gettempdir(), True)"), before="mkdir ../tmp", prefix="env TMPDIR=../tmp ", is_saved=True, breaks=True),
+    Kind("the program makes .ctrace read-only", program="import glob, os\nfor each in ('.ctrace', *glob.glob('.ctrace/2*')): os.chmod(each, 0o555)\n", prefix=_OBEYING),
     Kind("files of 4 KiB at most", prefix="prlimit --fsize=4096 -- "),
     Kind("no file may grow", prefix="prlimit --fsize=0 -- "),
     Kind("32 open files", prefix="prlimit --nofile=32 -- ", is_saved=True),
@@ -84,8 +103,9 @@ def attempt(bench: Bench, kind: Kind, command: str, folder: Path) -> Try:
     work = folder / "work"
     work.mkdir(parents=True)
     for each in (folder, work):
-        (each / "m.py").write_text(kind.program + MODEL)
+        (each / "m.py").write_text(kind.program + (_BREAKING if kind.breaks else MODEL))
     verb, shown = COMMANDS[command]
+    shown = {"explain": "PARTIAL", "check": "WORSE"}[command] if kind.breaks else shown
     line = f"{kind.prefix}{shlex.join([*bench.ctrace, verb, 'm.py'])}{kind.more}"
     # List the command's files inside the namespace, where the mounts are.
     script = f"cd work; {kind.before}; {line}; code=$?; ls -A > ../left 2>&1; ls -A .ctrace > ../runs 2>&1; exit $code"
@@ -113,7 +133,7 @@ def _judged(kind: Kind, shown: str, done: "subprocess.CompletedProcess[str]", fo
     said = (done.stdout + done.stderr)[-300:]
     if done.returncode in (70, 120) or "Traceback" in done.stderr:
         return Result.CRASH, f"exit code {done.returncode}: {said}"
-    if done.returncode != kind.code or (kind.is_shown and shown not in done.stdout):
+    if done.returncode != (kind.code or (1 if shown == "WORSE" else 0)) or (kind.is_shown and shown not in done.stdout):
         return Result.LIE, f"exit code {done.returncode} instead of {kind.code}: {said}"
     if not kind.is_saved and "not saved" not in done.stderr:
         return Result.LIE, f"it does not say that the run was not saved: {said}"

@@ -1,4 +1,4 @@
-"""Signals at random moments of `explain`, `run` and `check`, to the command alone or to its whole process group.
+"""Signals at random moments of commands that run programs, once or twice, to the command or its whole process group.
 
 No started process may be alive 2 s later; files from before must still be intact.
 """
@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ PROGRAMS = {
     "compiled": _COMPILES + _DAEMON + _SLEEP,
 }
 _MODEL = "inputs = ()\ndef model(): pass\n"
-COMMANDS = ("explain", "run", "check")
+COMMANDS = ("explain", "run", "check", "fix", "repro", "time")
+_AGAIN_SECONDS = 0.3
+"""Seconds between two signals: a user presses Ctrl-C again when nothing seems to happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,12 @@ class Kill:
     number: signal.Signals
     seconds: float
     is_to_group: bool
+    is_repeated: bool = False
 
     def __str__(self) -> str:
         whom = "group" if self.is_to_group else "command"
-        return f"{self.command}, {self.program}: {self.number.name} to the {whom} after {self.seconds:.2f} s"
+        twice = " twice" if self.is_repeated else ""
+        return f"{self.command}, {self.program}: {self.number.name}{twice} to the {whom} after {self.seconds:.2f} s"
 
 
 def kills(seed: int) -> Iterator[Kill]:
@@ -87,8 +92,9 @@ def kills(seed: int) -> Iterator[Kill]:
     chance = random.Random(seed)
     number = 0
     while True:
-        command, which = COMMANDS[number % 3], _SIGNALS[number // 3 % 4]
-        yield Kill(command, chance.choice(list(PROGRAMS)), which, chance.uniform(0.05, _LONGEST), chance.random() < 0.4)
+        command, which = COMMANDS[number % len(COMMANDS)], _SIGNALS[number // len(COMMANDS) % 4]
+        program, seconds = chance.choice(list(PROGRAMS)), chance.uniform(0.05, _LONGEST)
+        yield Kill(command, program, which, seconds, chance.random() < 0.4, chance.random() < 0.5)
         number += 1
 
 
@@ -100,13 +106,15 @@ def tried(kill: Kill, ctrace: tuple[str, ...], folder: Path) -> Try:
         "run": ["run", "program.py"],
         "explain": ["explain", "model.py"],
         "check": ["check", "model.py", "other.py", "-j", "2", "--update"],
-    }[kill.command]
+    }.get(kill.command, [kill.command, "model.py"])
     with tree([*ctrace, *words], folder, CTRACE_DIR=str(folder / ".ctrace")) as running:
         with suppress(subprocess.TimeoutExpired):
             code = running.process.wait(kill.seconds)
             return Try(str(kill), Result.LEFT, str(left)) if (left := running.left()) else Try(str(kill), Result.FINE)
         with suppress(ProcessLookupError):
-            (os.killpg if kill.is_to_group else os.kill)(running.process.pid, kill.number)
+            for number in range(1 + kill.is_repeated):
+                time.sleep(_AGAIN_SECONDS * number)
+                (os.killpg if kill.is_to_group else os.kill)(running.process.pid, kill.number)
         left = running.left()
         if left:
             return Try(str(kill), Result.LEFT, f"{len(left)} processes after {LIMIT_SECONDS:g} s: {left}")
@@ -142,7 +150,7 @@ def _judged(kill: Kill, code: int, err: str, after: dict[str, bytes], before: di
     changed = [name for name in before if after.get(name) != before[name]]
     if changed:
         return Try(str(kill), Result.LOSS, f"{', '.join(changed)}: changed or gone")
-    if code == 70 or "this is a bug in ctrace" in err:
+    if code == 70 or any(mark in err for mark in ("this is a bug in ctrace", "cli/main.py", "Exception ignored")):
         return Try(str(kill), Result.CRASH, err[-300:])
     if code == 0:
         return Try(str(kill), Result.LIE, "exit code 0")
@@ -154,4 +162,4 @@ def _run(bench: Bench) -> Iterator[Try]:
         yield tried(kill, bench.ctrace, bench.scratch / str(number))
 
 
-FAULTS = Study("kills at random moments of explain, run and check", 100, _run)
+FAULTS = Study("kills at random moments", 100, _run)

@@ -148,7 +148,7 @@ def judged(words: str, stream: Stream, plain: "subprocess.CompletedProcess[bytes
         return Try(name, Result.FINE)
     if plain.stdout and not done.stdout:
         return Try(name, Result.LIE, "nothing on stdout")
-    if "--json" in words or "perfetto" in words:
+    if "--json" in words:
         encoding = stream.environment.get("PYTHONIOENCODING", "utf-8").partition(":")[0]
         try:
             found = json.loads(done.stdout.decode(encoding))

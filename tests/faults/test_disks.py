@@ -11,6 +11,7 @@ from tests.faults.study import Result
 FEW = (
     "the disk fills early in the log",
     pytest.param("the program deletes .ctrace", marks=pytest.mark.slow),
+    pytest.param("the program deletes .ctrace while advice is tried", marks=pytest.mark.slow),
     pytest.param("files of 4 KiB at most", marks=pytest.mark.slow),
     pytest.param("stdout is full", marks=pytest.mark.slow),
 )

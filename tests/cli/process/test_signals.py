@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +12,7 @@ import pytest
 from ctrace.cli import main
 from ctrace.cli.process.signals import ending_in_order
 from tests.support import inprocess
+from tests.support.places import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
 
@@ -66,3 +69,14 @@ def test_a_failure_while_ending_is_reported(monkeypatch: pytest.MonkeyPatch) -> 
     ended = inprocess.ctrace("doctor")
     assert ended.code == 70
     assert "ValueError: broken" in ended.err
+
+
+def test_ctrl_c_during_the_imports_shows_no_traceback() -> None:
+    code = (
+        f"import sys, types, signal; sys.path.insert(0, {str(ROOT)!r})\n"
+        "sys.modules['ctrace.cli.main'] = types.SimpleNamespace(app=lambda **_: signal.raise_signal(signal.SIGINT))\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import ctrace.__main__\nctrace.__main__.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

@@ -11,7 +11,7 @@ from ctrace.inspector.errors import LockError, RunError, SettingsError
 from ctrace.inspector.files.typed_json import read_text, typed
 from ctrace.inspector.gate.lock.file import load_lock
 from ctrace.inspector.model.outcome import Target
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.request import PIPES, CaptureRequest, Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.runs.store import Store
 
@@ -90,6 +90,17 @@ def test_a_deep_settings_file(tmp_path: Path) -> None:
 def test_typed(data: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         typed(Target, data, "it")
+
+
+@pytest.mark.skipif(not PIPES.exists(), reason="pipes have no names here")
+def test_an_order_through_a_pipe() -> None:
+    """A disk that refuses a run refuses its request, too."""
+    request = CaptureRequest("model", "größe.py", None, None, (), options=Options(), log="")
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+        pipe.write(request.to_json())
+    assert CaptureRequest.from_file(PIPES / str(reading)) == request
+    os.close(reading)
 
 
 @pytest.mark.parametrize("change", [{"kind": "x"}, {"path": None}, {"args": [1]}, {"options": {"vary": 1}}, {"gpu": 1}])
