@@ -30,7 +30,8 @@ from ctrace.inspector.source.owners import owner_of
 _GB = re.compile(r"/gb(\d+)\.html|\b(GB\d{4})\b", re.IGNORECASE)
 _QUOTED = re.compile(r'^\s*File "([^"\n]+)", line (\d+), in ', re.MULTILINE)
 _ARGUMENTS = re.compile(r"[\[({<]")
-_FUNCTION = re.compile(r"qualname: [\w.]+")
+_FUNCTION = re.compile(r"qualname: [\w.]+|(?:<(?:function|bound method) (?:\S*\.)?)([^\s.]+ (?:at 0x|of ))")
+"""The name of a function, in Dynamo's words or in Python's; a longer name depends on where the function is defined."""
 _END = re.compile(r"(?:\w+\.)?\w+\([^()]*\)$|\w+\W*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _REASON = re.compile(r"^.*?- \d+/\d+: (.*)$", re.MULTILINE)
@@ -160,7 +161,8 @@ def _column(each: Break, session: Session) -> int | None:
 def _about_break(each: Break) -> tuple[str, ...]:
     """Return what stays the same while the code around a break shrinks: the construct, its title, what was called."""
     function = _FUNCTION.search(each.called)  # the name of its module is another one in a program of one file
-    return each.construct, each.title, function[0] if function else _ARGUMENTS.split(each.called)[0].strip()
+    called = (function[1] or function[0]) if function else _ARGUMENTS.split(each.called)[0].strip()
+    return each.construct, each.title, called
 
 
 def _last_names(subject: str) -> str:

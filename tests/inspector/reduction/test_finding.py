@@ -2,10 +2,27 @@
 
 import pytest
 
+from ctrace.inspector.diagnosis.causes import lead_of, root_causes
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.reduction.finding import Sought, chosen, gbs_of, is_reason, quoted_places, shape_of
+from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Danger, Recompile, Skip
+from ctrace.inspector.model.outcome import Failure, FailurePhase
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.reduction.finding import (
+    DIFFERS,
+    Sought,
+    chosen,
+    gbs_of,
+    is_reason,
+    is_shown,
+    quoted_places,
+    shape_of,
+    sought,
+    title_in,
+)
 from ctrace.inspector.reduction.verifying import is_in
+from tests.support.helpers import MODEL
+from tests.support.sessions import bare_break
 
 BREAK = """torch._dynamo.exc.Unsupported: Data-dependent branching
   For more details about this graph break, please visit: https://docs.pytorch.org/compile/gb/gb0170.html
@@ -87,3 +104,100 @@ def test_an_exception_of_another_shape_is_another_failure():
     assert not is_in("Traceback\nValueError: bad dtype\n", 1, sought, ())
     assert not is_in("Traceback\nTypeError: bad size 7\n", 1, sought, ())
     assert not is_in("ValueError: bad size 7\n", 0, sought, ())
+
+
+Thing = Break | Skip | Recompile | Danger | Failure
+
+
+def found(*things: Thing) -> Session:
+    """Return a run with these findings."""
+    return Session(
+        breaks=tuple(each for each in things if isinstance(each, Break)),
+        skips=tuple(each for each in things if isinstance(each, Skip)),
+        recompiles=tuple(each for each in things if isinstance(each, Recompile)),
+        dangers=tuple(each for each in things if isinstance(each, Danger)),
+        failure=next((each for each in things if isinstance(each, Failure)), None),
+    )
+
+
+def recompile(kind: CauseKind, subject: str) -> Recompile:
+    change = Cause(kind, subject, was="1", now="2", line=10, file=MODEL)
+    return Recompile("0/1", "forward", MODEL, 10, False, (change,))
+
+
+def danger(kind: str, subject: str, *, proven: bool = True) -> Danger:
+    return Danger("base", 0, kind, subject, file=MODEL, line=10, proven=proven)
+
+
+PRINT = bare_break(gb=("GB0059",), construct="print", title="A print in compiled code", source="print(x)")
+ITEM = bare_break(construct="item", title="A tensor becomes a number", source="x.item()")
+DISABLED = [
+    bare_break(gb=("GB0098",), kind=BreakKind.DISABLED, title="A function kept out", called=called, source=called)
+    for called in ("<function first at 0x7f>", "<function second at 0x8f>")
+]
+BRANCHES = [bare_break(gb=("GB0170",), construct=each, title=f"An {each}", source=each) for each in ("if", "assert")]
+COUNTER, SIZE = recompile(CauseKind.ATTRIBUTE_VALUE, "self.calls"), recompile(CauseKind.SIZE, "x.size(0)")
+SCALE, SHIFT = danger("environment", "SCALE"), danger("environment", "SHIFT")
+RAISED = Failure(FailurePhase.RUN, "ValueError", "no such op", file=MODEL, line=10)
+PAIRS: dict[str, tuple[Thing, Thing]] = {
+    "two breaks": (PRINT, ITEM),
+    "two breaks with one id": (BRANCHES[0], BRANCHES[1]),
+    "two functions": (DISABLED[0], DISABLED[1]),
+    "a break and a recompilation": (PRINT, COUNTER),
+    "a break and a skip": (ITEM, Skip("forward", MODEL, 10, "", rule="loop")),
+    "a break and a danger": (PRINT, SCALE),
+    "a break and a failure": (ITEM, RAISED),
+    "two recompilations": (COUNTER, SIZE),
+    "two attributes": (COUNTER, recompile(CauseKind.ATTRIBUTE_VALUE, "self.scale")),
+    "two sizes": (SIZE, recompile(CauseKind.SIZE, "y.size(0)")),
+    "a recompilation and a danger": (COUNTER, SCALE),
+    "a skip and a recompilation": (Skip("forward", MODEL, 10, "", rule="loop"), SIZE),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_of_two_findings_of_a_line_the_one_of_the_title_is_sought(pair: str) -> None:
+    both = found(*PAIRS[pair])
+    causes = root_causes(both)
+    for each in causes:
+        lead = lead_of(each, both)
+        one, two = PAIRS[pair]
+        mine, other = (one, two) if found(one) == alone(lead, both) else (two, one)
+        what = sought(each, both)
+        assert what.title == each.title == root_causes(found(mine))[0].title
+        assert is_shown(what, showing(mine), MODEL, (10,))
+        assert not is_shown(what, showing(other), MODEL, (10,))
+        assert title_in(what, both, MODEL, (10,)) == each.title
+
+
+def alone(symptom: Symptom, session: Session) -> Session:
+    lists = {Finding.BREAK: "breaks", Finding.SKIP: "skips", Finding.RECOMPILE: "recompiles", Finding.DANGER: "dangers"}
+    if symptom.what is Finding.FAILURE:
+        return found(session.failure or RAISED)
+    return found(getattr(session, lists[symptom.what])[symptom.index])
+
+
+def showing(thing: Thing) -> Session:
+    """Return a run of a program with one finding; a wrong result is an assertion there."""
+    if isinstance(thing, Danger):
+        return found(Failure(FailurePhase.RUN, "AssertionError", DIFFERS, file=MODEL, line=10))
+    return found(thing)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        (SCALE, SHIFT, "SCALE"),
+        (danger("hook", "model.fc (forward)"), danger("method", "Helper.scaled"), "hook"),
+        (danger("global", "settings.late"), danger("attribute", "model.early"), "late"),
+        (danger("closure", "factor (closure of f)"), SCALE, "factor"),
+        (danger("torch_switch", "torch.get_default_dtype()"), SCALE, "default_dtype"),
+    ],
+)
+def test_of_two_wrong_results_the_one_of_the_title_is_sought(one: Danger, other: Danger, word: str) -> None:
+    both = found(one, other)
+    first, second = root_causes(both)
+    mine, of_other = (first, second) if first.title == root_causes(found(one))[0].title else (second, first)
+    assert sought(mine, both).same == (word,)
+    assert word in sought(of_other, both).others
+    assert word not in sought(of_other, both).same
