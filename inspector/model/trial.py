@@ -85,6 +85,21 @@ class Condition(Struct, frozen=True):
     expression: str
 
 
+class Mined(Struct, frozen=True):
+    """What the code compares with, and which attributes decide which lines run: worth trying in a proof."""
+
+    integers: tuple[int, ...] = ()
+    fractions: tuple[float, ...] = ()
+    texts: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    """Dotted, without `self.`."""
+
+    @property
+    def numbers(self) -> tuple[int | float, ...]:
+        """Return the integers and the fractions."""
+        return (*self.integers, *self.fractions)
+
+
 class ProofRequest(Struct, frozen=True):
     """Observe the calls of a target instead of compiling it."""
 
@@ -104,6 +119,9 @@ class ProofRequest(Struct, frozen=True):
     """Folder for the values of outputs and gradients, to compare within rounding; empty: keep digests only."""
     against: str = ""
     """Folder with the values of another run; both are compared by their distance from float64."""
+    mined: Mined = Mined()
+    timed: tuple[str, ...] | None = ()
+    """Calls to time in eager, by name; None: the scenarios, and a call for each side of a condition."""
 
 
 class Entry(Struct, frozen=True):
@@ -117,6 +135,8 @@ class Entry(Struct, frozen=True):
     outputs: Any = None
     inputs: Any = None
     gradients: Any = None
+    stored: Any = None
+    """Gradients through the tensors that the call left in the state."""
     state: Any = None
     """What the call changed in the state that it can reach."""
     printed: str = ""
@@ -152,3 +172,5 @@ class Observed(Struct, frozen=True):
     """Values compared with `against`."""
     left_out: str = ""
     """Why probes are missing."""
+    times: tuple[tuple[str, float], ...] = ()
+    """Seconds of the fastest of several calls in eager, by name of the call."""

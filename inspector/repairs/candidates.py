@@ -14,13 +14,14 @@ from ctrace.inspector.model.diagnosis import Finding, RootCause
 from ctrace.inspector.model.findings import Break, Owner
 from ctrace.inspector.model.trial import Condition, NewText, Trial
 from ctrace.inspector.repairs.configuration import all_settings
+from ctrace.inspector.repairs.mining import writers
 from ctrace.inspector.repairs.model import Place, Rewrite
 from ctrace.inspector.repairs.setting import Setting
 from ctrace.inspector.repairs.source import all_repairs
 from ctrace.inspector.repairs.texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
-_LEFT_OUT = frozenset(("buffers", "kept_numbers", "choices", "printing"))
+_LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
 """Rules whose edit only approximates the advised change; the folder `source` has the real one."""
 
 _QUESTIONS = {"branched_numbers": "Does none of your calls need the other case?"}
@@ -131,7 +132,8 @@ def _conditions(place: Place, rewrite: Rewrite) -> tuple[Condition, ...]:
     declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
     known = {_plain(each.expression) for each in declared}
     changed = conditions_of(place.file, place.source, rewrite.source)
-    return (*declared, *(each for each in changed if _plain(each.expression) not in known))
+    others = writers(place.file, place.source, rewrite.source)
+    return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
 
 
 def _plain(expression: str) -> str:
@@ -267,7 +269,10 @@ def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
                 conditions=tuple(
                     condition
                     for text in texts
-                    for condition in conditions_of(text.file, files.text(text.file) or "", text.text)
+                    for condition in (
+                        *conditions_of(text.file, files.text(text.file) or "", text.text),
+                        *writers(text.file, files.text(text.file) or "", text.text),
+                    )
                 ),
             )
 

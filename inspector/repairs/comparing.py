@@ -8,12 +8,13 @@ from msgspec import Struct, to_builtins
 from ctrace.inspector.model.trial import Entry, Observed, Sides
 from ctrace.inspector.repairs.result import Check
 
-KINDS = ("raised", "outputs", "gradients", "inputs", "state", "printed", "logged", "warned", "random")
+KINDS = ("raised", "outputs", "gradients", "stored", "inputs", "state", "printed", "logged", "warned", "random")
 """Fields of an entry, the most important first."""
 _CHECKS = {
     "raised": "exceptions_equal",
     "outputs": "outputs_equal",
     "gradients": "gradients_equal",
+    "stored": "stored_gradients_equal",
     "inputs": "inputs_equal",
     "state": "state_equal",
     "printed": "prints_equal",
@@ -25,6 +26,7 @@ _WORDS = {
     "raised": "raises a different exception",
     "outputs": "returns a different result",
     "gradients": "has different gradients",
+    "stored": "leaves tensors with different gradients in the state",
     "inputs": "changes its inputs differently",
     "state": "leaves different state behind",
     "printed": "prints something else",
@@ -85,9 +87,9 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
             yield Difference(one.name, one.call, "raised", detail)
         return
-    for kind in KINDS if gradients else [each for each in KINDS if each != "gradients"]:
+    for kind in KINDS if gradients else [each for each in KINDS if each not in ("gradients", "stored")]:
         was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
-        if rounded and kind in ("outputs", "gradients", "inputs", "state"):
+        if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
         if not gradients:
             was, now = _without_flags(was), _without_flags(now)
@@ -138,6 +140,8 @@ def described(kind: str, was: Any, now: Any) -> str:
         return _of_state(was or [], now or [])
     if kind in WRITTEN:
         return f"{_quoted(was)} before, {_quoted(now)} after"
+    if kind == "stored":
+        return _of_stored(was or [], now or [])
     if kind == "gradients" and was and now:
         return _of_gradients(was, now)
     if kind == "random":
@@ -171,6 +175,17 @@ def _of_gradients(was: list[Any], now: list[Any]) -> str:
             if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) == len(_TENSOR):
                 return _first_difference(before, after, f"the gradient of {_short(name)}")
             return f"the gradient of {_short(name)} is {_short(_kind(before))} before, {_short(_kind(after))} after"
+    return "the same gradients in a different order"
+
+
+def _of_stored(was: list[Any], now: list[Any]) -> str:
+    one, other = dict(was), dict(now)
+    for path in (*one, *other):
+        name = _short(path.partition(" ")[2] or path)
+        if path not in one or path not in other:
+            return f"a backward pass from {name} is possible only {'before' if path in one else 'after'}"
+        if one[path] != other[path]:
+            return f"from {name}, {_of_gradients(one[path], other[path])}"
     return "the same gradients in a different order"
 
 
@@ -248,7 +263,7 @@ def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:
         if each.failed:
             return Check("both_sides", False, f"`{each.condition.expression}` cannot be evaluated: {each.failed}")
         if not each.true and not each.false:
-            return Check("both_sides", False, f"no input reached {at}")
+            return Check("both_sides", False, f"{at} was never run")
         if each.condition.expression and not (each.true and each.false):
             side = "true" if not each.true else "false"
             return Check(

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.model.diagnosis import Effect, RootCause
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import NewText, Trial
+from ctrace.inspector.model.trial import Mined, NewText, Trial
 from ctrace.inspector.repairs.candidates import Candidate, Files, candidates
 from ctrace.inspector.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
 from ctrace.inspector.repairs.findings import Key, keys_of, keys_of_cause, scene_of
+from ctrace.inspector.repairs.mining import mined
 from ctrace.inspector.repairs.missed import missed_findings
 from ctrace.inspector.repairs.monkeypatch import monkeypatched
+from ctrace.inspector.repairs.obligations import asked, question_about
 from ctrace.inspector.repairs.proving import Attempt, Change, Prover, trial_with
 from ctrace.inspector.repairs.result import Combined, Fixes, Outcome, Step, Tried
 from ctrace.inspector.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
@@ -78,6 +80,9 @@ class Fixing:
         findings = tuple(each for each in self._scene.causes if not each.expected)
         try:
             waiting = list(self._ordered(candidates(self._scene, self._files, self._target), findings))
+            self._prover = Prover(
+                self._runner, self._session, inference=self._choice.inference, mined=self._mined(waiting)
+            )
             if waiting:
                 self._say("observing the target in eager")
                 unstable = self._why_unstable()
@@ -102,6 +107,14 @@ class Fixing:
             interrupted=interrupted,
             texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
         )
+
+    def _mined(self, waiting: Iterable[Candidate]) -> Mined:
+        """Return what the code near the candidates compares with."""
+        changed: dict[str, list[str]] = defaultdict(list)
+        for each in waiting:
+            for text in each.files if each.kind == "source" else ():
+                changed[text.file].append(text.text)
+        return mined(self._files.all(), changed)
 
     def _why_unstable(self) -> str:
         try:
@@ -206,7 +219,7 @@ class Fixing:
     def _outside(self, each: Candidate) -> Candidate | None:
         """Return a repair of a package's file as code for the user's file; None: there is no such code."""
         user = self._files.text(self._target) if self._target is not None and each.library else None
-        if user is None or self._target is None or len(each.files) != 1 or self._question(each):
+        if user is None or self._target is None or len(each.files) != 1 or self._asks(each):
             return None
         (file,) = each.files
         found = monkeypatched(user, file.file, self._files.all()[file.file], file.text)
@@ -236,13 +249,14 @@ class Fixing:
             each.may_drop_output,
             keeps_eager=_keeps_eager(each),
             drops_gradients=each.drops_gradients,
+            names=tuple(sorted(names_of(each))),
         )
 
     # The combination
 
     def _combined(self) -> Combined | None:
         """Add repairs, the best first, as long as the combination is proved and better."""
-        free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(pair[0])]
+        free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(*pair)]
         free.sort(key=lambda pair: self._rank(*pair))
         steps: list[Step] = []
         files: tuple[NewText, ...] = ()
@@ -264,6 +278,8 @@ class Fixing:
                 current = self._prover.attempt(self._together([*members, each], both, joined))
                 if not current.outcome.proved or not _is_better(attempt, current):
                     continue
+                if not self._is_answered([*members, each], current.outcome):
+                    continue  # together they ask what neither asks alone
                 attempt = current
             members.append(each)
             files, trial = both, joined
@@ -274,6 +290,8 @@ class Fixing:
             return None
         change = self._together(members, files, trial)
         outcome = self._finished(change, attempt.outcome, build=self._choice.build and can_build())
+        for each in members:
+            outcome = self._with_answers(each, outcome)
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
         return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
@@ -284,9 +302,12 @@ class Fixing:
         self._say("compiling the repaired target with Inductor")
         return self._prover.through_backend(change, outcome, build=build)
 
-    def _may_combine(self, each: Candidate) -> bool:
-        is_accepted = not self._question(each)
-        return is_accepted and not each.library
+    def _may_combine(self, each: Candidate, alone: Attempt) -> bool:
+        return not self._question(each, alone.outcome) and not each.library
+
+    def _is_answered(self, members: Iterable[Candidate], outcome: Outcome) -> bool:
+        accepted = {*self._choice.accepted}
+        return not outcome.questions or all(names_of(each) <= accepted for each in members)
 
     def _together(self, members: list[Candidate], files: tuple[NewText, ...], trial: Trial) -> Change:
         gone: Counter[Key] = Counter()
@@ -300,6 +321,7 @@ class Fixing:
             any(each.may_drop_output for each in members),
             keeps_eager=all(map(_keeps_eager, members)),
             drops_gradients=any(each.drops_gradients for each in members),
+            names=tuple(sorted({name for each in members for name in names_of(each)})),
         )
 
     def _fixed_by(self, attempt: Attempt | None) -> set[str]:
@@ -333,20 +355,35 @@ class Fixing:
             each.name,
             each.kind,
             each.summary,
-            attempt.outcome,
+            self._with_answers(each, attempt.outcome),
             each.files,
             patch_of(self._files.all(), each.files, self._cwd),
             each.how,
-            self._question(each),
+            self._question(each, attempt.outcome),
             each.changes_arithmetic,
             each.library,
         )
 
-    def _question(self, each: Candidate) -> str:
-        """Return what is left to ask; `--inference` says that nothing needs gradients."""
-        is_accepted = names_of(each) <= set(self._choice.accepted)
-        is_answered = is_accepted or (each.drops_gradients and self._choice.inference)
+    def _question(self, each: Candidate, outcome: Outcome) -> str:
+        """Return what is left to ask, by the repair and by its proof."""
+        if names_of(each) <= set(self._choice.accepted):
+            return ""
+        return " ".join(dict.fromkeys((*filter(None, [self._asks(each)]), *(text for _, text in outcome.questions))))
+
+    def _asks(self, each: Candidate) -> str:
+        """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
+        is_answered = each.drops_gradients and self._choice.inference
         return "" if is_answered else each.question
+
+    def _with_answers(self, each: Candidate, outcome: Outcome) -> Outcome:
+        """Return an outcome in which questions stand for what they leave open."""
+        questions = dict(outcome.questions)
+        asks = self._asks(each)
+        if asks and outcome.proved:
+            name = question_about(names_of(each))
+            questions[name] = " ".join(filter(None, [asks, questions.get(name, "")]))
+        accepted = names_of(each) <= set(self._choice.accepted)
+        return replace(outcome, obligations=asked(outcome.obligations, questions, accepted=accepted))
 
     def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
         """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
@@ -356,7 +393,7 @@ class Fixing:
         passed = sum(check.passed for check in outcome.checks)
         if not outcome.proved:
             return (1, 0, 0, -passed, lines)
-        return (0, bool(each.question), bool(each.library), -gain, lines)
+        return (0, bool(self._question(each, outcome)), bool(each.library), -gain, lines)
 
 
 def names_of(each: Candidate) -> set[str]:

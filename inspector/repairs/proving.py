@@ -9,15 +9,29 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.model.diagnosis import Effect
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import Condition, NewText, Observed, ProofRequest, Trial
-from ctrace.inspector.repairs.comparing import Difference, checks_of, differences, ended_check, sides_check
+from ctrace.inspector.model.trial import Condition, Mined, NewText, Observed, ProofRequest, Trial
+from ctrace.inspector.repairs import obligations
+from ctrace.inspector.repairs.comparing import WRITTEN, Difference, checks_of, differences, ended_check, sides_check
 from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
-from ctrace.inspector.repairs.result import Check, Outcome
+from ctrace.inspector.repairs.result import Check, Obligation, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
 
 _FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "inverted")
 """Probes that are also compiled, besides one for each side of a condition."""
+_MOST_RAISING = 3
+"""Probes that raise and are also compiled: their state is compared."""
 _SAME_COVERAGE = 0.5
+_SLOWER = 1.5
+"""Eager calls that take more times as long are left to the author."""
+_UNUSUAL = {
+    "integer inputs": "Are these inputs always floats? With integers, {}",
+    "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
+    "overlapping": "Does each element of the inputs always have memory of its own? For overlapping rows, {}",
+    "another dictionary": "Are dictionaries that are passed always plain ones? With another class, {}",
+}
+"""Inputs that only the author can rule out, by probe, and the question; what differs follows."""
+_SHOW_NOTHING = ("both_sides", "calls_ended", "within_rounding")
+"""Checks that fail where calls show nothing about the change."""
 PROBE_SECONDS = 120.0
 """Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
 
@@ -37,6 +51,17 @@ class Change(Struct, frozen=True):
     """Whether the change cannot affect eager, as an argument of torch.compile cannot."""
     drops_gradients: bool = False
     """Whether results lose their gradients, as the author agrees to; gradients are not compared then."""
+    names: tuple[str, ...] = ()
+    """The repairs that make it up."""
+
+
+class _Behavior(Struct, frozen=True):
+    """What observing a change showed."""
+
+    checks: tuple[Check, ...]
+    obligations: tuple[Obligation, ...] = ()
+    eager_slowdown: float | None = None
+    questions: tuple[tuple[str, str], ...] = ()
 
 
 class Attempt(Struct, frozen=True):
@@ -51,9 +76,13 @@ class Attempt(Struct, frozen=True):
 class Prover:
     """Proves changes of one target; observes the unchanged target once."""
 
-    def __init__(self, runner: Runner, session: Session, *, inference: bool = False) -> None:
+    def __init__(
+        self, runner: Runner, session: Session, *, inference: bool = False, mined: Mined | None = None
+    ) -> None:
         self._runner = runner
-        self._request = ProofRequest("", gradients=not inference, seconds=PROBE_SECONDS)
+        self._request = ProofRequest(
+            "", gradients=not inference, seconds=PROBE_SECONDS, mined=mined or Mined(), timed=None
+        )
         self._session = session
         self._inference = inference
         self._before: Observed | None = None
@@ -67,7 +96,7 @@ class Prover:
             InterruptedTrialError: Ctrl-C.
         """
         first = self._runner.observe(Trial(), self._request)
-        second = self._runner.observe(Trial(), replace(self._request, probes=first.probes))
+        second = self._runner.observe(Trial(), replace(self._request, probes=first.probes, timed=()))
         self._before = first
         found = differences(first, second)
         if found:
@@ -90,17 +119,22 @@ class Prover:
             needs_backend = any(key[0] == ATTENTION for key in change.gone)
             after = self._runner.capture(change.trial, through_backend=needs_backend)
         except FailedTrialError as error:
-            return Attempt(Outcome((Check("runs", False, f"the changed target fails: {error}"),)))
+            why = f"the changed target fails: {error}"
+            return Attempt(Outcome((Check("runs", False, why),), obligations=obligations.not_tried(why)))
         before = baseline or self._session
         effect = Effect(counts(before), counts(after))
-        checks = [*_graph_checks(before, after, change, effect)]
+        checks = tuple(_graph_checks(before, after, change, effect))
         new = tuple(_new(before, after))
+        found = _Behavior(())
         if all(each.passed for each in checks):
             try:
-                checks += self._behavior_checks(change)
+                found = self._behavior(change)
             except FailedTrialError as error:
-                checks.append(Check("runs", False, f"the changed target cannot be observed: {error}"))
-        return Attempt(Outcome(tuple(checks), effect), after, new)
+                found = _Behavior((Check("runs", False, f"the changed target cannot be observed: {error}"),))
+        outcome = Outcome((*checks, *found.checks), effect)
+        closed = found.obligations or obligations.not_tried(outcome.why)
+        outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
+        return Attempt(outcome, after, new)
 
     def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
@@ -121,43 +155,61 @@ class Prover:
         detail = f"compiled by Inductor, {words_of(wrong[0])}" if wrong else f"{session.compared or 0} calls compared"
         return replace(outcome, checks=(*outcome.checks, Check("inductor_equal", not wrong, detail)), note=note)
 
-    def _behavior_checks(self, change: Change) -> Iterable[Check]:
+    def _behavior(self, change: Change) -> _Behavior:
+        """Observe the calls with and without a change."""
+        if change.changes_arithmetic and self._runner.is_program:
+            return _failed(Check("within_rounding", False, "changed arithmetic is only compared for model files"))
+        folder = self._runner.new_folder() if change.changes_arithmetic else ""
+        before, failed = self._watched(change, folder)
+        if failed is not None:
+            return _failed(failed)
+        timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
+        request = replace(self._request, probes=before.probes, against=folder, timed=timed)
+        after = self._runner.observe(change.trial, request)
+        keeps_gradients = not (change.drops_gradients or self._inference)
+        every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
+        unusual, found = _parted(every)
+        checks = [*checks_of(found, len(before.entries)), *_reach_checks(before, after, change)]
+        of_gradients: set[str] = set()
+        if found:
+            rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
+            if not _parted(rest)[1]:
+                of_gradients = {each.name for each in checks_of(found, 0) if not each.passed}
+        compiled = "not tried: eager calls differ"
+        if {each.name for each in checks if not each.passed} <= of_gradients:
+            check = self._compiled_check(change, before, after)
+            compiled = "" if check.passed else check.detail
+            checks.append(check)
+        slowdown = 1.0 if change.keeps_eager else _slowdown(before, after)
+        if slowdown is None:
+            checks.append(Check("eager_cost", False, "the times of eager calls could not be measured"))
+        questions = {obligations.about(each): _question_about(each) for each in reversed(unusual)}
+        cost = _question_of_cost(slowdown)
+        closed = obligations.tried(
+            change.names,
+            before,
+            found,
+            unreached=next((each.detail for each in checks if not each.passed and each.name in _SHOW_NOTHING), ""),
+            compiled=compiled,
+            keeps_eager=change.keeps_eager,
+        )
+        closed = obligations.with_cost(obligations.asked(closed, questions, accepted=False), slowdown, asks=cost)
+        questions |= {obligations.COST: cost} if cost else {}
+        return _Behavior(_with_hint(checks, of_gradients), closed, slowdown, tuple(questions.items()))
+
+    def _watched(self, change: Change, folder: str) -> tuple[Observed, Check | None]:
+        """Observe the unchanged target with the conditions of a change watched; return what failed, too."""
         before = self._before
         assert before is not None
-        sides = None
-        folder = ""
-        if change.changes_arithmetic:
-            if self._runner.is_program:
-                return [Check("within_rounding", False, "changed arithmetic is only compared for model files")]
-            folder = self._runner.new_folder()
-        if change.conditions or folder:
-            watched = replace(self._request, conditions=change.conditions, values=folder)
-            before, plain = self._runner.observe(Trial(), watched), before
-            if before.left_out:
-                return [Check("probes", False, before.left_out)]
-            common = {each.name for each in before.entries} & {each.name for each in plain.entries}
-            apart = differences(_only(plain, common), _only(before, common))
-            if apart:
-                return [Check("both_sides", False, f"evaluating the condition changes the call: {apart[0].detail}")]
-            sides = sides_check(before.sides, None)
-        after = self._runner.observe(change.trial, replace(self._request, probes=before.probes, against=folder))
-        keeps_gradients = not (change.drops_gradients or self._inference)
-        found = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
-        rest = found and differences(before, after, rounded=change.changes_arithmetic, gradients=False)
-        checks = [*checks_of(found, len(before.entries))]
-        if sides is not None:
-            checks.append(sides)
-        ended = ended_check(before, before.sides, keeps_eager=change.keeps_eager)
-        if ended is not None:
-            checks.append(ended)
-        if folder:
-            wrong = after.rounding or (() if after.compared else ("nothing was compared",))
-            detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
-            checks.append(Check("within_rounding", not wrong, detail))
-        of_gradients = {each.name for each in checks_of(found, 0) if not each.passed} if not rest else set()
-        if {each.name for each in checks if not each.passed} <= of_gradients:
-            checks.append(self._compiled_check(change, before, after))
-        return _with_hint(checks, of_gradients)
+        if not change.conditions and not folder:
+            return before, None
+        watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
+        if watched.left_out:
+            return watched, Check("probes", False, watched.left_out)
+        common = {each.name for each in watched.entries} & {each.name for each in before.entries}
+        apart = differences(_only(before, common), _only(watched, common))
+        detail = f"evaluating the condition changes the call: {apart[0].detail}" if apart else ""
+        return watched, Check("both_sides", False, detail) if apart else None
 
     def _compiled_check(self, change: Change, before: Observed, after: Observed) -> Check:
         """Compare compiled calls of the changed target with its eager calls.
@@ -166,10 +218,13 @@ class Prover:
         """
         probes = _compiled_probes(before)
         # Inductor computes the gradients of compiled code, so `through_backend` compares them.
-        compiled = self._runner.observe(change.trial, replace(self._request, compiled=True, probes=probes))
+        request = replace(self._request, compiled=True, probes=probes, timed=())
+        compiled = self._runner.observe(change.trial, request)
         found = _compiled_differences(after, compiled)
         if change.may_drop_output:
-            found = [each for each in found if each.kind not in ("printed", "logged", "warned")]
+            # A call that raises in eager may go on in compiled code, as the author agrees to.
+            raising = {(each.name, each.call) for each in after.entries if each.raised}
+            found = [each for each in found if each.kind not in WRITTEN and (each.entry, each.call) not in raising]
         if found:
             known = self._known(before, probes)
             found = [each for each in found if (each.entry, each.call, each.kind) not in known]
@@ -181,7 +236,8 @@ class Prover:
     def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
         """Return how compiled calls of the unchanged target differ from its eager calls."""
         if probes not in self._compiled:
-            self._compiled[probes] = self._runner.observe(Trial(), replace(self._request, compiled=True, probes=probes))
+            request = replace(self._request, compiled=True, probes=probes, timed=())
+            self._compiled[probes] = self._runner.observe(Trial(), request)
         found = _compiled_differences(before, self._compiled[probes])
         return {(each.entry, each.call, each.kind) for each in found}
 
@@ -206,16 +262,77 @@ def _compiled_probes(before: Observed) -> tuple[str, ...]:
         for names in (each.true, each.false):
             chosen += [next((name for name in names if name in before.probes), "")]
     raising = {each.name for each in before.entries if each.raised}
-    return tuple(dict.fromkeys(name for name in chosen if name and name not in raising))
+    reaching = {name for each in before.sides for name in (*each.true, *each.false)}
+    first: dict[str, str] = {}
+    for entry in before.entries:
+        is_probe = entry.name in before.probes and not _is_unusual(entry.name)
+        if entry.raised and is_probe and (not reaching or entry.name in reaching):
+            first.setdefault(entry.raised, entry.name)
+    kept = [name for name in chosen if name and name not in raising and not _is_unusual(name)]
+    # Errors of torch come last: the program's own are rarer, and more often follow a change of state.
+    own = sorted(first, key=lambda raised: raised.startswith(("RuntimeError", "before the call")))
+    return tuple(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
 
 
 def _compiled_differences(eager: Observed, compiled: Observed) -> list[Difference]:
-    """List how compiled calls differ from the same calls in eager; two that both raise count as equal."""
+    """List how compiled calls differ from the same calls in eager.
+
+    Of two that both raise, only the state and the inputs that they leave behind are compared: torch has errors of its
+    own.
+    """
     names = {(each.name, each.call) for each in compiled.entries}
     mine = Observed(tuple(each for each in eager.entries if (each.name, each.call) in names))
     raising = {(each.name, each.call) for each in mine.entries if each.raised}
     both = {(each.name, each.call) for each in compiled.entries if each.raised} & raising
-    return [each for each in differences(mine, compiled) if (each.entry, each.call) not in both]
+    found = differences(mine, compiled)
+    return [each for each in found if (each.entry, each.call) not in both or each.kind in ("state", "inputs")]
+
+
+def _reach_checks(before: Observed, after: Observed, change: Change) -> Iterable[Check]:
+    """Yield the checks that the calls ran what changes, ended, and can be compared."""
+    if change.conditions or change.changes_arithmetic:
+        sides = sides_check(before.sides, None)
+        if sides is not None:
+            yield sides
+    ended = ended_check(before, before.sides, keeps_eager=change.keeps_eager)
+    if ended is not None:
+        yield ended
+    if change.changes_arithmetic:
+        wrong = after.rounding or (() if after.compared else ("nothing was compared",))
+        detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
+        yield Check("within_rounding", not wrong, detail)
+
+
+def _failed(check: Check) -> _Behavior:
+    return _Behavior((check,))
+
+
+def _is_unusual(entry: str) -> bool:
+    return entry.rpartition(", ")[2] in _UNUSUAL
+
+
+def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Difference]]:
+    """Return differences for inputs that the author may rule out, and all others."""
+    every = list(found)
+    unusual = [each for each in every if _is_unusual(each.entry)]
+    return unusual, [each for each in every if not _is_unusual(each.entry)]
+
+
+def _question_about(difference: Difference) -> str:
+    words = _UNUSUAL[difference.entry.rpartition(", ")[2]]
+    return f"{words.format(f'eager differs: {difference.detail}')}."
+
+
+def _slowdown(before: Observed, after: Observed) -> float | None:
+    """Return how many times as long the slowest call takes; None: no call was timed in both runs."""
+    now = dict(after.times)
+    return max((now[name] / seconds for name, seconds in before.times if name in now), default=None)
+
+
+def _question_of_cost(slowdown: float | None) -> str:
+    if slowdown is None or slowdown <= _SLOWER:
+        return ""
+    return f"May eager calls take {slowdown:.1f} times as long?"
 
 
 def _graph_checks(before: Session, after: Session, change: Change, effect: Effect) -> Iterable[Check]:

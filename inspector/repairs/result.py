@@ -1,5 +1,7 @@
 """What `ctrace fix` found: the repairs that it tried, what each check showed, and their combination."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause
@@ -17,6 +19,24 @@ class Check(Struct, frozen=True):
     """What differed; for a passed check, its evidence."""
 
 
+class How(StrEnum):
+    """What closes an obligation."""
+
+    READING = "reading"
+    TRYING = "trying"
+    QUESTION = "question"
+
+
+class Obligation(Struct, frozen=True):
+    """One way to tell two programs apart."""
+
+    name: str
+    closed: bool
+    how: How
+    detail: str = ""
+    """What closes it, or how the programs differ."""
+
+
 class Outcome(Struct, frozen=True):
     """What the proof of a change showed."""
 
@@ -24,6 +44,11 @@ class Outcome(Struct, frozen=True):
     effect: Effect | None = None
     note: str = ""
     """How far the proof reaches, such as `proved up to Inductor`."""
+    obligations: tuple[Obligation, ...] = ()
+    eager_slowdown: float | None = None
+    """How many times as long the slowest eager call takes with the change; None: not measured."""
+    questions: tuple[tuple[str, str], ...] = ()
+    """What trying left to the author, as the name of an obligation and the question."""
 
     @property
     def proved(self) -> bool:

@@ -13,10 +13,12 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.proving.digests import Storages, describe, digest_of, without_addresses
 from ctrace.inspector.capture.proving.effects import noting_effects, random_digest
 from ctrace.inspector.capture.proving.rounding import Reference, Values, unexplained, values_of
-from ctrace.inspector.capture.proving.state import State
+from ctrace.inspector.capture.proving.state import State, leaves_of
 from ctrace.inspector.model.trial import Entry, ProofRequest
 
 _GRADIENT_STEP = 0.37
+_MOST_STORED = 16
+"""Tensors in the state from which a backward pass starts."""
 
 
 class Seen(Struct, frozen=True):
@@ -52,10 +54,11 @@ def observe(
     leaves = tensors(call)
     for index, leaf in enumerate(leaves):
         storages.add(f"input {index}", leaf)
-    for name, leaf in _named(subject):
+    for name, leaf in (*_named(subject), *before.tensors):
         storages.add(f"state {name}", leaf)
+    own = [leaf for _, leaf in leaves_of(subject, before)]
     if backward:
-        _clear_gradients(subject, leaves)
+        _clear_gradients(*own, *leaves)
     reference = None if rounding is None else rounding.reference(subject, call)
     raised, outputs, described = "", None, None
     gradients: list[tuple[str, Any]] | None = None
@@ -75,20 +78,26 @@ def observe(
                 values_of(subject, call, outputs, gradients),
                 _gradients if backward else _no_gradients,
             )
+    described_gradients = None
+    if gradients is not None:
+        described_gradients = [[name, describe(each, exact=False)] for name, each in gradients]
     found = replace(
         entry,
         raised=raised,
         outputs=described,
         inputs=[describe(leaf) for leaf in leaves],
-        gradients=None if gradients is None else [[name, describe(each, exact=False)] for name, each in gradients],
+        gradients=described_gradients,
         printed=effects.printed,
         logged=tuple(effects.logged),
         warned=tuple(effects.warned),
         random=random_digest(),
     )
     if backward:
-        _clear_gradients(subject, leaves)
-    return Seen(replace(found, state=before.changes(State(subject))), outputs, gradients)
+        _clear_gradients(*own, *leaves)
+    after = State(subject)
+    changes = before.changes(after)
+    stored = _stored_gradients(subject, call, after) if backward and not raised else None
+    return Seen(replace(found, state=changes, stored=stored), outputs, gradients)
 
 
 class Rounding:
@@ -120,8 +129,8 @@ def _no_gradients(_subject: Any, _call: Call, _outputs: Any) -> None:
     return None
 
 
-def _clear_gradients(subject: Any, leaves: list[Any]) -> None:
-    for leaf in (*leaves, *(leaf for _, leaf in _named(subject))):
+def _clear_gradients(*leaves: Any) -> None:
+    for leaf in leaves:
         if leaf.is_leaf:
             leaf.grad = None
 
@@ -155,8 +164,21 @@ def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] 
     except Exception as error:
         return [("backward", kind_and_message(error).splitlines()[0])]
     inputs = ((f"input {index}", leaf) for index, leaf in enumerate(tensors(call)))
-    every = [(name, leaf) for name, leaf in (*inputs, *_named(subject)) if leaf.is_leaf and leaf.requires_grad]
+    every = [(name, leaf) for name, leaf in (*inputs, *leaves_of(subject)) if leaf.is_leaf and leaf.requires_grad]
     return [(name, leaf.grad) for name, leaf in every]
+
+
+def _stored_gradients(subject: Any, call: Call, state: State) -> list[Any] | None:
+    """Run a backward pass from each tensor that a call left in the state; return the gradients by its path.
+
+    None: it left none that has a history.
+    """
+    found = []
+    for path, leaf in state.with_history()[:_MOST_STORED]:
+        gradients = _gradients(subject, call, leaf) or []
+        found.append([path, [[name, describe(each, exact=False)] for name, each in gradients]])
+        _clear_gradients(*(leaf for _, leaf in leaves_of(subject, state)), *tensors(call))
+    return found or None
 
 
 def _real(leaf: Any) -> Any:

@@ -33,6 +33,7 @@ class ModelObserver:
         self._probed: list[str] = []
         self.rounding = Rounding(request) if request.values or request.against else None
         self.left_out = ""
+        self.times: tuple[tuple[str, float], ...] = ()
         self._slowest = 0.0
         if train and isinstance(self._model, torch.nn.Module):
             self._model.train()
@@ -87,9 +88,16 @@ class ModelObserver:
     def _probes(self, pristine: Any) -> Iterator[Seen]:
         name, way = next(iter(self._ways.items()))
         probing = Probing(self._request, self._watch, self.rounding, self._slowest)
-        yield from probing.run(name, lambda: self._model if pristine is None else _copied(pristine), way)
+
+        def fresh() -> Any:
+            return self._model if pristine is None else _copied(pristine)
+
+        yield from probing.run(name, fresh, way)
         self._probed += probing.run_names
         self.left_out = probing.left_out
+        if pristine is not None and not self._request.compiled:
+            asked = {each: way for each, way in self._ways.items() if way.kind is not ScenarioKind.PROVOKED}
+            self.times = tuple(probing.times(name, fresh, asked or {name: way}))
 
 
 def _copied(model: Any) -> Any:

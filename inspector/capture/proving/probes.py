@@ -1,6 +1,7 @@
 """Inputs derived from a scenario's, to reach more: other branches, odd values, other dtypes and sizes."""
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ctrace.inspector.capture.calls.tensors import mapped, recast, resized, restrided, tensors
@@ -8,6 +9,9 @@ from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 
 Change = Callable[[Call], Call]
+
+_LARGEST_SIZE = 600
+"""Of a dimension that a probe makes."""
 
 
 def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each probe
@@ -57,9 +61,16 @@ def probes() -> dict[str, Change]:  # noqa: PLR0915 - one statement for each pro
     floats("first row 0", _first_row_zero)
     found["float64"] = lambda call: _changed(call, lambda leaf: recast(leaf, "float64"))
     found["float16"] = lambda call: _changed(call, lambda leaf: recast(leaf, "float16"))
+    found["bfloat16"] = lambda call: _changed(call, lambda leaf: recast(leaf, "bfloat16"))
+    found["integer inputs"] = _as_integers
+    found["fractional inputs"] = _as_fractions
     found["empty batch"] = lambda call: resized(call, 0, 0)
+    found["empty rows"] = lambda call: resized(call, 1, 0)
     found["batch 1"] = lambda call: resized(call, 0, 1)
     found["noncontiguous"] = lambda call: _changed(call, lambda leaf: restrided(leaf, "noncontiguous"))
+    found["expanded"] = lambda call: _changed(call, _expanded)
+    found["overlapping"] = lambda call: _changed(call, _overlapping)
+    found["another dictionary"] = _another_dictionary
     found["requires_grad"] = _requiring
     found["one tensor twice"] = _aliased
     found["views of one tensor"] = _views
@@ -111,25 +122,30 @@ def searches() -> dict[str, Change]:
     return found
 
 
-def state_probes() -> dict[str, Callable[[Any], bool]]:
-    """Return changes of a model's parameters and buffers, by name; each returns whether it changed one."""
-    return {
-        "state negated": lambda model: _state(model, lambda leaf: -leaf),
-        "state 0": lambda model: _state(model, lambda leaf: leaf * 0),
-        "state large": lambda model: _state(model, lambda leaf: leaf * 1e3 + 100),
-    }
+def mined(constants: Iterable[float]) -> dict[str, Change]:
+    """Return probes with the numbers that the code compares with, as sizes, as values and as arguments.
 
-
-def _state(model: Any, change: Callable[[Any], Any]) -> bool:
+    A program that treats sizes above 64 in another way shows it for 65, not for 4.
+    """
     import torch
 
-    if not isinstance(model, torch.nn.Module):
-        return False
-    leaves = [leaf for leaf in (*model.parameters(), *model.buffers()) if leaf.is_floating_point()]
-    with torch.no_grad():
-        for leaf in leaves:
-            leaf.copy_(change(leaf))
-    return bool(leaves)
+    found: dict[str, Change] = {}
+    for constant in constants:
+        if isinstance(constant, int) and 1 < constant <= _LARGEST_SIZE:
+            for size in (constant - 1, constant, constant + 1):
+                found[f"batch {size}"] = lambda call, to=size: resized(call, 0, to)  # type: ignore[misc]
+                found[f"rows {size}"] = lambda call, to=size: resized(call, 1, to)  # type: ignore[misc]
+        for value in (constant, constant + 0.25, constant - 0.25):
+            found[f"all {value:g}"] = lambda call, to=value: _values(  # type: ignore[misc]
+                call, lambda leaf: torch.full_like(leaf, to), lambda leaf: leaf.is_floating_point()
+            )
+        if isinstance(constant, int) and abs(constant) <= _LARGEST_SIZE:
+            for number in (constant, constant + 1, constant - 1):
+                found[f"integers {number}"] = lambda call, to=number: _values(  # type: ignore[misc]
+                    call, lambda leaf: torch.full_like(leaf, to), _is_integer
+                )
+                found[f"numbers {number}"] = lambda call, to=number: _numbers(call, lambda one: type(one)(to))  # type: ignore[misc]
+    return found
 
 
 def _is_integer(leaf: Any) -> bool:
@@ -256,6 +272,67 @@ def _views(call: Call) -> Call:
             return torch.cat([leaf, leaf])[: leaf.shape[0]]
 
     return _changed(call, changed)
+
+
+def _as_integers(call: Call) -> Call:
+    """Pass integers where floats were: an op may then truncate, or refuse them."""
+
+    def changed(leaf: Any) -> Any:
+        return (leaf.detach() * 3).round().long() if leaf.is_floating_point() else leaf
+
+    return _changed(call, changed)
+
+
+def _as_fractions(call: Call) -> Call:
+    """Pass floats that are not whole where floats without a fraction or integers were."""
+
+    def changed(leaf: Any) -> Any:
+        if _is_integer(leaf):
+            return leaf.float() + 0.6
+        return (leaf.detach() + 0.6).requires_grad_(leaf.requires_grad) if leaf.is_floating_point() else leaf
+
+    return _changed(call, changed)
+
+
+def _expanded(leaf: Any) -> Any:
+    """Let all rows be one row in memory."""
+    if not _is_dense(leaf) or not leaf.dim() or leaf.shape[0] < 2:
+        return leaf
+    return leaf.detach()[:1].clone().expand(leaf.shape)
+
+
+def _overlapping(leaf: Any) -> Any:
+    """Let each row begin one element after the row before it, as in a sliding window."""
+    if not _is_dense(leaf) or leaf.dim() < 2 or leaf.shape[0] < 2 or leaf[0].numel() < 2:
+        return leaf
+    whole = leaf.detach().contiguous().clone()
+    return whole.as_strided(whole.shape, (1, *whole.stride()[1:]))
+
+
+def _is_dense(leaf: Any) -> bool:
+    import torch
+
+    return leaf.layout is torch.strided and not leaf.is_nested and not leaf.requires_grad
+
+
+def _another_dictionary(call: Call) -> Call:
+    """Pass a dictionary of another class, with a key more; and one object under two keys."""
+    changed = False
+
+    def visited(value: Any) -> Any:
+        nonlocal changed
+        if type(value) is dict:
+            changed = True
+            made: dict[Any, Any] = defaultdict(list)
+            made.update({key: visited(each) for key, each in value.items()})
+            made["ctrace"] = None
+            return made
+        return type(value)(map(visited, value)) if type(value) in (list, tuple) else value
+
+    args, kwargs = visited(call.args), {key: visited(each) for key, each in call.kwargs.items()}
+    if not changed:
+        raise TargetError("no dictionary", "")
+    return Call(args, kwargs)
 
 
 _subclasses: list[Any] = []

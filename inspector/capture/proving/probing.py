@@ -1,26 +1,36 @@
-"""Call a subject with odd inputs, each time on a fresh copy."""
+"""Call a subject with odd inputs and after odd steps, each time on a fresh copy."""
 
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.proving.calls import Rounding, Seen, observe
-from ctrace.inspector.capture.proving.effects import seed
-from ctrace.inspector.capture.proving.probes import Change, probes, searches, state_probes
+from ctrace.inspector.capture.proving.digests import without_addresses
+from ctrace.inspector.capture.proving.effects import noting_effects, seed
+from ctrace.inspector.capture.proving.observers import Observer, observers
+from ctrace.inspector.capture.proving.probes import mined, probes, searches
 from ctrace.inspector.capture.proving.sides import SideWatch
 from ctrace.inspector.capture.proving.time_limit import CallTooLongError, ending_after
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.trial import Entry, ProofRequest
 
-_ALIASING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous")
+_KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
 """Probes whose inputs lose their form when they are copied."""
 _LEAST_SECONDS = 5.0
 _LEAST_SECONDS_COMPILED = 60.0
 _TIMES_AS_LONG = 20.0
 """A probe may take this many times the slowest scenario; some make sizes or loops larger."""
 _MOST_UNENDED = 4
+_MOST_FOLLOWED = 10
+"""Calls that raise and are followed by another one on the same subject."""
+_TIMED_SECONDS = 0.04
+_LEAST_TIMED = 5
+_MOST_TIMED = 6
 _NO_SUCH_FORM = (TargetError, RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, OverflowError)
 
 
@@ -35,10 +45,9 @@ class Probing:
         least = _LEAST_SECONDS_COMPILED if request.compiled else _LEAST_SECONDS
         self._limit = max(least, _TIMES_AS_LONG * slowest)
         self._unended = 0
+        self._followed = 0
         self._watch = watch
         self._rounding = rounding
-        self._changes: dict[str, Change] = {**probes(), **searches()}
-        self._of_state = state_probes()
         self._ends = time.monotonic() + request.seconds
         self.run_names: list[str] = []
         self.left_out = ""
@@ -47,27 +56,55 @@ class Probing:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
         more = searches()
-        for name in self._names():
+        for name, observer in self._observers(fresh()).items():
+            full = f"{subject_name}, {name}"
             is_late = asked is None and time.monotonic() > self._ends
             if asked is None and name in more and (is_late or not self._watch.missing()):
                 continue
             if is_late:
                 self.left_out = f"probes took longer than {self._request.seconds:g} s"
                 return
-            if f"{subject_name}, {name}" not in asked if asked is not None else False:
+            if asked is not None and full not in asked:
                 continue
-            subject = fresh()
-            call = self._call(name, subject, way)
-            if call is None:
-                continue
-            full = f"{subject_name}, {name}"
-            self.run_names.append(full)
-            called = callable_of(subject, self._request)
-            seed()
-            yield self._observed(subject, call, full, called, way)
+            yield from self._probe(observer, full, fresh, way)
             if self._unended >= _MOST_UNENDED and asked is None:
                 self.left_out = f"{self._unended} calls with odd inputs did not end within {self._limit:g} s"
                 return
+
+    def _observers(self, subject: Any) -> dict[str, Observer]:
+        """Return all probes by name, those last that search for a side that no other reached."""
+        changes = {**probes(), **mined(self._request.mined.numbers)}
+        found = {name: Observer(change=change, keeps=name in _KEEPING) for name, change in changes.items()}
+        found |= observers(subject, self._request.mined)
+        return found | {name: Observer(change=change) for name, change in searches().items() if name not in found}
+
+    def _probe(self, observer: Observer, full: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+        seed()
+        try:
+            call = _changed(observer, way)
+        except _NO_SUCH_FORM:
+            return  # these inputs have no such form
+        seed()
+        try:
+            with noting_effects():
+                subject = observer.prepare(fresh())
+        except TargetError:
+            return  # this subject has no such form
+        except Exception as error:
+            self.run_names.append(full)
+            raised = f"before the call: {without_addresses(kind_and_message(error))}"
+            yield Seen(Entry(full, raised=raised))
+            return
+        self.run_names.append(full)
+        called = callable_of(subject, self._request)
+        seed()
+        seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
+        yield seen
+        if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:
+            self._followed += 1
+            seed()
+            after = self._observed(subject, way.make(), full, called, way)
+            yield replace(after, entry=replace(after.entry, call=1))
 
     def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> Seen:
         """Observe one probe; end it if it takes too long."""
@@ -86,20 +123,55 @@ class Probing:
             self._unended += 1
             return Seen(Entry(name, unended=self._limit))
 
-    def _names(self) -> list[str]:
-        return [*probes(), *self._of_state, *searches()]
+    # Times
 
-    def _call(self, name: str, subject: Any, way: Way) -> Call | None:
-        """Return the arguments of a probe; None: these inputs have no such form."""
-        seed()
-        try:
-            call = way.make()
-            if name in self._of_state:
-                return call if self._of_state[name](subject) else None
-            changed = self._changes[name](call)
-            return changed if name in _ALIASING else copied(changed)
-        except _NO_SUCH_FORM:
-            return None
+    def times(self, subject_name: str, fresh: Callable[[], Any], ways: dict[str, Way]) -> Iterator[tuple[str, float]]:
+        """Time calls in eager: each scenario, and a probe for each side of a condition; or those that are asked for.
+
+        `ways` are the scenarios, the first of which is the one that probes change.
+        """
+        first = next(iter(ways.values()))
+        known = {f"{subject_name}, {name}": each for name, each in self._observers(fresh()).items()}
+        asked = self._request.timed
+        names = [*ways, *self._one_for_each_side()][:_MOST_TIMED] if asked is None else asked
+        for name in dict.fromkeys(names):
+            observer = known.get(name, Observer())
+            try:
+                seed()
+                call = _changed(observer, ways.get(name, first))
+                subject = observer.prepare(fresh())
+                with noting_effects(), ending_after(self._limit), gradients(ways.get(name, first)):
+                    seconds = _fastest(_in_sequence(observer, subject, subject), call)
+            except Exception:
+                continue  # a call that raises has no time
+            yield name, seconds
+
+    def _one_for_each_side(self) -> Iterator[str]:
+        for sides in self._watch.result():
+            yield from (*sides.true[:1], *sides.false[:1])
+
+
+def _changed(observer: Observer, way: Way) -> Call:
+    """Return the arguments of a probe."""
+    changed = observer.change(way.make())
+    return changed if observer.keeps else copied(changed)
+
+
+def _in_sequence(observer: Observer, subject: Any, called: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: observer.sequence(subject, called, Call(args, kwargs))
+
+
+def _fastest(called: Callable[..., Any], call: Call) -> float:
+    """Return the seconds of the fastest of several calls."""
+    found: list[float] = []
+    began = time.perf_counter()
+    while len(found) < _LEAST_TIMED or time.perf_counter() - began < _TIMED_SECONDS:
+        start = time.perf_counter()
+        called(*call.args, **call.kwargs)
+        found.append(time.perf_counter() - start)
+        if sum(found) > 10 * _TIMED_SECONDS:
+            break
+    return min(found)
 
 
 def callable_of(subject: Any, request: ProofRequest) -> Any:

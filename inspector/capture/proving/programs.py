@@ -70,12 +70,21 @@ class ProgramObserver:
         state = [[name, _state(subject)] for name, subject in self._subjects.items()]
         self._entries.append(Entry("program", raised=raised, state=state, is_scenario=True))
         probing = Probing(self._request, self._watch)
+        times: list[tuple[str, float]] = []
         for name, first in self._first.items():
             if first is not None and (not self._request.compiled or self._request.probes):
                 way = Way(lambda first=first: copied(first.call))  # type: ignore[misc]
                 fresh = functools.partial(_fresh, first.subject)
                 self._entries += [seen.entry for seen in probing.run(name, fresh, way)]
-        return Observed(tuple(self._entries), self._watch.result(), tuple(probing.run_names), left_out=probing.left_out)
+                if not self._request.compiled:
+                    times += probing.times(name, fresh, {name: way})
+        return Observed(
+            tuple(self._entries),
+            self._watch.result(),
+            tuple(probing.run_names),
+            left_out=probing.left_out,
+            times=tuple(times),
+        )
 
     def _compile(self, original: Any) -> Any:
         request = self._request

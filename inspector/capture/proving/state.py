@@ -14,7 +14,13 @@ class State:
     """A checkpoint of everything that is reachable from a model or function, by path."""
 
     def __init__(self, subject: Any) -> None:
-        self._items = dict(_items(subject))
+        self.tensors: list[tuple[str, Any]] = []
+        """Tensors that are reachable, by path."""
+        self._items = dict(_items(subject, self.tensors))
+
+    def with_history(self) -> list[tuple[str, Any]]:
+        """Return the tensors that a call computed from what needs gradients: a backward pass may start there."""
+        return [(path, leaf) for path, leaf in self.tensors if leaf.requires_grad and leaf.grad_fn is not None]
 
     def changes(self, later: "State") -> list[Any]:
         """List what differs in a later checkpoint, sorted: path, value before, value after."""
@@ -26,7 +32,25 @@ class State:
         return found
 
 
-def _items(subject: Any) -> Any:
+def leaves_of(subject: Any, state: State | None = None) -> list[tuple[str, Any]]:
+    """Return what a subject holds that can have gradients, by path: parameters, and plain tensors in attributes.
+
+    `state` is a checkpoint of the subject, if there is one already.
+    """
+    import torch
+
+    named = list(subject.named_parameters()) if isinstance(subject, torch.nn.Module) else []
+    known = {id(leaf) for _, leaf in named}
+    if isinstance(subject, torch.nn.Module):
+        known |= {id(leaf) for leaf in subject.buffers()}
+    for path, leaf in (state or State(subject)).tensors:
+        if id(leaf) not in known and leaf.is_leaf and leaf.is_floating_point():
+            known.add(id(leaf))
+            named.append((path, leaf))
+    return named
+
+
+def _items(subject: Any, tensors: list[tuple[str, Any]]) -> Any:
     import torch
 
     world = look(subject)
@@ -36,6 +60,7 @@ def _items(subject: Any) -> Any:
             if any(part in where for part in _OURS):
                 continue
             if isinstance(value, torch.Tensor):
+                tensors.append((where, value))
                 yield where, _tensor(value)
             elif is_plain(value):
                 yield where, [type(value).__name__, _plain(value)]

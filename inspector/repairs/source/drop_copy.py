@@ -4,7 +4,8 @@ Matches `c = copy.deepcopy(E)` where E is a name or an attribute and the functio
 original works as well.
 
 Leaves alone copies that are called (a copied module has parameters of its own, which get the gradients), passed on,
-returned, stored, changed or compared by identity, and originals that the function changes or rebinds.
+returned, stored, changed or compared by identity, and originals that the function changes or rebinds, itself or by a
+call that may.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.repairs.syntax.classes import assigned_value, initializer
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
-from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, read, variables
+from ctrace.inspector.repairs.syntax.effects import is_pure_call
+from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, read, self_attribute, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -65,9 +68,24 @@ def _changes(code: Code, function: cst.FunctionDef, names: set[str], whole: str,
                 isinstance(one, cst.SimpleStatementLine) and one is not here and "." not in whole and names & bound(one)
             )
             or isinstance(one, cst.Global | cst.Nonlocal | cst.Del)
+            or (isinstance(one, cst.Call) and _may_write(code, one, here))
         ):
             return True
     return False
+
+
+def _may_write(code: Code, call: cst.Call, here: cst.CSTNode) -> bool:
+    """Whether a call may change the original: a method of the class, or any function that is not known."""
+    if code.around(call, type(here)) is here:
+        return False
+    if is_pure_call(code, call):
+        return False
+    name, function = self_attribute(call.func), code.function(call)
+    owner = code.owner(function) if function is not None else None
+    init = initializer(owner) if owner is not None else None
+    made = assigned_value(code, init, name) if init is not None and name else None
+    # A submodule knows neither this module nor what it keeps.
+    return made is None or not full_name(code, getattr(made[1], "func", made[1])).startswith("torch.nn.")
 
 
 def _only_reads(code: Code, name: cst.Name) -> bool:
@@ -78,7 +96,9 @@ def _only_reads(code: Code, name: cst.Name) -> bool:
     if not isinstance(above, cst.Attribute | cst.Subscript) or above.value is not name:
         return False
     beyond = code.parent(above)
-    return isinstance(beyond, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget | cst.UnaryOperation)
+    if isinstance(beyond, cst.UnaryOperation):
+        return isinstance(beyond.operator, cst.Minus | cst.Not)  # `+t` is t itself
+    return isinstance(beyond, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget)
 
 
 REPAIR = SourceRepair("drop_copy", "no deepcopy in the compiled function", find)

@@ -1,12 +1,13 @@
 """Keep a number of a tensor in a tensor: `x * t.item()` becomes `x * t.detach()`.
 
-Matches `.item()` and `float()` of a tensor as an operand of `+`, `-`, `*` or `/` beside a tensor, directly or through
-one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is detached; if it may have
-dimensions of size one, it is reshaped, since a number has none; if it does not come from the other operand, it takes
-that operand's dtype, since a number does not promote.
+Matches `.item()`, `float()` of a tensor and `int()` of one of integers as an operand of `+`, `-`, `*` or `/` beside a
+tensor, directly or through one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is
+detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it does not come from the
+other operand, it takes that operand's dtype, since a number does not promote. It is copied, unless an op has just made
+it: code that writes to it later must change neither the number nor what a backward pass needs.
 
-Leaves alone numbers that Python needs: sizes, indices, `range`, `int()`, which truncates and raises, arithmetic between
-two numbers (Python rounds in float64), and values that are returned or stored.
+Leaves alone numbers that Python needs: sizes, indices, `range`, `int()` of anything but integers, which truncates and
+raises, arithmetic between two numbers (Python rounds in float64), and values that are returned or stored.
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.repairs.syntax.branches import bound_before
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
-from ctrace.inspector.repairs.syntax.effects import REDUCTIONS, is_literal, is_number, is_pure, number, op_of
-from ctrace.inspector.repairs.syntax.names import full_name, read, torch_name, variables
-from ctrace.inspector.repairs.syntax.sharing import written
+from ctrace.inspector.repairs.syntax.effects import (
+    FACTS,
+    REDUCTIONS,
+    is_along,
+    is_literal,
+    is_number,
+    is_pure,
+    number,
+    op_of,
+)
+from ctrace.inspector.repairs.syntax.names import dotted, full_name, read, self_attribute, torch_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -41,8 +51,6 @@ def find(place: Place) -> Iterator[Rewrite]:
         tensor = scalar_of(code, node)
         if tensor is None or not isinstance(node, cst.Call) or not is_pure(code, tensor):
             continue
-        if read(tensor) & written(code, node):
-            continue  # the number is the one before the write, the tensor may be a view
         name, other = _used_by(code, node)
         if other is None:
             yield from _chained(code, node, tensor)
@@ -68,17 +76,61 @@ def scalar_of(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
         if isinstance(value, cst.Call) and op_of(code, value) in REDUCTIONS | _SAME_DTYPE | {"norm", "std", "var"}:
             return value
         return scalar_of(code, value)
+    if full_name(code, node.func) == "int" and len(node.args) == 1 and not node.args[0].star:
+        value = node.args[0].value
+        return value if _is_whole(code, value) else None
     return None
+
+
+def _is_whole(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether a tensor certainly has integers, so that `int()` neither truncates nor raises for NaN."""
+    import libcst as cst
+
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+            return _is_whole(code, node.func.value)
+        return op_of(code, node) in {"argmax", "argmin", "count_nonzero"} and not is_along(code, node)
+    name, function = self_attribute(node), code.function(node)
+    owner = code.owner(function) if name and function is not None else None
+    made = [one for one in walk(owner) if _registers(code, one, name)] if owner is not None else []
+    return len(made) == 1 and _is_integral(code, made[0])
+
+
+def _registers(code: Code, node: cst.CSTNode, name: str) -> bool:
+    import libcst as cst
+
+    if not isinstance(node, cst.Call) or code.text(node.func) != "self.register_buffer" or len(node.args) < 2:
+        return False
+    first = node.args[0].value
+    return isinstance(first, cst.SimpleString) and first.raw_value == name
+
+
+def _is_integral(code: Code, node: cst.CSTNode) -> bool:
+    """Whether the second argument of register_buffer makes a tensor of integers, by its dtype or its literal."""
+    import libcst as cst
+
+    assert isinstance(node, cst.Call)
+    made = node.args[1].value
+    if not isinstance(made, cst.Call):
+        return False
+    kinds = [code.text(arg.value) for arg in made.args if arg.keyword is not None and arg.keyword.value == "dtype"]
+    if kinds:
+        return kinds[0].rpartition(".")[2] in {"int64", "long", "int32", "int", "int16", "int8", "uint8"}
+    literal = full_name(code, made.func) == "torch.tensor" and len(made.args) == 1 and made.args[0].value
+    return isinstance(literal, cst.Integer)
 
 
 def _reader(node: cst.Call) -> str:
     import libcst as cst
 
-    return ".item()" if isinstance(node.func, cst.Attribute) else "float()"
+    return ".item()" if isinstance(node.func, cst.Attribute) else f"{dotted(node.func)}()"
 
 
 def _used_by(code: Code, node: cst.Call) -> tuple[str, cst.BaseExpression | None]:
-    """Return the name that a number gets, if any, and a tensor beside it; None: it is used in another way, too."""
+    """Return the name that a number gets, if any, and what is beside it; None: it is used in another way, too.
+
+    Where that is a name, its dtype can be asked for at the line that reads the number.
+    """
     import libcst as cst
 
     above = code.parent(node)
@@ -96,10 +148,22 @@ def _used_by(code: Code, node: cst.Call) -> tuple[str, cst.BaseExpression | None
         return "", None
     uses = [one for one in variables(function) if one.value == name.value and one is not name]
     found = [_beside(code, one) for one in uses if code.function(one) is function]
-    if not found or len(found) != len(uses) or any(one is None for one in found):
+    others = [one for one in found if one is not None]
+    if not others or len(others) != len(uses):
         return "", None
-    texts = {code.text(one) for one in found if one is not None}
-    return (name.value, found[0]) if len(texts) == 1 else ("", None)
+    if len({code.text(one) for one in others}) == 1 and code.text(others[0]) in _known(code, node):
+        return name.value, others[0]
+    # Of the others, one that is no name stands for all: each may have a dtype of its own.
+    unnamed = next((one for one in others if not isinstance(one, cst.Name)), None)
+    return name.value, unnamed if unnamed is not None else cst.Ellipsis()
+
+
+def _known(code: Code, node: cst.CSTNode) -> set[str]:
+    """Return the names that are certainly bound at a node."""
+    import libcst as cst
+
+    statement = code.around(node, cst.SimpleStatementLine)
+    return bound_before(code, statement) if statement is not None else set()
 
 
 def _beside(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
@@ -112,9 +176,26 @@ def _beside(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
     if not isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
         return None
     other = above.right if above.left is node else above.left
-    if is_literal(other) or scalar_of(code, other) is not None or not isinstance(other, cst.Name):
+    if is_literal(other) or scalar_of(code, other) is not None:
         return None
-    return None if _is_number(code, other) else other
+    if isinstance(other, cst.Name):
+        return None if _is_number(code, other) else other
+    return other if _makes_tensor(code, other) else None
+
+
+def _makes_tensor(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether an expression may well return a tensor: an op, a submodule, a parameter, or arithmetic with one."""
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation):
+        sides = (node.left, node.right)
+        return any(
+            _makes_tensor(code, one) or (isinstance(one, cst.Name) and not _is_number(code, one)) for one in sides
+        )
+    if isinstance(node, cst.Call):
+        is_function = isinstance(node.func, cst.Name) and not full_name(code, node.func).startswith("torch.")
+        return op_of(code, node) not in FACTS and not is_function and not dotted(node.func).startswith("math.")
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name)
 
 
 def _is_number(code: Code, name: cst.Name) -> bool:
@@ -151,7 +232,7 @@ def _chained(code: Code, node: cst.Call, tensor: cst.BaseExpression) -> Iterator
     if torch is None:
         return
     scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
-    edits.expression(node, f"{_operand(code, tensor)}.detach(){'' if scalar else '.reshape(())'}.double()")
+    edits.expression(node, f"{_operand(code, tensor)}.detach(){'' if scalar else '.clone().reshape(())'}.double()")
     for call in chosen:
         edits.expression(call, _selected(code, call, torch))
     summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
@@ -256,7 +337,7 @@ def _operand(code: Code, tensor: cst.BaseExpression) -> str:
 
 
 def _is_reduced(code: Code, call: cst.Call) -> bool:
-    return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not _along(call)
+    return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
 
 
 def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression) -> str:
@@ -266,18 +347,10 @@ def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression
     text = f"{_operand(code, tensor)}.detach()"
     scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
     if not scalar:
-        text += ".reshape(())"
+        text += ".clone().reshape(())"
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
-    return text if own and scalar else f"{text}.to({code.text(other)}.dtype)"
-
-
-def _along(call: cst.Call) -> bool:
-    import libcst as cst
-
-    method = isinstance(call.func, cst.Attribute) and not isinstance(call.func.value, cst.Name)
-    named = isinstance(call.func, cst.Attribute) and isinstance(call.func.value, cst.Name)
-    operands = 0 if method or (named and not call.args) else 1
-    return len(call.args) > operands
+    # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
+    return text if (own and scalar) or not isinstance(other, cst.Name) else f"{text}.to({code.text(other)}.dtype)"
 
 
 REPAIR = SourceRepair("tensor_scalar", "a tensor instead of a number read from it", find)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.syntax.code import walk
-from ctrace.inspector.repairs.syntax.effects import is_literal, is_number, is_pure, number, op_of
+from ctrace.inspector.repairs.syntax.effects import is_along, is_literal, is_number, is_pure, number, op_of
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def _simple(code: Code, test: cst.BaseExpression) -> str | None:
         if _is_item(test) and isinstance(test.func, cst.Attribute):
             return as_tensor(code, test.func.value)
         op = op_of(code, test)
-        if op in {"any", "all"} and not _along(test):
+        if op in {"any", "all"} and not is_along(code, test):
             return code.text(test)
-        if op in _SCALARS and not _along(test):
+        if op in _SCALARS and not is_along(code, test):
             return f"{code.text(test)} != 0"
     if is_literal(test) or isinstance(test, cst.BooleanOperation):
         return None
@@ -137,18 +137,5 @@ def _is_scalar(code: Code, node: cst.CSTNode) -> bool:
     import libcst as cst
 
     if isinstance(node, cst.Call) and op_of(code, node) in _SCALARS:
-        return not _along(node)
+        return not is_along(code, node)
     return isinstance(node, cst.Call) and op_of(code, node) == "abs" and _is_scalar(code, node.func)
-
-
-def _along(call: cst.Call) -> bool:
-    """Whether a reduction is along some dimensions, or of two tensors."""
-    return len(call.args) > (0 if _is_method(call) else 1)
-
-
-def _is_method(call: cst.Call) -> bool:
-    import libcst as cst
-
-    from ctrace.inspector.repairs.syntax.names import dotted
-
-    return isinstance(call.func, cst.Attribute) and dotted(call.func.value) not in {"torch", "t", "th", "F"}

@@ -75,6 +75,15 @@ def op_of(code: Code, call: cst.Call) -> str:
     return ""
 
 
+def is_along(code: Code, call: cst.Call) -> bool:
+    """Whether a reduction is along some dimensions, or of two tensors: `x.sum(1)`, `torch.sum(x, 1)`."""
+    import libcst as cst
+
+    is_function = full_name(code, call.func).startswith(_TORCH)
+    is_method = isinstance(call.func, cst.Attribute) and not is_function
+    return len(call.args) > (0 if is_method else 1)
+
+
 def is_pure(code: Code, node: cst.CSTNode, extra: frozenset[str] = frozenset()) -> bool:
     """Whether evaluating an expression only computes its value: no unknown call, no assignment, no random number."""
     import libcst as cst

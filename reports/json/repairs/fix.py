@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.repairs.missed import MissedFinding
-from ctrace.inspector.repairs.result import Check, Combined, Fixes, Step, Tried
+from ctrace.inspector.repairs.result import Check, Combined, Fixes, Obligation, Step, Tried
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis import effect_data, root_cause_data
 from ctrace.reports.json.explain import SCHEMA
@@ -57,6 +57,8 @@ def _tried(each: Tried) -> dict[str, Any]:
         "proved": each.proved,
         "why": each.outcome.why or None,
         "checks": [_check(check) for check in each.outcome.checks],
+        "obligations": [_obligation(one) for one in each.outcome.obligations],
+        "eager_slowdown": _rounded(each.outcome.eager_slowdown),
         "effect": None if effect is None else effect_data(effect),
         "changes_arithmetic": each.changes_arithmetic,
         "question": each.question or None,
@@ -70,6 +72,14 @@ def _check(each: Check) -> dict[str, Any]:
     return {"name": each.name, "passed": each.passed, "detail": each.detail}
 
 
+def _obligation(each: Obligation) -> dict[str, Any]:
+    return {"name": each.name, "closed": each.closed, "how": str(each.how), "detail": each.detail}
+
+
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio, 2)
+
+
 def _combined(each: Combined) -> dict[str, Any]:
     effect = each.outcome.effect
     return {
@@ -79,6 +89,8 @@ def _combined(each: Combined) -> dict[str, Any]:
         "why": each.outcome.why or None,
         "note": each.outcome.note,
         "checks": [_check(check) for check in each.outcome.checks],
+        "obligations": [_obligation(one) for one in each.outcome.obligations],
+        "eager_slowdown": _rounded(each.outcome.eager_slowdown),
         "effect": None if effect is None else effect_data(effect),
         "how": list(each.how),
         "patch": each.patch,

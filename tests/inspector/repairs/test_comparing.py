@@ -86,10 +86,10 @@ CONDITION = Condition("f.py", 7, "x.sum() > 0")
         (Sides(CONDITION, ("a",), ("b",)), True, "both sides"),
         (Sides(CONDITION, ("a",), ()), False, "no input took the other side of line 7: `x.sum() > 0` was never false"),
         (Sides(CONDITION, (), ("a",)), False, "never true"),
-        (Sides(CONDITION), False, "no input reached line 7"),
+        (Sides(CONDITION), False, "line 7 was never run"),
         (Sides(CONDITION, ("a",), ("b",), "NameError: y"), False, "cannot be evaluated: NameError: y"),
         (Sides(Condition("f.py", 8, ""), ("a",)), True, "every changed line"),
-        (Sides(Condition("f.py", 8, "")), False, "no input reached line 8"),
+        (Sides(Condition("f.py", 8, "")), False, "line 8 was never run"),
     ],
 )
 def test_both_sides(sides: Sides, passed: bool, words: str):
