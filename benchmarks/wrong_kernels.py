@@ -52,7 +52,8 @@ class Version:
         Raises:
             subprocess.TimeoutExpired: it does not end.
         """
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "TRITON_CACHE_DIR": str(where / "triton"), **more}
+        path = os.pathsep.join(filter(None, (str(self.folder), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path, "TRITON_CACHE_DIR": str(where / "triton"), **more}
         command = [sys.executable, "-m", "ctrace", *words]
         with subprocess.Popen(
             command, cwd=where, env=environment, stdout=-1, stderr=-1, text=True, start_new_session=True
@@ -100,7 +101,9 @@ def ejected(version: Version, name: str, where: Path, device: str) -> Path | Non
         words += ["--build"] if device == "cuda" else ["--target", "h100"]
         words += ["--dynamic"] if name in edits.DYNAMIC else []
         with tempfile.TemporaryDirectory(prefix="wrong-") as scratch:
-            version.run(words, Path(scratch), 600, CTRACE_BENCH_MODEL=name, CTRACE_BENCH_DEVICE=device)
+            done = version.run(words, Path(scratch), 600, CTRACE_BENCH_MODEL=name, CTRACE_BENCH_DEVICE=device)
+        if done.returncode:
+            print(f"{version.name}: {name} cannot be ejected: {done.stderr[-1500:]}", file=sys.stderr, flush=True)
     return next((each.parent for each in sorted(out.glob("*/kernel.py"))), None)
 
 
