@@ -165,7 +165,8 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
         CtraceError: it cannot be read, or has no such rank.
     """
     from ctrace.cli.console import say
-    from ctrace.inspector.log.files import is_compressed, is_log
+    from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.log.files import container_of, is_compressed, is_log
     from ctrace.inspector.log.folders import whole
     from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.target import holds
@@ -191,6 +192,8 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
 
         return session_of_pipe(path)
     if holds(path.is_file):
+        if path.suffix != ".py" and (what := container_of(path)):
+            raise TargetError(f"{path} is {what}", "unpack it, and name the log or the folder of logs in it")
         return _read_log(path, whole(path), store) if is_log(path) or holds(partial(is_compressed, path)) else None
     if is_run:
         return load(store.load(target))
@@ -222,10 +225,11 @@ def _refuse_other_file(session: "Session", log: Path) -> None:
         RunError: the file is something else.
     """
     from ctrace.inspector.errors import RunError
+    from ctrace.inspector.log.files import DAMAGED, STOPPED
     from ctrace.inspector.log.reader import NO_RECORD
 
     seen = (session.compilations, session.unknown, session.not_shown, session.records, session.environment.torch)
-    if not any(seen) and any(NO_RECORD in each.what for each in session.problems):
+    if not any(seen) and any(why in each.what for each in session.problems for why in (NO_RECORD, DAMAGED, STOPPED)):
         raise RunError(f"{log} is not a trace log: it has no record", "name a log that TORCH_TRACE wrote")
 
 

@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, Struct
 
 MOST_BYTES = 64 << 20
 """The maximum size of a file; ctrace's files have a few KiB, but may contain a long message of the user's program."""
+_MOST_VALUES = 1_000_000
 MOST = 10**30
 """The largest number to accept: above all sizes and rates, and far below float overflow."""
 _T = TypeVar("_T")
@@ -53,6 +54,8 @@ def parsed_object(text: str) -> dict[str, Any]:
         ValueError: the text is something else, an object with a duplicate name, or nested too deeply.
     """
     try:
+        if text.count(",") > _MOST_VALUES:
+            raise ValueError(f"more than {_MOST_VALUES:,} values")
         data = json.loads(text, object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -18,7 +18,10 @@ _NODE = re.compile(
     r"type=(?:<\w+ ')?(?P<type>.*?)(?:'>)?, tag_safe=\(\w+, \w+\)"
 )
 _GUARD = re.compile(r"(?P<kind>[A-Z][A-Z_0-9]+)(?:: (?P<code>.*))?")
-_COMMENT = re.compile(r"(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$")
+# A name may have any length: a pattern that searches for one starts at its beginning only.
+_COMMENT = re.compile(
+    r"(?<![^\s#])(?P<file>[^\s#]+):(?P<line>\d{1,9}) in (?P<name>.+?)(?: \(HINT: (?P<hint>.*)\))?(?: \(.*)?$"
+)
 _DEEPEST = 150
 """The deepest level to parse, which limits recursion over the tree. A module inside a module adds three levels."""
 _UNKNOWN: tuple[Frame, ...] = (Frame("", 0, ""),)

@@ -4,13 +4,13 @@ Torch logs the module of each graph part, and, with `inductor.config.trace.prove
 behind each kernel. What it does not log (buffers, bytes, fused nodes) stays unknown.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
 from ctrace.inspector.kernels.emitted_code import Call, Emitted, parse
+from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.model.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.model.session import Problem, Session, TorchCode
 from ctrace.inspector.source.stacks import user_lines
@@ -109,7 +109,7 @@ def _ops(text: str, names: list[str]) -> dict[str, tuple[str, ...]]:
 def _stacks(text: str) -> tuple[dict[str, list[str]], str]:
     """Return the stack traces of each kernel, and why they cannot be read; torch adds a number to names (`name:1`)."""
     try:
-        data = json.loads(text) if text else {}
+        data = loaded(text) if text else {}
     except (ValueError, RecursionError) as error:
         return {}, f"{type(error).__name__}: {error}"
     if not isinstance(data, dict):

@@ -25,7 +25,7 @@ class Form(Enum):
 
 _HALVES = re.compile(
     rb'"(?:has_payload|frame_id|frame_compile_id|attempt)": [^\n,{}]{1,40}\}$'
-    rb'|^.*[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*:\d+\] \{"',
+    rb'|[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d{1,9} \d{1,20} [^\n]{1,300}:\d{1,9}\] \{"',
     re.MULTILINE,
 )
 """The end and the beginning of a record's first line (torch/_logging/_internal.py, 2.6 to 2.13)."""

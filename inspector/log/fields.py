@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ctrace.inspector.log.limits import refuse_many_values
 from ctrace.inspector.model.findings import Frame
 
 Object = dict[str, Any]
@@ -25,8 +26,9 @@ def loaded(text: str) -> Any:
     """Decode the JSON of a payload.
 
     Raises:
-        ValueError, RecursionError: it is not JSON.
+        ValueError, RecursionError: it is not JSON, or has too many values.
     """
+    refuse_many_values(text)
     try:
         return _decode(text)
     except (msgspec.MsgspecError, UnicodeError):

@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from ctrace.inspector.errors import RunError, SetupError
+from ctrace.inspector.log.limits import UNPACKED, most_unpacked
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -17,6 +18,10 @@ _HEAD = 1 << 16
 """Bytes to read to decide whether a file is a log."""
 _PIECE = 1 << 10
 """Small, because a failed read of a truncated file returns nothing."""
+DAMAGED = "the compressed file is damaged or cut short"
+STOPPED = "the compressed file was not read to its end"
+_FEED = 1 << 10
+"""How much of a zstd file is decompressed at once: a kilobyte can become 32 MB."""
 NAMES = (".log", ".log.gz", ".log.zst")
 _RECORD = re.compile(rb"^[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ [^\n]*?\] \{", re.MULTILINE)
 """The head of a record (torch/_logging/_internal.py, `TorchLogsFormatter`, 2.6 to 2.13)."""
@@ -47,7 +52,33 @@ def opened(path: Path) -> "Iterator[BinaryIO]":
         SetupError: it is compressed in a way that this Python cannot read.
     """
     with _binary(path) as file:
-        yield file
+        yield file if not is_compressed(path) else cast("BinaryIO", _Limited(file, path.stat().st_size))
+
+
+class UnpackedTooLargeError(EOFError):
+    """A compressed file unpacks to more than ctrace reads."""
+
+
+class _Limited:
+    """Reads a compressed file up to a limit, since a small one may unpack to any size."""
+
+    def __init__(self, file: Any, size: int) -> None:
+        self._some: Callable[[int], bytes] = getattr(file, "read1", file.read)  # a failed `read` loses what it read
+        self._most = self._left = most_unpacked(size)
+        self._size = size
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes, or none at the end.
+
+        Raises:
+            UnpackedTooLargeError: the limit is reached.
+        """
+        if self._left <= 0:
+            what = f"{self._size:,} bytes unpack to more than {self._most >> 20} MiB; {UNPACKED}=10G reads up to 10 GiB"
+            raise UnpackedTooLargeError(what)
+        data = self._some(size)
+        self._left -= len(data)
+        return data
 
 
 def is_compressed(path: Path) -> bool:
@@ -92,7 +123,7 @@ class _Frames:
         self._file = file
         self._new = decompressor
         self._frame = decompressor()
-        self._left = b""
+        self._left = memoryview(b"")
         self._is_inside = False
 
     def __enter__(self) -> "_Frames":
@@ -107,11 +138,12 @@ class _Frames:
         Raises:
             EOFError: the file ends inside of a frame.
         """
-        while data := self._left or self._file.read(size):
-            self._left, self._is_inside = b"", True
-            found: bytes = self._frame.decompress(data)
+        while data := self._left or memoryview(self._file.read(size)):
+            self._left, self._is_inside = data[_FEED:], True
+            found: bytes = self._frame.decompress(data[:_FEED])
             if self._frame.eof:
-                self._left, self._frame, self._is_inside = self._frame.unused_data, self._new(), False
+                self._left = memoryview(self._frame.unused_data + self._left)
+                self._frame, self._is_inside = self._new(), False
             if found:
                 return found
         if self._is_inside:
@@ -138,7 +170,29 @@ def is_log(path: Path) -> bool:
     Raises:
         SetupError: it is compressed in a way that this Python cannot read.
     """
-    return path.name.endswith(NAMES) or (path.suffix != ".py" and _RECORD.search(head_of(path)) is not None)
+    if path.name.endswith(NAMES):
+        return True
+    return path.suffix != ".py" and _RECORD.search(head_of(path)) is not None and not container_of(path)
+
+
+_CONTAINERS = (
+    (b"PK\x03\x04", 0, "a zip archive"),
+    (b"ustar", 257, "a tar archive"),
+    (b"BZh", 0, "compressed with bzip2"),
+    (b"\xfd7zXZ", 0, "compressed with xz"),
+    (_GZIP, 0, "compressed twice"),
+    (_ZSTD, 0, "compressed twice"),
+)
+
+
+def container_of(path: Path) -> str:
+    """Say what a file is that may have logs inside, and that ctrace does not unpack; empty for any other file.
+
+    Raises:
+        SetupError: it is compressed in a way that this Python cannot read.
+    """
+    head = head_of(path)
+    return next((what for magic, at, what in _CONTAINERS if head.startswith(magic, at)), "")
 
 
 def begins_inside(path: Path) -> bool:

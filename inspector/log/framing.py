@@ -15,13 +15,46 @@ Frame = tuple[int, int, int, bytes]
 """The bytes of a record's first line, the bytes of its payload, the lines of that, and its digest (empty: unknown)."""
 HEAD, FRAME = struct.Struct("=Q?"), struct.Struct("=QQQ16s")
 """What the second process writes for each piece: how many records it has, whether it hashed their payloads, and where
-each one is."""
+each one is. A piece without records stands for one that is too long, whose size and lines follow."""
+MOST_RECORD = 64 << 20
+"""How many bytes one record may have, unless the user raises it."""
 _NEXT = re.compile(rb"\n(?!\t)")
 _PIECE = 1 << 18
+_HEAD = 200
+_EVENT = re.compile(rb'\] \{"(\w{1,80})"')
+_NO_RECORDS = 1 << 16
+"""The size from which a piece without a record is one unreadable line, so that rubbish costs little."""
 
 
-def pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield a log in pieces that end where a record ends; a record longer than a piece makes a longer piece."""
+class TooLong(bytes):
+    """Stands for a record that is too long to be read: its beginning."""
+
+    size: int
+    """In bytes."""
+    lines: int
+    most: int
+    """How many bytes a record may have."""
+
+    @property
+    def why(self) -> str:
+        """Say what was not read."""
+        found = _EVENT.search(self)
+        what = f"the record of {found[1].decode()!r}" if found else "a line"
+        return f"{what} is longer than {self.most >> 20} MiB and was skipped; CTRACE_MAX_RECORD=1G reads up to 1 GiB"
+
+
+def too_long(head: bytes, size: int, lines: int, most: int) -> TooLong:
+    """Return what stands for a record that is too long."""
+    found = TooLong(head[:_HEAD])
+    found.size, found.lines, found.most = size, lines, most
+    return found
+
+
+def pieces(read: Callable[[int], bytes], most: int = MOST_RECORD) -> Iterator[bytes]:
+    """Yield a log in pieces that end where a record ends; a record longer than a piece makes a longer piece.
+
+    A record of more than `most` bytes becomes a `TooLong`.
+    """
     rest, wanted = b"", _PIECE
     while block := read(wanted):
         known, rest = len(rest), rest + block
@@ -29,14 +62,39 @@ def pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
         if end:
             yield rest[:end]
             rest, wanted = rest[end:], _PIECE
+        elif len(rest) > most:
+            skipped, rest = _skip(read, rest, most)
+            yield skipped
+            wanted = _PIECE
         else:
-            wanted = max(_PIECE, len(rest))  # doubles, so that a long record costs linear time
+            wanted = min(
+                max(_PIECE, len(rest)), most - len(rest) + 1
+            )  # doubles, so that a long record costs linear time
     if rest:
         yield rest
 
 
+def _skip(read: Callable[[int], bytes], block: bytes, most: int) -> tuple[TooLong, bytes]:
+    """Skip the record that a block begins; return what stands for it, and what was read of the next one."""
+    head, size, lines = block[:_HEAD], 0, 0
+    while True:
+        found = _NEXT.search(block)
+        is_end = found is not None and found.end() < len(block)
+        end = found.end() if found is not None and is_end else len(block) - block.endswith(b"\n")
+        size, lines = size + end, lines + block.count(b"\n", 0, end)
+        if is_end:
+            return too_long(head, size, lines, most), block[end:]
+        rest, more = block[end:], read(_PIECE)  # what follows a line break decides whether it ends the record
+        if not more:
+            return too_long(head, size + len(rest), lines + len(rest), most), b""
+        block = rest + more
+
+
 def _last_start(data: bytes, least: int) -> int:
     """Return where the last record starts, if it starts after `least`; else 0."""
+    first = _NEXT.search(data, least)
+    if first is None or first.end() == len(data):  # a long payload may have any number of lines
+        return 0
     at = data.rfind(b"\n", least, len(data) - 1)
     while at >= 0 and data[at + 1] == 9:  # a tab: the line belongs to a payload
         at = data.rfind(b"\n", least, at)
@@ -61,6 +119,12 @@ def records(piece: bytes) -> Iterator[tuple[int, int, int]]:
 def frames(piece: bytes, *, hashed: bool = True) -> Iterator[Frame]:
     """Yield the frame of each record of a piece."""
     nothing = digest_of(b"")
+    if len(piece) > _NO_RECORDS and b"] {" not in piece:
+        line, last = piece.find(b"\n") + 1, piece.rfind(b"\n", 0, len(piece) - 1) + 1
+        if last:  # the last line may say why a compressed file ends
+            yield line, last - line, piece.count(b"\n", line, last), nothing
+        yield len(piece) - last, 0, 0, nothing
+        return
     for start, line, end in records(piece):
         if end == line:
             yield line - start, 0, 0, nothing
@@ -93,10 +157,13 @@ def _md5(payload: bytes) -> bytes:
     return hashlib.md5(payload, usedforsecurity=False).digest()
 
 
-def _write_frames(path: str) -> None:
+def _write_frames(path: str, most: int) -> None:
     out = sys.stdout.buffer
     with open(path, "rb", buffering=0) as log:  # noqa: PTH123 - pathlib is slow to import
-        for piece in pieces(log.read):
+        for piece in pieces(log.read, most):
+            if isinstance(piece, TooLong):
+                out.write(HEAD.pack(0, False) + FRAME.pack(piece.size, 0, piece.lines, b""))
+                continue
             hashed = not _is_waited_for(out.fileno())
             found = [FRAME.pack(*frame) for frame in frames(piece, hashed=hashed)]
             out.write(b"".join((HEAD.pack(len(found), hashed), *found)))
@@ -116,6 +183,6 @@ def _is_waited_for(pipe: int) -> bool:
 
 if __name__ == "__main__":
     try:
-        _write_frames(sys.argv[1])
+        _write_frames(sys.argv[1], int(sys.argv[2]))
     except (OSError, KeyboardInterrupt):  # the reader went away, or does the rest itself
         os._exit(1)

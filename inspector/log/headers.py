@@ -13,6 +13,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ctrace.inspector.log.limits import refuse_many_values
+
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")
 )
@@ -65,6 +67,7 @@ class Headers:
         Raises:
             ValueError: it is not the first line of a record; the message says why.
         """
+        refuse_many_values(text)
         kind = text[2 : text.find(b'"', 2)]
         try:
             typed = self._decoders[kind]
@@ -105,12 +108,12 @@ def _any(text: bytes) -> Header:
     try:
         record, has_odd_bytes = _object(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"unreadable JSON ({error})") from None
+        raise ValueError(f"unreadable JSON ({error!s:.300})") from None
     names = [name for name in record if name not in _CONTEXT]
     if not names:
         raise ValueError("a record without an event")
     if not all(_is_number(record.get(name)) for name in ("frame_id", "frame_compile_id", "attempt")):
-        raise ValueError(f"impossible numbers of a compilation ({names[0]!r})")
+        raise ValueError(f"impossible numbers of a compilation ({names[0]!r:.80})")
     context = Context(*(record.get(name) for name in Context.__struct_fields__))
     return names[0], record[names[0]], context, has_odd_bytes
 

@@ -61,6 +61,18 @@ from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 
+MOST_PROBLEMS = 1_000
+"""How many unreadable or odd entries are kept one by one."""
+_MOST_KINDS = 1_000
+_LONGEST = 300
+_OTHERS = "others"
+
+
+def _count(kinds: Counter[str], kind: str) -> None:
+    """Count an entry; a damaged log may have any number of kinds, of any length."""
+    name = kind[:_LONGEST]
+    kinds[name if name in kinds or len(kinds) < _MOST_KINDS else _OTHERS] += 1
+
 
 class Raw(Struct):
     """All events read so far, grouped by subject."""
@@ -159,9 +171,14 @@ class Raw(Struct):
     stops_at: int | None = None
     """The line at which the last record starts, if the log stops in the middle of a line."""
     broken: list[Broken] = field(default_factory=list)
+    """The first lines that cannot be read."""
+    broken_count: int = 0
     changed: list[int] = field(default_factory=list)
-    """The lines of records whose payloads were changed after torch wrote them."""
+    """The first lines of records whose payloads were changed after torch wrote them."""
+    changed_count: int = 0
     problems: list[Problem] = field(default_factory=list)
+    doubted: int = 0
+    """How many entries are not as expected; the first have a problem."""
     unknown: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     """How many entries there are of each kind that ctrace knows and does not show."""
@@ -186,13 +203,12 @@ class Raw(Struct):
         if item.is_last:
             self.stops_at = item.number
         if isinstance(item, Broken):
-            self.broken.append(item)
+            self.broken_count += 1
+            if self.broken_count <= MOST_PROBLEMS or item.is_last:
+                self.broken.append(item)
             return None
-        if item.changed is not None:
-            self.changed.append(item.number)
-        if item.has_odd_bytes:
-            what = f"a {item.kind} entry has bytes that are not text (UTF-8), so one of its values may be wrong"
-            self.problems.append(Problem(what, item.number, is_doubt=True))
+        if item.changed is not None or item.has_odd_bytes:
+            self._look_at(item)
         try:
             entry = item
             if self._generation != 1 or item.kind == "dynamo_start":  # few entries
@@ -205,10 +221,24 @@ class Raw(Struct):
             else:
                 self._fold(event, item.thread, item.kind)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            what = f"a {item.kind} entry is not as expected ({type(error).__name__}: {error})"
-            self.problems.append(Problem(what, item.number, is_doubt=True))
+            self._doubt(item, f"is not as expected ({type(error).__name__}: {str(error)[:_LONGEST]})")
             return None
         return event
+
+    def _look_at(self, entry: Entry) -> None:
+        """Keep that an entry is not as torch wrote it."""
+        if entry.changed is not None:
+            self.changed_count += 1
+            if self.changed_count <= MOST_PROBLEMS:
+                self.changed.append(entry.number)
+        if entry.has_odd_bytes:
+            self._doubt(entry, "has bytes that are not text (UTF-8), so one of its values may be wrong")
+
+    def _doubt(self, entry: Entry, what: str) -> None:
+        """Add a problem of an entry; of endlessly many, only the number."""
+        self.doubted += 1
+        if self.doubted <= MOST_PROBLEMS:
+            self.problems.append(Problem(f"a {entry.kind[:_LONGEST]} entry {what}", entry.number, is_doubt=True))
 
     def _in_generation(self, entry: Entry) -> Entry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
@@ -235,7 +265,9 @@ class Raw(Struct):
     def _fold(self, event: ev.Event, thread: str, kind: str) -> None:  # noqa: C901, PLR0915 - one case an event
         match event:
             case ev.Ignored():
-                self.ignored[family(kind)] += 1
+                _count(self.ignored, family(kind))
+            case ev.Unknown():  # early, since any number of entries may be such
+                _count(self.unknown, event.kind)
             case ev.FileName():
                 self.files[event.number] = event.name
             case ev.Started():
@@ -383,8 +415,6 @@ class Raw(Struct):
                 self.speed = event.speed
             case ev.Recorded():
                 self.recorded.append(event)
-            case ev.Unknown():
-                self.unknown[event.kind] += 1
 
     def _start(self, event: ev.Started) -> None:
         if event.schema > LOG_SCHEMA:

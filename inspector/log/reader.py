@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.changed import Form, form_of
-from ctrace.inspector.log.files import is_compressed, is_unreadable, opened
-from ctrace.inspector.log.framing import digest_of, payload_of, pieces
+from ctrace.inspector.log.files import DAMAGED, STOPPED, UnpackedTooLargeError, is_compressed, is_unreadable, opened
+from ctrace.inspector.log.framing import TooLong, digest_of, payload_of, pieces
 from ctrace.inspector.log.headers import Context, Headers
+from ctrace.inspector.log.limits import longest_record
 from ctrace.inspector.log.second_process import Piece, framed, framed_file
 
 _POLL_SECONDS = 0.05
@@ -122,17 +123,24 @@ def read(
         OSError: the file cannot be read.
         SetupError: it is compressed in a way that this Python cannot read.
     """
+    most = longest_record()
     with opened(path) as file:
         if is_compressed(path):
-            yield from Reader().entries(framed(pieces(whole(file))))
+            yield from Reader().entries(framed(pieces(whole(file), most)))
             return
         source = Source(path, later) if later is not None else None
         headers = Headers(types if later is not None else None)
         reader = Reader(source=source, headers=headers, progress=progress)
-        yield from reader.entries(framed_file(path, file))
+        yield from reader.entries(framed_file(path, file, most))
 
 
-DAMAGED = "the compressed file is damaged or cut short"
+_LONGEST_MARK = 400
+
+
+def _marked(line: bytes) -> str:
+    """Return why a compressed file ends, if a line says so."""
+    is_mark = line.startswith((DAMAGED.encode(), STOPPED.encode()))
+    return line[:_LONGEST_MARK].decode("utf-8", "replace").strip() if is_mark else ""
 
 
 def whole(file: BinaryIO) -> Callable[[int], bytes]:
@@ -148,7 +156,8 @@ def whole(file: BinaryIO) -> Callable[[int], bytes]:
         except Exception as error:
             if not is_unreadable(error):
                 raise
-            yield (b"" if last == b"\n" else b"\n") + f"{DAMAGED} ({error})".encode()
+            what = STOPPED if isinstance(error, UnpackedTooLargeError) else DAMAGED
+            yield (b"" if last == b"\n" else b"\n") + f"{what} ({error})".encode()
 
     return _joining(blocks())
 
@@ -213,13 +222,13 @@ def follow_bytes(read_more: Callable[[], bytes], ended: Callable[[], bool]) -> I
                 time.sleep(_POLL_SECONDS)
         return b"".join(found)
 
-    yield from Reader().entries(framed(pieces(read)))
+    yield from Reader().entries(framed(pieces(read, longest_record())))
 
 
 def parse(lines: Iterable[str]) -> Iterator[Entry | Broken]:
     """Turn lines into entries."""
     read_lines = _joining(line.encode("utf-8", "replace") for line in lines)
-    yield from Reader().entries(framed(pieces(read_lines)))
+    yield from Reader().entries(framed(pieces(read_lines, longest_record())))
 
 
 class Source(dict[str, Left]):
@@ -265,6 +274,13 @@ class Reader:
         """Yield the entries of all pieces."""
         number, base, entry, held, changed = 1, 0, self.entry, None, 0
         for piece, frames in found:
+            if isinstance(piece, TooLong):
+                if held is not None:
+                    yield held
+                    held = None
+                yield Broken(number, piece.why)
+                number, base = number + piece.lines, base + piece.size
+                continue
             cut = -1 if piece.endswith(b"\n") else len(piece)
             start = 0
             for first, rest, lines, digest in frames:
@@ -308,7 +324,7 @@ class Reader:
         """
         at = header.find(b"] {")
         if at < 0:
-            return Broken(number, NO_RECORD, is_last)
+            return Broken(number, _marked(header) or NO_RECORD, is_last)
         try:
             found = self._headers.read(header[at + 2 :])
         except ValueError as error:

@@ -13,7 +13,14 @@ from typing import BinaryIO
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.log.files import is_unreadable, opened, rank_of
+from ctrace.inspector.log.files import (
+    DAMAGED,
+    STOPPED,
+    UnpackedTooLargeError,
+    is_unreadable,
+    opened,
+    rank_of,
+)
 
 _PART = re.compile(
     r"(?P<stem>.+?\.(?:log|txt|trace|jsonl?))(?:\.(?P<number>\d{1,6})|-(?P<date>\d{8}(?:-?\d{1,10})?))?(?:\.(?:gz|zst))?"
@@ -107,7 +114,9 @@ def _copy(part: Path, whole: BinaryIO) -> None:
     try:
         with opened(part) as file:
             shutil.copyfileobj(file, whole, _BLOCK)
+    except UnpackedTooLargeError as error:
+        whole.write(f"\n{STOPPED} ({part.name}: {error})\n".encode())
     except Exception as error:
         if not is_unreadable(error):
             raise
-        whole.write(f"\nthe compressed file {part.name} is damaged or cut short ({error})\n".encode())
+        whole.write(f"\n{DAMAGED} ({part.name}: {error})\n".encode())

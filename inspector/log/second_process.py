@@ -9,41 +9,43 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ctrace.inspector.log import framing
-from ctrace.inspector.log.framing import FRAME, HEAD, Frame, frames, pieces
+from ctrace.inspector.log.framing import FRAME, HEAD, Frame, TooLong, frames, pieces, too_long
 
 _LARGE = 24 << 20
 """Below this size, one process is done before a second one has started."""
+_HEAD = 200
 Piece = tuple[bytes, Iterable[Frame]]
 """A part of a log, and the frames of its records."""
 
 
 def framed(found: Iterable[bytes]) -> Iterator[Piece]:
-    """Yield pieces of a log with their frames."""
-    return ((piece, frames(piece)) for piece in found)
+    """Yield pieces of a log with their frames; a record that is too long has none."""
+    return ((piece, () if isinstance(piece, TooLong) else frames(piece)) for piece in found)
 
 
-def framed_file(path: Path, file: BinaryIO) -> Iterator[Piece]:
+def framed_file(path: Path, file: BinaryIO, most: int) -> Iterator[Piece]:
     """Yield the pieces of a log that is not compressed.
 
     Args:
         path: The log.
         file: The same, at its beginning.
+        most: How many bytes a record may have.
 
     Raises:
         OSError: it cannot be read.
     """
-    child = _started(path) if _is_worth_it(path) else None
+    child = _started(path, most) if _is_worth_it(path) else None
     if child is not None:
         try:
-            yield from _from(child, file)
+            yield from _from(child, file, most)
         finally:
             _end(child)
-    yield from framed(pieces(file.read))  # all of it, or what the second process left
+    yield from framed(pieces(file.read, most))  # all of it, or what the second process left
 
 
-def _started(path: Path) -> "subprocess.Popen[bytes] | None":
+def _started(path: Path, most: int) -> "subprocess.Popen[bytes] | None":
     """Start the second process; None if there are no more processes, so that it only takes longer."""
-    command = [sys.executable, "-I", "-S", framing.__file__, str(path.absolute())]
+    command = [sys.executable, "-I", "-S", framing.__file__, str(path.absolute()), str(most)]
     with suppress(OSError):
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=HEAD.size
@@ -51,15 +53,21 @@ def _started(path: Path) -> "subprocess.Popen[bytes] | None":
     return None
 
 
-def _from(child: "subprocess.Popen[bytes]", file: BinaryIO) -> Iterator[Piece]:
+def _from(child: "subprocess.Popen[bytes]", file: BinaryIO, most: int) -> Iterator[Piece]:
     """Yield the pieces whose frames a second process found, until it ends; nothing of a later one is read."""
     assert child.stdout is not None
     read = child.stdout.read
     while len(head := read(HEAD.size)) == HEAD.size:
         number, hashed = HEAD.unpack(head)
-        rows = read(number * FRAME.size)
-        if len(rows) != number * FRAME.size:
+        rows = read((number or 1) * FRAME.size)
+        if len(rows) != (number or 1) * FRAME.size:
             return
+        if not number:
+            size, _, lines, _ = FRAME.unpack(rows)
+            at = file.tell()
+            yield too_long(file.read(min(size, _HEAD)), size, lines, most), ()
+            file.seek(at + size)
+            continue
         found = list(FRAME.iter_unpack(rows))
         if not hashed:
             found = [(first, rest, lines, b"") for first, rest, lines, _ in found]

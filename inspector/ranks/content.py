@@ -4,7 +4,6 @@ Ranks of a healthy job differ in the index of their device, in the ids of object
 process groups that they are in. All of these are left out.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.reader import Entry
 
 
@@ -125,7 +125,7 @@ def _collectives(nodes: list[Item]) -> Iterator[Item]:
 def _schedule(payload: str) -> Iterator[Item]:
     """Yield Inductor's schedule of collectives."""
     try:
-        schedule = json.loads(payload)
+        schedule = loaded(payload)
     except (ValueError, RecursionError):
         return
     for number, each in enumerate(schedule if isinstance(schedule, list) else (), 1):
@@ -158,7 +158,7 @@ def _tensors(guards: list[Item]) -> Iterator[Item]:
 def _components(payload: str) -> Iterator[Item]:
     """Yield the parts of a cache key; a part that names a device is compared by its text, any other by its hash."""
     try:
-        data: Any = json.loads(payload)
+        data: Any = loaded(payload)
     except (ValueError, RecursionError):
         return
     components = data.get("components") if isinstance(data, dict) else None

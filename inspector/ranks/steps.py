@@ -7,6 +7,7 @@ from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.events.core import SpanMarked
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import pieces, records
+from ctrace.inspector.log.limits import longest_record
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Entry, Reader, whole
 
@@ -34,7 +35,7 @@ def steps_of(log: LogFile) -> Steps:
     marks, starts = Marks(), dict[str, float]()
     reader = Reader()
     with opened_log(log) as file:
-        for piece in pieces(whole(file)):
+        for piece in pieces(whole(file), longest_record()):
             for start, line, end in records(piece):
                 header = piece[start:line]
                 if _STEP not in header:

@@ -1,7 +1,6 @@
 """Fold the log of one rank to a summary: what it compiled, as digests."""
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from enum import StrEnum
@@ -11,9 +10,12 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.log.fields import loaded
+from ctrace.inspector.log.files import DAMAGED, STOPPED
 from ctrace.inspector.log.folders import LogFile, opened_log
-from ctrace.inspector.log.framing import pieces, records
-from ctrace.inspector.log.reader import DAMAGED, Broken, Entry, Reader, settled, whole
+from ctrace.inspector.log.framing import TooLong, pieces, records
+from ctrace.inspector.log.limits import longest_record
+from ctrace.inspector.log.reader import Broken, Entry, Reader, settled, whole
 from ctrace.inspector.ranks.content import items_of
 
 
@@ -126,7 +128,10 @@ class Lines:
         """Yield the records that a summary needs."""
         reader, is_wanted = Reader(), _WANTED.search
         held: Entry | None = None
-        for piece in pieces(whole(file)):
+        for piece in pieces(whole(file), longest_record()):
+            if isinstance(piece, TooLong):
+                yield Broken(0, piece.why)
+                continue
             start = line = end = 0
             for start, line, end in records(piece):
                 header = piece[start:line]
@@ -154,7 +159,7 @@ class Lines:
     @property
     def end(self) -> str:
         """Return the evidence that the end of the log is missing; empty if there is none."""
-        if self.record.startswith(DAMAGED.encode()):
+        if self.record.startswith((DAMAGED.encode(), STOPPED.encode())):
             return self.record.decode("utf-8", "replace").strip()
         if not (self.payload or self.record).endswith(b"\n"):
             return "the log stops in the middle of a line"
@@ -280,7 +285,7 @@ class _Fold:
         if not lines.record and not lines.payload:
             return "the log is empty"
         end = lines.end
-        if end.startswith(DAMAGED):
+        if end.startswith((DAMAGED, STOPPED)):
             return end
         if open_ or self._backwards:
             compile_id = (open_ or self._backwards)[-1]
@@ -296,6 +301,6 @@ class _Fold:
 
 def _version(payload: str) -> str:
     try:
-        return str(json.loads(payload).get("pytorch_version", ""))
+        return str(loaded(payload).get("pytorch_version", ""))
     except (ValueError, AttributeError, RecursionError):
         return ""

@@ -16,7 +16,7 @@ from ctrace.inspector.graphs.passes import attention_of, passes_of
 from ctrace.inspector.kernels.built import built_of, timed_of
 from ctrace.inspector.kernels.crosscheck import unbalanced
 from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
-from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.model.compile_time import Metrics
 from ctrace.inspector.model.findings import CacheUse, Limit, Owner, Recompile
@@ -132,7 +132,12 @@ def assemble(
         made_of=dict(raw.made_of),
         asked=raw.asked,
         trials=tuple(raw.trials),
-        problems=(*_cut_problems(cuts), *_changed(raw.changed), *raw.problems, *_problems(raw, unequal, cuts)),
+        problems=(
+            *_cut_problems(cuts),
+            *_changed(raw),
+            *raw.problems,
+            *_problems(raw, unequal, cuts),
+        ),
         unknown=dict(raw.unknown),
         not_shown=dict(raw.ignored),
         records=tuple(Record(each.name, each.id, each.line, each.text) for each in raw.recorded),
@@ -344,11 +349,12 @@ def _cut_problems(cuts: tuple[CutOff, ...]) -> Iterable[Problem]:
 _MOST_LINES = 5
 
 
-def _changed(lines: list[int]) -> Iterable[Problem]:
+def _changed(raw: Raw) -> Iterable[Problem]:
     """Say that a log was changed: its payloads are used, and may not be what torch wrote."""
-    if not lines:
+    lines, number = raw.changed, raw.changed_count
+    if not number:
         return
-    shown, number = ", ".join(map(str, lines[:_MOST_LINES])), len(lines)
+    shown = ", ".join(map(str, lines[:_MOST_LINES]))
     payloads = f"{number:,} {named(number, 'payload does', 'payloads do')}"
     more = f" and {number - _MOST_LINES:,} more" if number > _MOST_LINES else ""
     what = (
@@ -365,6 +371,8 @@ def _problems(raw: Raw, unequal: Iterable[str], cuts: tuple[CutOff, ...]) -> Ite
         yield Problem(f"torch {torch} is newer than the versions that this ctrace knows; the report may be incomplete")
     for compile_id, stage in sorted(raw.unfinished):
         yield Problem(f"code of graph {compile_id} ({stage}) was still being generated when the run ended")
+    if (left := raw.doubted - MOST_PROBLEMS) > 0:
+        yield Problem(f"{left:,} more entries are not as expected", is_doubt=True)
     known = {each.what for each in cuts}
     for what in unequal:
         if what not in known:

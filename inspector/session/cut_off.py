@@ -35,6 +35,8 @@ def cut_off(raw: Raw, failure: Failure | None, unfinished: str | None, missing: 
     for broken in raw.broken:
         what = f"the trace log cannot be read there: {broken.why}"
         yield CutOff(CutKind.RECORD, what, "the contents of that record", line=broken.number)
+    if (left := raw.broken_count - len(raw.broken)) > 0:
+        yield CutOff(CutKind.RECORD, f"{left:,} more records of the trace log cannot be read", "their contents")
     if raw.stops_at is not None:
         yield CutOff(CutKind.LINE, "the log stops in the middle of a line", _AFTER, line=raw.stops_at)
     for what in missing:

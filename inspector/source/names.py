@@ -6,7 +6,7 @@ from functools import lru_cache
 _OF_CLASS = re.compile(r"dict\(type\((.+?)\)\.__dict__\)\['([^'\]]+)'\]")
 """An attribute of a class (`TypeDictSource` of _dynamo/source.py, 2.13)."""
 _MODULES = re.compile(r"\.(?:(?:__dict__\[')?(?:_modules|_parameters|_buffers)(?:'\])?|__dict__)\['([^'\]]+)'\]")
-_CLOSURE = re.compile(r"(?:\w+\.)?__closure__\[(\d+)\]\.cell_contents")
+_CLOSURE = re.compile(r"(?:(?<!\w)\w+\.)?__closure__\[(\d+)\]\.cell_contents")
 _IN_CLOSURE = re.compile(r"(?P<before>len\()?.*closure variable \d+(?P<after>.*)", re.DOTALL)
 _HINT = re.compile(r'guard on "(?P<name>\w+)"')
 _SCOPE = re.compile(r"\b[LG]\['([^'\]]+)'\]")

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-_FLAG = re.compile(r"(\w+)=(True|False)")
+_FLAG = re.compile(r"\b(\w+)=(True|False)")
 _OUTPUT_TYPE = re.compile(r"output_type=<OutputType\.(\w+)")
 _BASE = re.compile(r"base_idx=(\d+|None)")
 

@@ -1,8 +1,6 @@
 """Decode the entries about autotuning: ctrace's, and the span of a sweep in torch's own log."""
 
-import json
-
-from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.model.autotuning import (
     AutotuningEvent,
     Choice,
@@ -135,7 +133,7 @@ def reported(graph: str | None, data: Fields) -> SweepReported | None:
 
 
 def _sweep(graph: str, op: str, facts: Fields) -> Tuned:
-    stats = Fields(json.loads(facts.text("autotune_choices_stats")), "the statistics of autotuning")
+    stats = Fields(loaded(facts.text("autotune_choices_stats")), "the statistics of autotuning")
     best = _named(stats, "best_kernel", "best_time")
     triton = _named(stats, "best_triton_kernel", "best_triton_time") if stats.has("best_triton_kernel") else None
     found = (best,) if triton is None else (best, triton)
@@ -156,7 +154,7 @@ def _named(stats: Fields, name: str, seconds: str) -> Choice:
 
 
 def _not_built(graph: str, op: str, facts: Fields) -> Tuned:
-    failures = Fields(json.loads(facts.text("metadata")), "what failed to compile").objects("exceptions")
+    failures = Fields(loaded(facts.text("metadata")), "what failed to compile").objects("exceptions")
     choices = tuple(
         Choice("", each.maybe_text("choice_type") or "", each.maybe_text("choice") or "", error=text)
         for each in failures

@@ -4,15 +4,18 @@ It only reads. A name in a URL is looked up in the list of runs and is never joi
 without an origin (`sandbox`), so that nothing in a run could reach the server.
 """
 
+import asyncio
 import hmac
+import json
 import socket
+from asyncio.subprocess import DEVNULL, PIPE
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -20,7 +23,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ctrace.inspector.errors import CtraceError, RunError
+from ctrace.cli.serving.connections import Connection
+from ctrace.cli.serving.page import REFUSED, command_of
+from ctrace.inspector.errors import RunError
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.runs.store import Run, Store
 
@@ -28,6 +33,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 COOKIE = "ctrace-token"
 _MOST_PAGES = 8
 """How many pages stay in memory."""
+_MOST_AT_ONCE = 2
+"""How many pages are written at once, since a large run takes memory."""
+_MOST_SECONDS = 300
+_Key = tuple[tuple[str, str, float, int], ...]
 _LIST_POLICY = "frame-ancestors 'none'"
 _RUN_POLICY = f"{_LIST_POLICY}; sandbox allow-scripts"
 """The rest of the policy is in the pages, with the hashes of what they may run."""
@@ -41,49 +50,79 @@ _HEADERS = {
 }
 
 
+class PageError(Exception):
+    """A page cannot be written; the message says why, and what to do."""
+
+
 class Pages:
-    """Pages of runs, written when they are requested and again when their run changes."""
+    """Pages of runs, written when they are requested and again when their run changes.
+
+    Each is written by a process of its own, a few at a time, so that the server answers meanwhile.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._known: OrderedDict[tuple[Any, ...], str] = OrderedDict()
-        self._lock = Lock()
+        self._known: OrderedDict[_Key, str] = OrderedDict()
+        self._writing: dict[_Key, asyncio.Task[str]] = {}
+        self._free = asyncio.Semaphore(_MOST_AT_ONCE)
 
-    def run(self, name: str) -> str | None:
-        """Return the page of a run; None: there is no such run."""
-        from ctrace.inspector.runs.load import load
-        from ctrace.reports.html.page import render_html
+    async def page(self, *names: str) -> str | None:
+        """Return the page of a run, or of what changed between two; None: one of them does not exist.
 
-        runs = self._named(name)
-        return None if runs is None else self._page(runs, lambda: render_html(load(runs[0]), name))
+        Raises:
+            PageError: it cannot be written.
+        """
+        key = await run_in_threadpool(self._key, names)
+        if key is None:
+            return None
+        if key not in self._known:
+            if key not in self._writing:
+                self._writing[key] = asyncio.create_task(self._written(key, names))
+                self._writing[key].add_done_callback(lambda task: self._done(key, task))
+            return await asyncio.shield(self._writing[key])
+        self._known.move_to_end(key)
+        return self._known[key]
 
-    def diff(self, before: str, after: str) -> str | None:
-        """Return the page of what changed between two runs; None: one of them does not exist."""
-        from ctrace.inspector.diff.compare import compare
-        from ctrace.inspector.runs.load import load
-        from ctrace.reports.html.comparison import render_diff_html
-
-        def page() -> str:
-            one, other = (load(run) for run in runs or ())
-            return render_diff_html((before, after), (one, other), compare(one, other))
-
-        runs = self._named(before, after)
-        return None if runs is None else self._page(runs, page)
-
-    def _named(self, *names: str) -> list[Run] | None:
+    def _key(self, names: tuple[str, ...]) -> _Key | None:
         known = {run.name: run for run in self.store.runs()}
-        return [known[name] for name in names] if all(name in known for name in names) else None
+        return tuple(_version(known[name]) for name in names) if all(name in known for name in names) else None
 
-    def _page(self, runs: list[Run], write: Callable[[], str]) -> str:
-        """Return a known page, or write it; one at a time, since a large run takes memory."""
-        key = tuple(_version(run) for run in runs)
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = write()
-                while len(self._known) > _MOST_PAGES:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(key)
-            return self._known[key]
+    def _done(self, key: _Key, task: "asyncio.Task[str]") -> None:
+        del self._writing[key]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._known[key] = task.result()
+        while len(self._known) > _MOST_PAGES:
+            self._known.popitem(last=False)
+
+    async def _written(self, key: _Key, names: tuple[str, ...]) -> str:
+        """Write a page in a process.
+
+        Raises:
+            PageError: it cannot be written, or takes too long.
+        """
+        async with self._free:
+            child = await asyncio.create_subprocess_exec(
+                *command_of(self.store.root, names), stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL
+            )
+            try:
+                out, _ = await asyncio.wait_for(child.communicate(), _MOST_SECONDS)
+            except TimeoutError:
+                raise PageError(f"The page takes longer than {_MOST_SECONDS} s.\n  {_elsewhere(names)}\n") from None
+            finally:
+                if child.returncode is None:
+                    child.kill()
+                    await child.wait()
+        if child.returncode == REFUSED:
+            what, todo = json.loads(out)
+            raise PageError(f"{what}\n  {todo}\n")
+        if child.returncode != 0:
+            raise PageError(f"The page cannot be written.\n  see why: {_elsewhere(names)}\n")
+        return out.decode()
+
+
+def _elsewhere(names: tuple[str, ...]) -> str:
+    return f"ctrace report {names[0]}" if len(names) == 1 else f"ctrace report --diff {' '.join(names)}"
 
 
 def _version(run: Run) -> tuple[str, str, float, int]:
@@ -110,11 +149,11 @@ def application(store: Store, token: str | None, host: str) -> Starlette:
         text = render_run_list_json(store.runs(), store.damaged())
         return Response(text, media_type="application/json")
 
-    def run_page(request: Request) -> Response:
-        return _answer(lambda: pages.run(request.path_params["name"]))
+    async def run_page(request: Request) -> Response:
+        return await _answer(pages.page(request.path_params["name"]))
 
-    def diff_page(request: Request) -> Response:
-        return _answer(lambda: pages.diff(request.path_params["before"], request.path_params["after"]))
+    async def diff_page(request: Request) -> Response:
+        return await _answer(pages.page(request.path_params["before"], request.path_params["after"]))
 
     routes = [
         Route("/", runs_page),
@@ -132,12 +171,12 @@ def application(store: Store, token: str | None, host: str) -> Starlette:
     return Starlette(routes=routes, middleware=middleware)
 
 
-def _answer(write: Callable[[], str | None]) -> Response:
+async def _answer(writing: Awaitable[str | None]) -> Response:
     """Write a page; what cannot be read becomes a page that says so."""
     try:
-        page = write()
-    except CtraceError as error:
-        return PlainTextResponse(f"{error.what}\n  {error.todo}\n", 422)
+        page = await writing
+    except PageError as error:
+        return PlainTextResponse(str(error), 422)
     if page is None:
         return PlainTextResponse("There is no such run. The list of runs is at /\n", 404)
     return HTMLResponse(page, headers={"Content-Security-Policy": _RUN_POLICY})
@@ -192,13 +231,17 @@ def listening(host: str, port: int) -> socket.socket:
 
 def serve(folder: Path, host: str, sock: socket.socket, token: str | None) -> None:
     """Answer requests until Ctrl-C."""
-    import uvicorn
+    server_of(folder, host, token).run(sockets=[sock])
 
+
+def server_of(folder: Path, host: str, token: str | None) -> uvicorn.Server:
+    """Return the server of a folder of runs."""
     config = uvicorn.Config(
         application(Store(folder), token, host),
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="off",
+        http=Connection,
     )
-    uvicorn.Server(config).run(sockets=[sock])
+    return uvicorn.Server(config)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.cli.serving import application, listening
+from ctrace.cli.serving.server import application, listening
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.runs.store import Run, Store
@@ -181,7 +181,7 @@ def test_a_port_that_is_taken():
 def test_other_machines_need_a_token(store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(store.root.parent)
     seen: dict[str, Any] = {}
-    monkeypatch.setattr("ctrace.cli.serving.serve", lambda folder, host, sock, token: seen.update(token=token))
+    monkeypatch.setattr("ctrace.cli.serving.server.serve", lambda folder, host, sock, token: seen.update(token=token))
     assert "?token=" in ctrace("serve", "--host", "0.0.0.0", "--port", "0").err
     assert len(seen["token"]) > 20
     ctrace("serve", "--port", "0")
