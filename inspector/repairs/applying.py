@@ -1,5 +1,8 @@
 """Write repaired files, all or none, and save how to undo it.
 
+The record is written first and says what each file is to become, so a process that is killed in the middle leaves a
+journal: `undo` takes back the files that are changed already.
+
 An undo writes to the paths in its record. A cloned repository may contain any record, so each has a proof that this
 user's ctrace wrote it.
 """
@@ -8,7 +11,6 @@ import errno
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +21,8 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.files.writing import write_bytes, write_text
+from ctrace.inspector.files.replacing import remove_temporaries, replace_text
+from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.texts import reversed_patch
 from ctrace.inspector.runs import provenance
@@ -27,6 +30,8 @@ from ctrace.inspector.runs import provenance
 _FOLDER = "fixes"
 _RECORD = ".json"
 _PROOF = ".made-here"
+_UNFINISHED = ".unfinished"
+"""The name of a mark that exists while files are written."""
 
 
 class Replaced(Struct, frozen=True):
@@ -74,6 +79,10 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
     Raises:
         RunError: a file has changed since the proof, or cannot be written; all files are as before.
     """
+    unfinished = sorted((root / _FOLDER).glob(f"*{_UNFINISHED}"))
+    if unfinished:
+        what = f"an earlier --apply was killed in the middle: {unfinished[-1].with_suffix('.patch')}"
+        raise RunError(what, "take it back first: ctrace fix --undo")
     changed = tuple(Replaced(os.path.realpath(each.file), base[each.file], each.text) for each in files)
     for each in changed:
         if _read(each.file) != each.before:
@@ -86,6 +95,7 @@ def apply(root: Path, names: Iterable[str], base: Mapping[str, str], files: Iter
         if all(_holds(each.file, each.before) for each in changed):
             _forget(patch.with_suffix(_RECORD))  # there is nothing to undo
         raise
+    patch.with_suffix(_UNFINISHED).unlink(missing_ok=True)
     return patch
 
 
@@ -101,6 +111,7 @@ def _saved(root: Path, applied: Applied, patch: str) -> Path:
         write_text(record.with_suffix(".patch"), patch, is_precious=True)
         text = json.encode(applied).decode()
         write_text(record.with_suffix(_PROOF), provenance.proof_of(text), is_precious=True)
+        write_text(record.with_suffix(_UNFINISHED), "", is_precious=True)
         write_text(record, text, is_precious=True)
     except OSError as error:
         _forget(record)
@@ -128,18 +139,29 @@ def undo(root: Path) -> Applied:
         raise RunError(f"{record} cannot be read: {error}", f"apply {patch} by hand") from None
     if not provenance.is_ours(text, _proof_beside(record)):
         raise RunError(f"nothing proves that {record} was written here", f"read {patch}, and apply it by hand")
+    is_torn = record.with_suffix(_UNFINISHED).exists()
+    changed = []
     for each in applied.files:
-        if _read(each.file) != each.after:
+        text = _read(each.file)
+        if text not in (each.before, each.after) and not (is_torn and text == _torn(each)):
             what = f"{each.file} has changed since the repair was applied"
             raise RunError(what, f"apply the reverse patch by hand: {patch}")
-    _replace_all((each.file, each.after, each.before) for each in applied.files)
+        if text != each.before:
+            changed.append((each.file, text, each.before))
+    _replace_all(changed)
+    remove_temporaries(each.file for each in applied.files)
     _forget(record)
     return applied
 
 
+def _torn(each: Replaced) -> str:
+    """Return what a file holds that was written in place, but not cut to its new length yet."""
+    return each.after + each.before.encode()[len(each.after.encode()) :].decode(errors="replace")
+
+
 def _forget(record: Path) -> None:
     """Delete the record of an applied repair, with its patch and its proof."""
-    for path in (record, record.with_suffix(".patch"), record.with_suffix(_PROOF)):
+    for path in (record, *map(record.with_suffix, (".patch", _PROOF, _UNFINISHED))):
         with suppress(OSError):
             path.unlink(missing_ok=True)
 
@@ -210,11 +232,11 @@ def _restored(file: str, text: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole, with its permissions.
+    """Write a file whole, with its permissions, its owner and its other names.
 
     Raises:
         OSError: it cannot be written.
     """
     if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    write_bytes(path, text.encode(), is_precious=True, mode=stat.S_IMODE(path.stat().st_mode))
+    replace_text(path, text)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from shutil import which
 
 from msgspec import Struct
@@ -77,9 +77,12 @@ class Fixing:
         """Search until nothing is left to try, or the budget is spent."""
         began = time.monotonic()
         unstable, combined, interrupted = "", None, False
+        not_asked: tuple[str, ...] = ()
         findings = tuple(each for each in self._scene.causes if not each.expected)
         try:
-            waiting = list(self._ordered(candidates(self._scene, self._files, self._target), findings))
+            every = list(candidates(self._scene, self._files, self._target))
+            not_asked = tuple(self._not_asked(every, findings))
+            waiting = list(self._ordered(every, findings))
             self._prover = Prover(
                 self._runner, self._session, inference=self._choice.inference, mined=self._mined(waiting)
             )
@@ -105,6 +108,7 @@ class Fixing:
             budget_spent=self._untried > 0,
             untried=self._untried,
             interrupted=interrupted,
+            not_asked=not_asked,
             texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
         )
 
@@ -143,10 +147,27 @@ class Fixing:
         return not choice.finding or choice.finding in ids or self._is_at(each)
 
     def _is_at(self, each: Candidate) -> bool:
-        """Whether a finding is at the place that the user named, as `file.py:12`."""
-        name, _, line = self._choice.finding.rpartition(":")
+        """Whether a candidate is for a finding at the place that the user named."""
         causes = [cause for cause in self._scene.causes if cause.id in (each.finding, *each.findings)]
-        return any(cause.file and cause.file.endswith(name) and str(cause.line) == line for cause in causes if name)
+        return any(map(self._is_named, causes))
+
+    def _is_named(self, cause: RootCause) -> bool:
+        """Whether the user named a finding, by its id or as `file.py:12`."""
+        name, _, line = self._choice.finding.rpartition(":")
+        is_there = bool(name) and bool(cause.file) and str(cause.file).endswith(name) and str(cause.line) == line
+        return is_there or cause.id in (self._choice.finding, *self._choice.findings)
+
+    def _not_asked(self, every: Iterable[Candidate], findings: Collection[RootCause]) -> Iterator[str]:
+        """Yield the findings that the user's choice leaves out: others were named, or other repairs."""
+        choice = self._choice
+        known = {each.id: set[bool]() for each in findings}
+        for each in every:
+            for id_ in {each.finding, *each.findings} & known.keys():
+                known[id_].add(self._is_wanted(each))
+        for cause in findings:
+            others_are = bool(choice.finding or choice.findings) and not self._is_named(cause)
+            if True not in known[cause.id] and (others_are or known[cause.id]):
+                yield cause.id
 
     def _try_all(self, waiting: list[Candidate]) -> None:
         proved: Counter[str] = Counter()

@@ -132,6 +132,8 @@ class Fixes(Struct, frozen=True):
     untried: int = 0
     """Candidates not tried, because no time was left."""
     interrupted: bool = False
+    not_asked: tuple[str, ...] = ()
+    """Ids of the findings that `--only` or `--finding` leaves out."""
     texts: tuple[NewText, ...] = ()
     """The files that repairs change, as they are on disk."""
 

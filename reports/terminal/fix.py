@@ -11,7 +11,7 @@ from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
 from ctrace.reports.wording.diagnosis import effect
-from ctrace.reports.wording.fix import answer, first_words, next_commands
+from ctrace.reports.wording.fix import answer, closing, first_words, next_commands
 
 _PATCH_LINES = 60
 _MOST = 6
@@ -65,6 +65,8 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         passed = sum(each.passed for each in found.outcome.checks)
         note = f"{passed} of {len(found.outcome.checks)} checks passed; {found.outcome.note}"
         yield item(Text(fmt.one_line(note, 200), style="dim"))
+    if closed := closing(found.outcome):
+        yield item(Text(closed, style="dim"))
     for how in found.how:
         yield item(Text(f"Write: {fmt.one_line(how, 300)}"))
     if found.patch:
@@ -134,14 +136,16 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
 def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
-    if not left:
-        return
+    not_asked = [each for each in left if each.id in fixes.not_asked]
+    left = [each for each in left if each.id not in fixes.not_asked]
     why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
     why = "Not tried" if fixes.unstable or fixes.interrupted else why
-    yield section(why)
-    for each in left[:_MOST]:
-        yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
-    yield from more(len(left), "finding", most=_MOST)
+    for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
+        if causes:
+            yield section(head)
+            for each in causes[:_MOST]:
+                yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
+            yield from more(len(causes), "finding", most=_MOST)
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:

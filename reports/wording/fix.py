@@ -1,6 +1,6 @@
 """The answer of `ctrace fix` in words."""
 
-from ctrace.inspector.repairs.result import Fixes, chosen
+from ctrace.inspector.repairs.result import Fixes, How, Outcome, chosen
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis import effect
 
@@ -37,6 +37,17 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     if fixes.untried:
         sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
     return sentence
+
+
+def closing(outcome: Outcome) -> str:
+    """Say what closed the obligations of a proof; empty: there are none, or one is open."""
+    if not outcome.obligations or not all(each.closed for each in outcome.obligations):
+        return ""
+    parts = []
+    for how, words in ((How.READING, "by reading"), (How.TRYING, "by trying"), (How.QUESTION, "by your answer")):
+        names = [each.name.replace("_", " ") for each in outcome.obligations if each.how is how]
+        parts += [f"{words}: {', '.join(names)}"] if names else []
+    return f"Closed {'; '.join(parts)}."
 
 
 def _way(fixes: Fixes) -> str:

@@ -23,6 +23,8 @@ class Code:
     def __init__(self, source: str) -> None:
         from libcst import metadata, parse_module
 
+        self.mark = "\ufeff" if source.startswith("\ufeff") else ""
+        """The byte order mark of the file, which LibCST drops."""
         wrapper = metadata.MetadataWrapper(parse_module(source))
         self.module: cst.Module = wrapper.module
         self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))

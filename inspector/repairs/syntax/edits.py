@@ -87,7 +87,7 @@ class Edits:
                     return new[0]
                 return cst.FlattenSentinel([updated_node if one is original_node else one for one in new])
 
-        return self._code.module.visit(Apply()).code
+        return f"{self._code.mark}{self._code.module.visit(Apply()).code}"
 
     def _keep_comments(self, node: cst.BaseStatement) -> None:
         """Move the comments of a removed statement above the next one that stays."""

@@ -27,6 +27,7 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
         "repairs": [_tried(each) for each in fixes.repairs],
         "combined": None if fixes.combined is None else _combined(fixes.combined),
         "unstable": fixes.unstable or None,
+        "not_asked": list(fixes.not_asked),
         "budget_spent": fixes.budget_spent,
         "untried": fixes.untried,
         "interrupted": fixes.interrupted,

@@ -174,3 +174,74 @@ def test_a_dirty_file_is_refused(tmp_path: Path):
     Path(file).write_text("a = 2\n")
     with pytest.raises(TargetError, match="uncommitted changes"):
         refuse_dirty([file])
+
+
+def killed_after(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Let a process die by SIGKILL when it has written some files; nothing of it runs after that."""
+    write = applying._write
+    calls = []
+
+    def dying(path: Path, text: str) -> None:
+        if len(calls) == number:
+            path.with_name(f".{path.name}.ctrace-0123").write_text("half of the new te")
+            os.kill(os.getpid(), signal.SIGKILL)
+        calls.append(path)
+        write(path, text)
+
+    monkeypatch.setattr(applying, "_write", dying)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_process_killed_in_the_middle_leaves_what_undo_takes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    base = files_in(tmp_path, one="a = 1\n", two="b = 2\n", three="c = 3\n")
+    root = tmp_path / ".ctrace"
+    child = os.fork()
+    if child == 0:
+        killed_after(monkeypatch, number)
+        apply(root, ["x"], base, changed(base), str(tmp_path))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert sum(text.endswith("# changed\n") for text in texts(base)) == number
+    with pytest.raises(RunError, match="killed in the middle"):
+        apply(root, ["x"], base, changed(base), str(tmp_path))
+    undo(root)
+    assert texts(base) == list(base.values())
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".ctrace", "one.py", "three.py", "two.py"]
+    apply(root, ["x"], base, changed(base), str(tmp_path))
+
+
+@pytest.mark.skipif(not hasattr(os, "link"), reason="there are no hard links")
+def test_a_hard_link_stays_one_file(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n" * 9)
+    (file,) = base
+    other = tmp_path / "other.py"
+    os.link(file, other)
+    apply(tmp_path / ".ctrace", ["x"], base, [NewText(file, "a = 2\n")], str(tmp_path))
+    assert other.read_text() == "a = 2\n"
+    assert other.samefile(file)
+    undo(tmp_path / ".ctrace")
+    assert other.read_text() == base[file]
+
+
+def test_a_file_cut_while_it_was_written_in_place_is_taken_back(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\nb = 2\n")
+    (file,) = base
+    patch = apply(tmp_path / ".ctrace", ["x"], base, [NewText(file, "a = 9\n")], str(tmp_path))
+    Path(file).write_text("a = 9\nb = 2\n")
+    with pytest.raises(RunError, match="changed since"):
+        undo(tmp_path / ".ctrace")
+    patch.with_suffix(".unfinished").touch()
+    undo(tmp_path / ".ctrace")
+    assert texts(base) == list(base.values())
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may change the owner")
+def test_the_owner_stays(tmp_path: Path):
+    base = files_in(tmp_path, one="a = 1\n")
+    (file,) = base
+    os.chown(file, 1234, 2345)
+    apply(tmp_path / ".ctrace", ["x"], base, changed(base), str(tmp_path))
+    assert (Path(file).stat().st_uid, Path(file).stat().st_gid) == (1234, 2345)

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 from ctrace.inspector.model.trial import NewText
+from ctrace.inspector.repairs.model import Place
 from ctrace.inspector.repairs.texts import (
     changed_lines,
     merged,
@@ -12,6 +13,7 @@ from ctrace.inspector.repairs.texts import (
     replaced_lines,
     reversed_patch,
 )
+from tests.support.repaired import REPAIRS
 
 BASE = "a\nb\nc\nd\ne\n"
 
@@ -60,3 +62,9 @@ def test_a_patch_applies_and_takes_itself_back(tmp_path: Path):
 def test_changed_lines_are_counted():
     assert changed_lines({"/f": BASE}, [NewText("/f", "a\nB\nc\nd\ne\n")]) == 2
     assert replaced_lines(BASE, "a\nB\nc\nd\ne\nf\n") == {2}
+
+
+def test_a_byte_order_mark_stays():
+    source = "\ufeffimport torch\n\n\ndef f(x):\n    return x * x.max().item()\n"
+    place = Place("/model.py", source, 5, None, "f", "", "", "")
+    assert [each.source for each in REPAIRS["tensor_scalar"].find(place)] == [source.replace("item", "detach")]
