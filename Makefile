@@ -33,7 +33,7 @@ FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorou
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo check coverage test matrix lint format types editor bench truth schemas reference screens pictures docs views size clean
+.PHONY: help demo check coverage test matrix lint format types editor bench truth traps schemas reference screens pictures docs views size clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ bench: $(READY)  ## Run the benchmarks, one after the other
 
 truth: $(READY)  ## Compare explain with plain torch on foreign models, a random sample (see benchmarks/truth.py)
 	$(BIN)/python benchmarks/truth.py --sample 20 $(ARGS)
+
+traps: $(READY)  ## Repair 100 generated programs, and ask an oracle that knows no repair about each proof
+	$(BIN)/python tools/traps.py $(ARGS)
 
 schemas: $(READY)  ## Write the JSON Schemas of --json from the code
 	$(BIN)/python tools/schemas.py

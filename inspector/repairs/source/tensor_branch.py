@@ -1,10 +1,11 @@
 """Select with torch.where instead of branching on a tensor's value.
 
 Matches `if test:` with assignments on both sides, or on one side to a name that has a value already; two `return`;
-and `a if test else b`. Both sides are computed then, and the values of one are used.
+and `a if test else b`. Both sides are computed then, and the values of one are used. What may overflow or divide by
+zero where it is not selected computes with ones there.
 
 Leaves alone what would show that both sides ran: calls it does not know, assignments to attributes, changes in place,
-random numbers, ops whose gradient may be infinite or NaN (0 times NaN is NaN) or that may raise, sides that are no
+random numbers, ops whose gradient may be infinite or NaN also for ones, or that may raise, sides that are no
 tensors or differ in shape or dtype by reading, and a side that is an existing tensor where the result is stored,
 changed in place or compared by identity. If it is only returned, and something else may hold it, it asks first.
 """
@@ -19,7 +20,8 @@ from ctrace.inspector.repairs.syntax.branches import Branch, Side, branch_at
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
-from ctrace.inspector.repairs.syntax.effects import is_literal, is_pure, is_smooth, shape_of
+from ctrace.inspector.repairs.syntax.effects import is_literal, shape_of
+from ctrace.inspector.repairs.syntax.masking import is_maskable, masked, needs_mask
 from ctrace.inspector.repairs.syntax.names import fresh, read, torch_name
 from ctrace.inspector.repairs.syntax.sharing import escaping, is_unshared, returned_as_is
 
@@ -49,8 +51,7 @@ def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
     """Whether computing both sides and selecting one certainly gives the same result."""
     if is_literal(yes) or is_literal(no):
         return False
-    pure = all(is_pure(code, side) and is_smooth(code, side) for side in (yes, no))
-    return pure and shape_of(code, yes) == shape_of(code, no)
+    return all(is_maskable(code, side) for side in (yes, no)) and shape_of(code, yes) == shape_of(code, no)
 
 
 def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
@@ -85,16 +86,17 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
     import libcst as cst
 
-    several = len(sides) > 1
+    every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
+    several = len(sides) > 1 or any(needs_mask(code, cast("cst.BaseExpression", one)) for one in every)
     lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
     for side in sides:
-        assert isinstance(side.yes, cst.CSTNode)
-        assert isinstance(side.no, cst.CSTNode)
+        assert isinstance(side.yes, cst.BaseExpression)
+        assert isinstance(side.no, cst.BaseExpression)
         if (read(side.yes) | read(side.no)) & assigned:
             return None
         assigned.add(side.target)
         chosen = name if several else condition
-        value = f"{torch}.where({chosen}, {code.text(side.yes)}, {code.text(side.no)})"
+        value = _selected(code, side.yes, side.no, chosen, torch)
         if side.target:
             lines.append(f"{side.target} = {value}")
         else:
@@ -102,6 +104,13 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
     if values:
         lines.append(f"return {', '.join(values)}")
     return "\n".join(lines)
+
+
+def _selected(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression, condition: str, torch: str) -> str:
+    """Return the call that selects one of two sides, each finite where it is not selected."""
+    first = masked(code, yes, condition, torch, holds=True)
+    second = masked(code, no, condition, torch, holds=False)
+    return f"{torch}.where({condition}, {first}, {second})"
 
 
 def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
@@ -120,7 +129,7 @@ def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
     torch = torch_name(code, edits)
     if torch is None:
         return
-    edits.expression(node, f"{torch}.where({condition}, {code.text(node.body)}, {code.text(node.orelse)})")
+    edits.expression(node, _selected(code, node.body, node.orelse, condition, torch))
     shown = code.text(node.test)
     yield Rewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
 

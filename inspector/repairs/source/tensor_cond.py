@@ -20,16 +20,14 @@ from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import (
-    FACTS,
     is_literal,
-    is_number,
     is_pure,
-    is_smooth,
-    number,
+    is_safe_divisor,
     op_of,
     shape_of,
 )
-from ctrace.inspector.repairs.syntax.names import bound, full_name, read, self_attribute, torch_name
+from ctrace.inspector.repairs.syntax.masking import is_maskable, needs_mask
+from ctrace.inspector.repairs.syntax.names import full_name, read, self_attribute, torch_name
 from ctrace.inspector.repairs.syntax.sharing import returned_as_is
 from ctrace.inspector.repairs.syntax.words import words
 
@@ -87,7 +85,7 @@ def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
     """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
     if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
         return False
-    if all(is_pure(code, side) and is_smooth(code, side) for side in (yes, no)) and not _worth(code, yes, no):
+    if all(is_maskable(code, side) and not needs_mask(code, side) for side in (yes, no)) and not _worth(code, yes, no):
         return False
     return all(_is_quiet(code, side) for side in (yes, no))
 
@@ -120,7 +118,7 @@ def _is_loud(code: Code, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp | cst.FormattedString):
         return True
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide | cst.FloorDivide | cst.Modulo):
-        return not _is_safe_divisor(code, node.right)
+        return not is_safe_divisor(code, node.right)
     if isinstance(node, cst.Call):
         known = is_pure(code, node.with_changes(args=[])) or _is_module(code, node)
         return not known or full_name(code, node.func).startswith("math.")
@@ -134,21 +132,6 @@ def _is_in_place(code: Code, argument: cst.Arg) -> bool:
     if argument.keyword is not None:
         return argument.keyword.value in {"out", "inplace"}
     return isinstance(argument.value, cst.Name) and argument.value.value == "True"
-
-
-def _is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
-    """Whether dividing by an expression cannot raise: it is a number, or a tensor that an op of the function made."""
-    import libcst as cst
-
-    if is_number(node):
-        return number(node) != 0
-    if isinstance(node, cst.Call):
-        return op_of(code, node) not in FACTS | {""}
-    function = code.function(node)
-    if not isinstance(node, cst.Name) or function is None:
-        return False
-    values = [one.value for one in walk(function) if isinstance(one, cst.Assign) and node.value in bound(one)]
-    return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
 
 
 def _is_module(code: Code, call: cst.Call) -> bool:

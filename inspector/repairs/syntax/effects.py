@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.syntax.code import walk
-from ctrace.inspector.repairs.syntax.names import dotted, full_name, imported
+from ctrace.inspector.repairs.syntax.names import bound, dotted, full_name, imported
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SMOOTH = (
         """
     abs add sub mul neg relu tanh sigmoid clamp clip sin cos gelu silu leaky_relu elu softplus softmax
     log_softmax minimum maximum addmm mm bmm matmul linear conv1d conv2d where zeros_like ones_like einsum lerp
-    logsigmoid square sign erf floor ceil round trunc
+    logsigmoid sign erf floor ceil round trunc
     """
     )
     | REDUCTIONS
@@ -43,7 +43,7 @@ FACTS = words("size dim numel ndimension is_floating_point element_size stride")
 """Methods that answer from the tensor's header."""
 OTHER_OPS = words(
     """
-    exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal div true_divide floor_divide remainder fmod pow
+    exp exp2 expm1 square log log2 log10 log1p sqrt rsqrt reciprocal div true_divide floor_divide remainder fmod pow
     norm std var prod max min argmax argmin topk sort cumsum cumprod acos asin atan atan2 sinh cosh tan
     layer_norm normalize logsumexp median cosine_similarity dot outer cross baddbmm hypot erfinv lgamma digamma
     softmin scaled_dot_product nan_to_num count_nonzero isclose allclose equal gather index_select
@@ -52,6 +52,13 @@ OTHER_OPS = words(
     """
 )
 """More ops without effects: their gradients may be infinite or NaN, or they may raise for some values."""
+REDUCED = REDUCTIONS | {"max", "min", "norm"}
+"""Ops that reduce all elements to one if they have no argument; their gradients are finite."""
+_SHAPE_KEEPING = words(
+    """
+    clone contiguous exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow normalize layer_norm
+    """
+)
 PURE = SMOOTH | SHAPING | CASTS | FACTS | TESTS | OTHER_OPS
 _BUILTINS = frozenset({"len", "abs", "min", "max", "float", "int", "bool"})
 _TORCH = ("torch.", "torch.nn.functional.", "torch.linalg.", "torch.special.")
@@ -123,9 +130,7 @@ def is_smooth(code: Code, node: cst.CSTNode) -> bool:
             return False
         if isinstance(one, cst.Divide) and not _divides_by_number(code, one):
             return False
-        if isinstance(one, cst.Power) and not _squares(code, one):
-            return False
-        if isinstance(one, cst.FloorDivide | cst.Modulo | cst.LeftShift | cst.RightShift):
+        if isinstance(one, cst.Power | cst.FloorDivide | cst.Modulo | cst.LeftShift | cst.RightShift):
             return False
     return True
 
@@ -137,11 +142,21 @@ def _divides_by_number(code: Code, operator: cst.CSTNode) -> bool:
     return isinstance(around, cst.BinaryOperation) and is_number(around.right) and number(around.right) != 0
 
 
-def _squares(code: Code, operator: cst.CSTNode) -> bool:
+def is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether dividing by an expression cannot raise: it is a number, or a tensor that an op of the function made."""
     import libcst as cst
 
-    around = code.parent(operator)
-    return isinstance(around, cst.BinaryOperation) and is_number(around.right) and number(around.right) in {2, 3, 4}
+    if is_number(node):
+        return number(node) != 0
+    if isinstance(node, cst.Call):
+        return op_of(code, node) not in FACTS | {""}
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply):
+        return any(not is_number(side) and is_safe_divisor(code, side) for side in (node.left, node.right))
+    function = code.function(node)
+    if not isinstance(node, cst.Name) or function is None:
+        return False
+    values = [one.value for one in walk(function) if isinstance(one, cst.Assign) and node.value in bound(one)]
+    return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
 
 
 def is_number(node: cst.CSTNode) -> bool:
@@ -200,10 +215,13 @@ def shape_of(code: Code, node: cst.CSTNode) -> list[str]:
     import libcst as cst
 
     found = []
+    inside = {id(below) for one in walk(node) if _is_number_beside(code, one) for below in walk(one)}
     for one in walk(node):
+        if id(one) in inside:
+            continue
         if isinstance(one, cst.Call) and op_of(code, one) in (REDUCTIONS | SHAPING | CASTS | TESTS | OTHER_OPS) - FACTS:
             op = op_of(code, one)
-            same = op in {"clone", "contiguous", "exp", "log", "sqrt", "rsqrt", "normalize", "layer_norm"}
+            same = op in _SHAPE_KEEPING
             args = [code.text(arg) for arg in one.args if arg.keyword or not isinstance(arg.value, cst.Name)]
             if not same:
                 found.append(f"{op}({','.join(args)})")
@@ -216,3 +234,17 @@ def shape_of(code: Code, node: cst.CSTNode) -> list[str]:
         elif isinstance(one, cst.Comparison):
             found.append("bool")
     return sorted(found)
+
+
+def _is_number_beside(code: Code, node: cst.CSTNode) -> bool:
+    """Whether a node reduces all elements to one, beside an operand that keeps its shape: `y / y.abs().max()`."""
+    import libcst as cst
+
+    def reduces(one: cst.CSTNode) -> bool:
+        return isinstance(one, cst.Call) and op_of(code, one) in REDUCED and not is_along(code, one)
+
+    around = code.parent(node)
+    if not reduces(node) or not isinstance(around, cst.BinaryOperation):
+        return False
+    other = around.right if around.left is node else around.left
+    return not reduces(other) and not is_number(other)

@@ -1,0 +1,162 @@
+"""Tell two programs apart as their users might; knows no repair, and nothing of ctrace.
+
+    python tools/trap_oracle.py BEFORE.py AFTER.py     exit 1, and one line for each difference
+
+Each program defines a class `Net` and a function `inputs`. Everything below is done with a new model of each.
+"""
+
+import copy
+import io
+import runpy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Act = Callable[[Any, list[Any]], Any]
+
+
+def called(model: Any, inputs: list[Any]) -> Any:
+    """Call a model, and go backward from what it returns, and from each tensor that it keeps."""
+    output = model(*inputs)
+    found = [plain(output)]
+    kept = [output, *(value for name, value in sorted(vars(model).items()) if isinstance(value, torch.Tensor))]
+    for each in kept:
+        if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+            torch.autograd.backward([each.sum()], retain_graph=True)
+            found.append([(name, plain(leaf.grad)) for name, leaf in model.named_parameters()])
+            model.zero_grad(set_to_none=True)
+    return [*found, [(name, plain(value)) for name, value in model.state_dict().items()]]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as data that can be compared, with the kind of everything."""
+    if isinstance(value, torch.Tensor):
+        return (str(value.dtype), tuple(value.shape), value.requires_grad, repr(value.detach().flatten().tolist()))
+    if isinstance(value, dict):
+        return (type(value).__name__, [(key, plain(each)) for key, each in value.items()])
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, [plain(each) for each in value])
+    return (type(value).__name__, repr(value))
+
+
+def having(**values: Any) -> Act:
+    """Set attributes that the model has, and call it twice."""
+
+    def act(model: Any, inputs: list[Any]) -> Any:
+        for name, value in values.items():
+            if hasattr(model, name):
+                setattr(model, name, value)
+        return called(model, copy.deepcopy(inputs)), called(model, inputs)
+
+    return act
+
+
+def cast(dtype: torch.dtype, scale: float) -> Act:
+    """Call the model in another precision, with larger inputs."""
+
+    def act(model: Any, inputs: list[Any]) -> Any:
+        return called(model.to(dtype), [(each * scale).to(dtype) for each in inputs])
+
+    return act
+
+
+def training(*, every: bool) -> Act:
+    """Freeze all parameters, or none."""
+
+    def act(model: Any, inputs: list[Any]) -> Any:
+        for each in model.parameters():
+            each.requires_grad_(every)
+        return called(model, inputs)
+
+    return act
+
+
+def filled(value: float) -> Act:
+    """Load a checkpoint with other values in the buffers."""
+
+    def act(model: Any, inputs: list[Any]) -> Any:
+        names = {name for name, _ in model.named_buffers()}
+        saved = {
+            name: torch.full_like(each, value) if name in names else each for name, each in model.state_dict().items()
+        }
+        model.load_state_dict(saved)
+        return called(model, inputs)
+
+    return act
+
+
+def after_methods(model: Any, inputs: list[Any]) -> Any:
+    """Call the model's own methods between two calls."""
+    found = [called(model, copy.deepcopy(inputs))]
+    for name in ("bump", "reset"):
+        if hasattr(model, name):
+            getattr(model, name)()
+    return [*found, called(model, inputs)]
+
+
+def other_inputs(change: Callable[[Any], Any]) -> Act:
+    """Call the model with other inputs, and then with its own."""
+
+    def act(model: Any, inputs: list[Any]) -> Any:
+        try:
+            first = called(model, [change(each) for each in inputs])
+        except Exception as error:
+            first = type(error).__name__
+        return first, called(model, inputs)
+
+    return act
+
+
+ACTS: dict[str, Act] = {
+    "a call": called,
+    "two calls": having(),
+    "warm": having(warm=True),
+    "strict": having(strict=True),
+    "warm and strict": having(warm=True, strict=True),
+    "half": cast(torch.float16, 1.0),
+    "half, large": cast(torch.float16, 60.0),
+    "half, very large": cast(torch.float16, -3000.0),
+    "bfloat16": cast(torch.bfloat16, 1.0),
+    "double": cast(torch.float64, 1.0),
+    "all trained": training(every=True),
+    "all frozen": training(every=False),
+    "checkpoint with 3.6": filled(3.6),
+    "checkpoint with -1": filled(-1),
+    "methods": after_methods,
+    "negated": other_inputs(lambda each: -each),
+    "zeros": other_inputs(torch.zeros_like),
+    "large": other_inputs(lambda each: each * 1e4),
+    "infinite": other_inputs(lambda each: each + float("inf")),
+    "expanded": other_inputs(lambda each: each[:1].expand(each.shape)),
+    "empty": other_inputs(lambda each: each[:0]),
+    "65 rows": other_inputs(lambda each: each[:1].repeat(65, 1)),
+}
+
+
+def seen(path: str, act: Act) -> str:
+    """Return what an act with a new model of a program shows."""
+    torch.manual_seed(0)
+    program = runpy.run_path(path)
+    torch.manual_seed(1)
+    output, kept = io.StringIO(), sys.stdout
+    sys.stdout = output
+    try:
+        found = repr(act(program["Net"](), list(program["inputs"]())))
+    except Exception as error:
+        found = type(error).__name__
+    finally:
+        sys.stdout = kept
+    return f"{found}\n{output.getvalue()}"
+
+
+def differences(before: str, after: str) -> list[str]:
+    """Return the acts that tell two programs apart."""
+    return [name for name, act in ACTS.items() if seen(before, act) != seen(after, act)]
+
+
+if __name__ == "__main__":
+    apart = differences(*sys.argv[1:3])
+    print("\n".join(apart))
+    sys.exit(bool(apart))

@@ -1,0 +1,243 @@
+"""Generate programs in which a repair is right or wrong, repair them, and ask an oracle about each proof.
+
+    make traps                              100 programs with a new seed
+    python tools/traps.py --count 20 --seed 7 [--jsonl FILE]
+
+Each program is a pattern that a repair matches, in contexts that make the obvious repair wrong: written rarely, kept in
+the state, frozen, saved, in half precision, raising, read elsewhere. The oracle, trap_oracle.py, runs the program
+before and after each repair that was proved without a question. Exit 1: a proof is false; the two programs are kept.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.repairs.fixing import Fixing, RepairChoice
+from ctrace.inspector.repairs.result import Fixes
+from ctrace.inspector.repairs.running import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.target import resolve
+
+ORACLE = Path(__file__).with_name("trap_oracle.py")
+_LIMIT = 120.0
+
+HEAD = """\
+import copy
+
+import torch
+from torch import nn
+
+
+class Config:
+    def __init__(self):
+        self.k = torch.tensor(2.0)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.warm = False
+        self.strict = False
+        self.config = Config()
+        {state}
+
+    def bump(self):
+        if self.warm:
+            {bump}
+
+    def reset(self):
+        {reset}
+
+    def forward(self, x):
+        h = self.linear(x)
+{body}
+
+
+torch.manual_seed(0)
+model = Net()
+
+
+def inputs():
+    return (torch.randn(4, 8, generator=torch.Generator().manual_seed(3)),)
+"""
+BUFFER = 'self.register_buffer("scale", torch.tensor({value}))'
+FROZEN = "self.scale = nn.Parameter(torch.tensor({value}), requires_grad=False)"
+NUMBERS = (
+    "n = self.scale.item()",
+    "n = float(self.scale)",
+    "n = int(self.scale)",
+    "n = h.abs().max().item()",
+    "n = h.mean(1).sum().item()",
+    "n = h.sum(1)[0].item()",
+    "n = h[:1, :1].item()",
+    "n = float(h.sum())",
+)
+USES = ("y = h * n", "y = h + n", "y = n * h.relu()", "y = h / (n + 3.0)", "y = h - n * 2")
+TESTS = ("h.sum() > 0", "h.abs().max() > {limit}", "(h > 0).any()", "h.mean() < 0.1 and h.max() > 0")
+SIDES = (
+    "h * 2", "h * 0.5", "h ** 4", "h ** 2", "h * h * h", "h.relu()", "h / h.abs().max()", "h.sqrt()", "h.exp()",
+    "-h", "h + 1", "(h * 100) * h", "h.square() * 0.1", "h.log()",
+)  # fmt: skip
+BETWEEN = ("", "if self.warm: self.scale.mul_(0.5)", "self.bump()", "if self.strict: raise ValueError('strict')")
+AFTER = (
+    "",
+    "self.kept = y.square().mean() * h.abs().max().item()",
+    "if self.warm: n += 1",
+    "if self.strict: y.add_(1)",
+    "self.last = y",
+)
+COPIES = ("c = copy.deepcopy(self.config)", "c = copy.copy(self.config)")
+INDEXED = ("y[y > 0] = y[y > 0] * 2", "y[y > {limit}] *= 0.5", "y[y < 0] = y[y < 0] ** 2", "y[y < 0] = 0.0")
+
+
+class Program(NamedTuple):
+    """A generated program; `is_right`: nothing in it makes the obvious repair wrong."""
+
+    pattern: str
+    text: str
+    is_right: bool
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    """Draw a program."""
+
+    def pick(words: tuple[str, ...]) -> str:
+        return str(draw(st.sampled_from(words)))
+
+    pattern = pick(("number", "branch", "copy", "index"))
+    is_right = draw(st.booleans())
+    between = "" if is_right else pick(BETWEEN)
+    after = (
+        "" if is_right else pick(AFTER if pattern == "number" else tuple(each for each in AFTER if " n " not in each))
+    )
+    state = BUFFER if is_right else pick((BUFFER, FROZEN))
+    limit = draw(st.sampled_from((1, 0.5, 2, 4)))
+    if pattern == "number":
+        number = pick(tuple(each for each in NUMBERS if not (is_right and "int(" in each)))
+        lines = [number, between, pick(USES)]
+    elif pattern == "branch":
+        test, first, second = pick(TESTS), pick(SIDES), pick(SIDES)
+        lines = [between, f"if {test}:", f"    y = {first}", "else:", f"    y = {second}"]
+    elif pattern == "copy":
+        lines = [pick(COPIES), between, "y = h * c.k"]
+    else:
+        lines = ["y = h * 1", between, pick(INDEXED)]
+    body = [each for each in (*lines, after, "return y + 1") if each]
+    text = HEAD.format(
+        state=state.format(value=draw(st.sampled_from(("3.0", "2.0", "0.5")))),
+        bump=pick(("self.scale.mul_(0.5)", "self.config.k.add_(1)")),
+        reset=pick(("self.scale.data.fill_(1.5)", "pass", "self.config = Config()")),
+        body="\n".join(f"        {line}" for line in body).replace("{limit}", str(limit)),
+    )
+    return Program(pattern, text, is_right)
+
+
+def drawn(count: int, number: int) -> list[Program]:
+    """Draw different programs from a seed."""
+    found: dict[str, Program] = {}
+
+    @seed(number)
+    @settings(
+        max_examples=20 * count, database=None, deadline=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(programs())
+    def collect(program: Program) -> None:
+        if len(found) < count:
+            found.setdefault(program.text, program)
+
+    collect()
+    return list(found.values())
+
+
+def repaired(path: Path, server: ForkServer) -> Fixes | None:
+    """Search for repairs of a program; None: it cannot be run."""
+    budget = Budget(_LIMIT)
+    choice = RepairChoice(build=False, combine=False)
+    try:
+        with Runner(resolve(str(path)), Options(), _LIMIT, budget, server) as runner:
+            session = runner.capture(Trial())
+            return Fixing(session, runner, budget, target=str(path), choice=choice, say=lambda _: None).run()
+    except FailedTrialError:
+        return None
+
+
+def told_apart(before: Path, after: Path) -> list[str]:
+    """Ask the oracle, in a process of its own."""
+    command = [sys.executable, str(ORACLE), str(before), str(after)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
+    if ran.returncode not in (0, 1) or (ran.returncode and not ran.stdout.strip()):
+        raise RuntimeError(ran.stderr[-500:])
+    return ran.stdout.split("\n")[:-1] if ran.returncode else []
+
+
+def main() -> int:
+    """Generate, repair and check; print the counts by pattern, and every false proof."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--jsonl", type=Path, help="append one line for each program")
+    asked = parser.parse_args()
+    number = random.randrange(1 << 31) if asked.seed is None else asked.seed
+    print(f"seed {number}", flush=True)
+    counts: Counter[str] = Counter()
+    false = 0
+    server = new_server()
+    folder = Path(tempfile.mkdtemp(prefix="traps-"))
+    for index, program in enumerate(drawn(asked.count, number)):
+        path = folder / f"trap_{index}.py"
+        path.write_text(program.text)
+        began = time.monotonic()
+        fixes = repaired(path, server)
+        free = [each for each in (fixes.repairs if fixes is not None else ()) if each.is_free and each.files]
+        kind = f"{program.pattern}, {'right' if program.is_right else 'trap'}"
+        counts[kind] += 1
+        counts[f"{kind}: proved"] += any(each.kind == "source" for each in free)
+        apart: list[list[str]] = []
+        for place, each in enumerate(free):
+            after = folder / f"trap_{index}_repaired_{place}.py"
+            after.write_text(next(text.text for text in each.files))
+            acts = told_apart(path, after)
+            if acts:
+                false += 1
+                apart.append([each.name, *acts])
+                print(f"FALSE PROOF: {each.name}: {', '.join(acts)}\n  {path}\n  {after}", flush=True)
+        if asked.jsonl is not None:
+            tried = (
+                []
+                if fixes is None
+                else [[each.name, each.proved, each.question, each.outcome.why] for each in fixes.repairs]
+            )
+            row = {
+                "seed": number,
+                "index": index,
+                "kind": kind,
+                "seconds": time.monotonic() - began,
+                "false": apart,
+                "repairs": tried,
+            }
+            with asked.jsonl.open("a") as log:
+                log.write(json.dumps(row) + "\n")
+    server.close()
+    for kind in sorted(counts):
+        print(f"{counts[kind]:5} {kind}")
+    print(f"{false} false proofs in {asked.count} programs; the programs are in {folder}")
+    return int(false > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
