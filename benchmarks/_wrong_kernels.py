@@ -142,7 +142,7 @@ WRONG = (
     Edit("configuration: constant columns", "transpose", r"tl\.program_id\(0\) \* XBLOCK", "tl.program_id(0) * 32"),
     # values
     Edit("value: NaN", "gelu", _LOAD, r"\g<0>\n\1\2 = tl.where(\2 != \2, 0.0, \2)"),
-    Edit("value: NaN in a maximum", "extremes", r"tl\.reduce\(a, dim, maximum\)", "tl.max(a, dim)"),
+    Edit("value: NaN in extremes", "extremes", r"tl\.reduce\(a, dim, (m\w\w)imum\)", r"tl.\1(a, dim)", every=True),
     Edit("value: NaN in relu", "rows", r"= maximum\((\w+), (\w+)\)", r"= tl.where(\2 > 0, \2, 0.0)"),
     Edit("value: infinity", "line", _LOAD, r'\g<0>\n\1\2 = tl.where(tl.abs(\2) == float("inf"), 0.0, \2)'),
     Edit("value: infinity in bfloat16", "half", _LOAD + r"(\S*)",
@@ -155,7 +155,8 @@ WRONG = (
     Edit("endless", "gelu", _FIRST,
          r"\1\n    turn = 0\n    while turn >= 0:\n        turn = turn * 1", is_endless=True),
     Edit("endless: for odd sizes", "line", _FIRST,
-         r"\1\n    turn = xnumel % 2 - 1\n    while turn >= 0:\n        turn = turn * 1", is_endless=True),
+         r"\1\n    turn = 0\n    while (tl.load(x_ptr, volatile=True) < 1e30) & (xnumel % 2 == 1):\n        turn += 1",
+         is_endless=True),
     # memory
     Edit("memory: writes behind", "line", _STORE, r"\g<0>\n    tl.store(\1 + xnumel + \2, \3, \4)"),
     Edit("memory: writes before", "line", _STORE, r"\g<0>\n    tl.store(\1 - 8 + \2, \3, (\4) & (xindex < 8))"),

@@ -86,7 +86,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only edits whose name contains this")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=150.0, help="seconds for one check of an edit that ends")
-    parser.add_argument("--endless", type=float, default=40.0, help="seconds after which to end an endless kernel")
+    parser.add_argument("--endless", type=float, default=40.0, help="the same for an edit that does not end")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all of it")
     parser.add_argument("--packages", type=Path, help="keep the ejected packages in this folder, and use those in it")
     parser.add_argument("--out", type=Path, help="write the verdicts as JSON into this file")
@@ -127,7 +127,7 @@ def judged(
         if copy is None:
             return Verdict(version.name, edit, UNFIT, 0.0)
         words = ["kernels", "edit", str(copy), "--once", "--no-time"]
-        own = 15.0 if edit.is_endless else options.limit
+        own = options.endless / 2 if edit.is_endless else options.limit
         if version.has_limit:
             words += ["--timeout", f"{own:g}"]
         try:

@@ -216,7 +216,8 @@ CAPTURE_ORDER = (
     ("state",),
     ("comparing",),
     ("capturing", "proving", "reducing", "scenarios", "timing", "tasks"),
-    ("triton_ops", "kernel_packages"),
+    ("kernel_packages",),
+    ("triton_ops",),
     ("inprocess", "main", "probe"),
     ("fork_server",),
 )

@@ -96,7 +96,7 @@ class TunedPackage(Struct, frozen=True):
 
 
 def tuned_packages(
-    folder: str, gpu: str | None, most: int, kernels: tuple[str, ...], *, is_written: bool
+    folder: str, gpu: str | None, most: int, kernels: tuple[str, ...], seconds: float | None, *, is_written: bool
 ) -> "tuple[TunedPackage, ...]":
     """Tune the packages in a folder; with times, write the best configurations into them.
 
@@ -119,7 +119,7 @@ def tuned_packages(
     with progress() as shown:
         for package in packages:
             shown.say(f"{package.name}: {'compiling' if gpu is not None else 'timing'} configurations")
-            result = tuned(package, gpu, most, gpus, kernels, lambda: shown.observe(None))
+            result = tuned(package, gpu, most, gpus, kernels, seconds, lambda: shown.observe(None))
             found.append(_kept(package, result, is_written=is_written and result.is_timed))
     return tuple(found)
 
@@ -128,15 +128,14 @@ def _kept(package: "Package", result: "Tuned", *, is_written: bool) -> TunedPack
     from ctrace.inspector.kernel_packages.configurations import chosen, write_configurations, write_table
 
     notes, written = [], False
-    for kernel in result.kernels:
-        if not is_written or not chosen(kernel):
+    for kernel in result.kernels if is_written else ():
+        if not chosen(kernel):
+            notes.append(f"{kernel.kernel} keeps its list: no other configuration is measurably faster")
             continue
-        changed = write_configurations(package, kernel, result.device)
-        written = written or changed
-        has = "has the best" if changed else "has them already"
-        notes.append(f"the list of {kernel.kernel} in {package.folder / 'kernel.py'} {has}")
-    if notes:
+        written = write_configurations(package, kernel, result.device) or written
+        notes.append(f"the list of {kernel.kernel} in {package.folder / 'kernel.py'} has the best")
+    if written:
         notes.append(write_table(package, result) or f"the table is in {package.folder / 'README.md'}")
-    else:
+    elif not notes:
         notes.append("kernel.py is unchanged" if result.is_timed else "kernel.py is unchanged: nothing was timed")
     return TunedPackage(str(package.folder), result, written, tuple(notes))

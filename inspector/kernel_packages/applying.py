@@ -2,13 +2,22 @@
 
 from collections.abc import Callable, Sequence
 
-from ctrace.inspector.kernel_packages.model import Applied, ApplyRequest, Checked, CheckRequest, Tuned, TuneRequest
+from ctrace.inspector.kernel_packages.model import (
+    KERNEL_SECONDS,
+    Applied,
+    ApplyRequest,
+    Checked,
+    CheckRequest,
+    Tuned,
+    TuneRequest,
+)
 from ctrace.inspector.kernel_packages.package import Package
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget
 from ctrace.inspector.tasks.running import run_task
 
 _CHILDREN = "ctrace.inspector.capture.kernel_packages"
+_SECONDS_TO_END = 30.0
 Observe = Callable[[], None]
 
 
@@ -30,7 +39,9 @@ def applied(
     """
     path = None if target.path is None else str(target.path)
     folders = tuple(str(each.folder) for each in packages)
-    request = ApplyRequest(folders, path, target.module, target.name, options, places, is_timed, rounds)
+    request = ApplyRequest(
+        folders, path, target.module, target.name, options, places, is_timed, rounds, timeout or KERNEL_SECONDS
+    )
     return run_task(f"{_CHILDREN}.apply", request, Applied, timeout=timeout, observe=observe)
 
 
@@ -40,6 +51,7 @@ def tuned(
     most: int,
     gpus: tuple[str, ...],
     kernels: tuple[str, ...] = (),
+    seconds: float | None = None,
     observe: Observe = lambda: None,
 ) -> Tuned:
     """Compile or time the configurations of a package's kernels: of all, or of those that are named.
@@ -47,7 +59,7 @@ def tuned(
     Raises:
         CtraceError: the package or the GPU is wrong, or its code fails.
     """
-    request = TuneRequest(str(package.folder), target, most, gpus, kernels)
+    request = TuneRequest(str(package.folder), target, most, gpus, kernels, seconds or KERNEL_SECONDS)
     return run_task(f"{_CHILDREN}.tune", request, Tuned, observe=observe)
 
 
@@ -57,4 +69,6 @@ def checked(package: Package, request: CheckRequest, observe: Observe = lambda: 
     Raises:
         CtraceError: the package is wrong, or its code fails.
     """
-    return run_task(f"{_CHILDREN}.check", request, Checked, observe=observe)
+    # The child process ends itself and says on which inputs, unless it cannot even do that.
+    late = request.seconds + _SECONDS_TO_END
+    return run_task(f"{_CHILDREN}.check", request, Checked, timeout=late, observe=observe)

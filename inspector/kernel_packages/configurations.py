@@ -2,13 +2,14 @@
 
 import ast
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.files.writing import write_output
 from ctrace.inspector.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel
 from ctrace.inspector.kernel_packages.package import KERNELS, Package
+from ctrace.inspector.timing.ratios import Verdict, compared
 
 LIST = "CONFIGS"
 _BEGIN, _END = "<!-- tuned: begin -->", "<!-- tuned: end -->"
@@ -16,26 +17,45 @@ MARK = "# Tuned by ctrace"
 """The start of the line above a list that ctrace wrote."""
 
 
+Rounds = Sequence[float]
+"""Seconds of a launch, one for each round; configurations that are compared take turns in each round."""
+
+
+def faster_of(present: Rounds, others: Mapping[int, Rounds]) -> int | None:
+    """Return the key of the configuration that is surely the fastest; None if none is measurably faster than `present`.
+
+    A launch that takes as long as another one does so only within noise, and the fastest of many is fast by chance. So
+    these are rounds of their own, which did not choose the candidates, and both ends of the interval count.
+    """
+    found = {key: compared(present, rounds) for key, rounds in others.items()}
+    faster = {key: each.ratio.low for key, each in found.items() if each.verdict is Verdict.FASTER}
+    return max(faster, key=lambda key: faster[key], default=None)
+
+
 def best_of(each: SizeClass) -> Tried | None:
-    """Return the fastest configuration of a size class; None if none was timed."""
-    timed = [one for one in each.tried if one.seconds is not None]
-    return min(timed, key=lambda one: one.seconds or 0.0, default=None)
+    """Return the configuration to keep for a size class; None if none was timed."""
+    return None if each.best is None else _tried(each, each.best)
 
 
 def own_of(kernel: TunedKernel, each: SizeClass) -> Tried | None:
-    """Return the kernel's first own configuration in a size class, for comparison."""
-    if kernel.current is None:
-        return None
-    return next((one for one in each.tried if one.configuration.key == kernel.current.key), None)
+    """Return the fastest of the present configurations in a size class, for comparison."""
+    tried = [one for own in kernel.present if (one := _tried(each, own)) is not None]
+    return min((one for one in tried if one.seconds is not None), key=lambda one: one.seconds or 0.0, default=None)
+
+
+def _tried(each: SizeClass, configuration: Configuration) -> Tried | None:
+    return next((one for one in each.tried if one.configuration.key == configuration.key), None)
 
 
 def chosen(kernel: TunedKernel) -> tuple[tuple[Configuration, tuple[str, ...]], ...]:
-    """Return the best configurations, each with the sizes for which it is the fastest."""
+    """Return the configurations to keep, each with its sizes; none if the present ones are as good for all sizes."""
+    present = {each.key for each in kernel.present}
     found: dict[tuple[object, ...], tuple[Configuration, list[str]]] = {}
     for each in kernel.classes:
-        best = best_of(each)
-        if best is not None:
-            found.setdefault(best.configuration.key, (best.configuration, []))[1].append(each.sizes)
+        if each.best is not None:
+            found.setdefault(each.best.key, (each.best, []))[1].append(each.sizes)
+    if found.keys() <= present:
+        return ()
     return tuple((one, tuple(sizes)) for one, sizes in found.values())
 
 

@@ -129,6 +129,8 @@ class ApplyRequest(Struct, frozen=True):
     """Which occurrences to replace, from 1; empty: all."""
     is_timed: bool = True
     rounds: int | None = None
+    seconds: float = KERNEL_SECONDS
+    """How long all configurations of a kernel may take at one place."""
 
 
 class Configuration(Struct, frozen=True):
@@ -164,6 +166,8 @@ class SizeClass(Struct, frozen=True):
     name: str
     sizes: str
     tried: tuple[Tried, ...] = ()
+    best: Configuration | None = None
+    """The configuration to keep: a present one, unless another is measurably faster; None: none was timed."""
 
 
 class TunedKernel(Struct, frozen=True):
@@ -172,6 +176,8 @@ class TunedKernel(Struct, frozen=True):
     kernel: str
     classes: tuple[SizeClass, ...]
     current: Configuration | None = None
+    """The first of the present configurations."""
+    present: tuple[Configuration, ...] = ()
 
 
 class Tuned(Struct, frozen=True):
@@ -194,6 +200,8 @@ class TuneRequest(Struct, frozen=True):
     """Files of GPUs from the project's settings."""
     kernels: tuple[str, ...] = ()
     """Names of the kernels to tune; empty: all of the package."""
+    seconds: float = KERNEL_SECONDS
+    """How long one configuration may take."""
 
 
 class Sizes(Struct, frozen=True):

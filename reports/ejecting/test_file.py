@@ -107,9 +107,10 @@ def _too_short(package: Package, sizes: Mapping[str, int]) -> str | None:
     """Return a size of a loop that one block may cover: of a loop of one dimension, that four blocks may."""
     for part in package.parts:
         blocks = [*(each.blocks for each in part.triton.configs), part.triton.fixed]
-        for loop, length in part.numels.items():
+        loops = {name: length for name, length in part.numels.items() if length != "1"}
+        for loop, length in loops.items():
             largest = max(each.get(f"{loop.removesuffix('numel').upper()}BLOCK", 1) for each in blocks)
-            wanted = max(largest * 4, _LONG) if len(part.numels) == 1 else largest
+            wanted = max(largest * 4, _LONG) if len(loops) == 1 else largest
             own = [name for name in symbols_of(length) if name in sizes]
             if own and (value(length, sizes) or 0) <= wanted:
                 return min(own, key=lambda name: sizes[name])

@@ -29,7 +29,8 @@ def check_line(before: Checked | None, found: Checked) -> str:
     largest = max(each.largest or 0.0 for each in ran)
     left = fmt.count(len({each.sizes for each in not_run}), "other")
     rest = f", not run for {left} ({why})" if not_run else ""
-    how = _RAN[ran[0].kernel]
+    kinds = {each.kernel for each in ran}
+    how = " on the GPU and in Triton's interpreter" if len(kinds) > 1 else _RAN[ran[0].kernel]
     configurations = {each.configuration for each in ran if each.configuration}
     tried = f"{fmt.count(len(configurations), 'configuration')}, " if configurations else ""
     compared = f"{fmt.count(len(sizes), 'size')}, {tried}{fmt.count(len(ran), 'set')} of inputs{how}{rest}"

@@ -107,9 +107,16 @@ def test_an_unchanged_package_applies_to_every_place(ctrace: Command, package: P
         (r"(= \w+) \+ 0\.25", r"\1 + 0.26"),
         (r"(= \w+) \+ 0\.25", r"\1 + quarter"),
         (r"(\n +)(tl\.store\()\w+_ptr( \+ \(r0_1.*)", r"\1\2INPUT_ptr\3\g<0>"),
+        (r"xindex < xnumel", "xindex < xnumel // 2 * 2"),
+        (r"(tl\.program_id\(0\)) \* XBLOCK", r"\1 * 1"),
+        (r"(\n +)(\w+) = tl\.load\(.*", r"\g<0>\1\2 = tl.where(\2 != \2, 0.0, \2)"),
+        (r"(\n +)(\w+) = tl\.load\((\w+) .*", r"\g<0>\1\2 += 0.0 * tl.load(\3 + xnumel * r0_numel)"),
     ],
-    ids=["off_by_one", "no_where", "wrong_constant", "unknown_name", "store_to_an_input"],
-)
+    ids=[
+        "off_by_one", "no_where", "wrong_constant", "unknown_name", "store_to_an_input", "odd_sizes",
+        "one_configuration", "nan", "outside",
+    ],
+)  # fmt: skip
 def test_a_wrong_edit_is_caught_before_anything_is_timed(ctrace: Command, package: Path, pattern: str, by: str):
     text = (package / "kernel.py").read_text()
     first = re.search(r"(\w+)_ptr,", text)
@@ -124,6 +131,8 @@ def test_a_wrong_edit_is_caught_before_anything_is_timed(ctrace: Command, packag
         assert "quarter" in wrong["note"]
     elif "INPUT" in by:
         assert "writes to input 1" in wrong["note"]
+    elif "xnumel * r0" in by:
+        assert "reads outside of argument 1 of its launch, at 1 past its end" in wrong["note"]
     else:
         assert wrong["first_difference"]["at"] is not None
     if "25" in pattern or "INPUT" in by:
@@ -131,6 +140,39 @@ def test_a_wrong_edit_is_caught_before_anything_is_timed(ctrace: Command, packag
         assert (code, found["equal"], found["before"]) == (1, False, None)
     if "0.26" in by:
         assert len(found["first_difference"]["at"]) == 2
+
+
+def test_a_kernel_that_does_not_end_is_ended(ctrace: Command, package: Path):
+    edit(package, r"(\n +)(xmask = .*)", r"\1\2\1turn = 0\1while turn >= 0:\1    turn = turn * 1")
+    done = ctrace("kernels", "edit", str(package), "--once", "--timeout", "20")
+    assert done.code == 1
+    assert "no result within 20 s" in done.out
+
+
+INNER = """\
+import torch
+
+def model(x):
+    y = torch.exp(torch.sin(x) + 0.25)
+    return y / y.sum(-1, keepdim=True)
+
+def inputs():
+    return (torch.randn(8, 60),)
+
+scenarios = {"wide": lambda: (torch.randn(8, 100),), "tall": lambda: (torch.randn(11, 60),)}
+"""
+
+
+def test_a_scenario_may_change_an_inner_size(ctrace: Command):
+    """What Dynamo had learned from the unchanged side hid the graph that the package came from."""
+    ctrace.write("model.py", INNER)
+    done = ctrace("kernels", "eject", "--graph", "0/0", "--all", "-o", "ops", "--of", "model.py", "--target", "h100")
+    assert done.code == 0, done.err
+    (folder,) = (ctrace.folder / "ops").iterdir()
+    code, found = apply(ctrace, folder, "model.py", "--no-time")
+    assert (code, [(each["graph"], each["applied"]) for each in found["places"]]) == (0, [("0/0", True)])
+    kept = [each for each in found["notes"] if "keeps the kernel that Inductor made for it" in each]
+    assert [each.split()[1] for each in kept] == ["0/1", "0/2"]
 
 
 def test_a_model_that_does_not_fit_names_the_node(ctrace: Command, package: Path):

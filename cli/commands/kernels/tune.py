@@ -29,6 +29,10 @@ Gpu = Annotated[
     typer.Option("--target", metavar="GPU", help="Compile for this GPU instead of timing; see `ctrace targets`."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Show every configuration.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0.1, help="End if one configuration takes longer. Default: 120."),
+]
 
 
 def tune(
@@ -38,6 +42,7 @@ def tune(
     kernels: Kernels = None,
     dry_run: DryRun = False,
     all_of_it: All = False,
+    timeout: Seconds = None,
     json: opt.Json = False,
     output: opt.Output = None,
 ) -> None:
@@ -54,7 +59,7 @@ def tune(
     from ctrace.reports.terminal.packages.tuning import tune_screen
 
     check_output(output)
-    found = tuned_packages(folder, gpu, most, tuple(kernels or ()), is_written=not dry_run)
+    found = tuned_packages(folder, gpu, most, tuple(kernels or ()), timeout, is_written=not dry_run)
 
     def screen(width: int) -> Iterator[RenderableType]:
         return chain.from_iterable(

@@ -16,7 +16,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.kernel_packages.choosing import choosing
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
 from ctrace.inspector.capture.kernel_packages.importing import Imported, imported, installed, operators_of
-from ctrace.inspector.capture.kernel_packages.misfits import misfits
+from ctrace.inspector.capture.kernel_packages.misfits import left_to_inductor, misfits
 from ctrace.inspector.capture.kernel_packages.passes import new_passes, observed, settings
 from ctrace.inspector.capture.kernel_packages.seconds import Timing, device_of, waiting
 from ctrace.inspector.capture.kernel_packages.sides import Part, Side
@@ -58,6 +58,7 @@ class _Application:
 
     def result(self) -> Applied:
         import torch
+        from torch._dynamo import pgo
 
         models = [Copier().copy(self._loaded.model) for _ in range(3)]
         before = settings()
@@ -75,14 +76,19 @@ class _Application:
             raise TargetError(what, "eject the kernel again into an empty folder")
         names = operators_of(packages)
         with choosing(packages, frozenset(self._request.places)) as choice, observed(passes, packages) as seen:
-            changed = Side(self._options, after, seen, names, unchanged.compiled_of)
+            # The unchanged side has taught Dynamo which sizes vary. With that, the changed side would never compile the
+            # static graph that the model's first call has, and that most packages come from (2.11 to 2.15, pgo.py).
+            pgo.reset_code_state()
+            changed = Side(self._options, after, seen, names, unchanged.compiled_of, self._request.seconds)
             second = changed.compiled(models[2])
             compared = tuple(self._compared(name, self._results(second, way))
                              for name, way in self._loaded.scenarios.items())  # fmt: skip
         choice.check()
         places, regions = _places(changed.parts)
         places += choice.left_out
-        places += misfits(list(zip(packages, handles, strict=True)), changed.parts, places)
+        installs = list(zip(packages, handles, strict=True))
+        left = tuple(left_to_inductor(installs, changed.parts, places))
+        places += misfits(installs, changed.parts, places)
         found = Applied(
             device=torch.cuda.get_device_name() if self._device == "cuda" else self._device,
             is_gpu=self._device == "cuda",
@@ -90,7 +96,7 @@ class _Application:
             regions=tuple(regions),
             compared=tuple(each for pair in compared for each in pair),
             part="step" if self._options.train else "forward",
-            notes=tuple(_notes(packages, changed.parts, places, is_gpu=self._device == "cuda")),
+            notes=(*left, *_notes(packages, changed.parts, places, is_gpu=self._device == "cuda")),
         )
         is_native = found.is_gpu or all(each.is_cpp for each in names.values())
         return self._timed(found, first, second, is_native=is_native)

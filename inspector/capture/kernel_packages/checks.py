@@ -103,7 +103,7 @@ def guarded_call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         with allocating(guards):
             found = function(*placed, **kwargs)
     except Exception as error:
-        wrong = _wrong_access(error)
+        wrong = wrong_access(error)
         if not wrong:
             raise
         return None, wrong
@@ -114,7 +114,7 @@ def guarded_call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     return found, guards.overwritten()
 
 
-def _wrong_access(error: BaseException | None) -> str:
+def wrong_access(error: BaseException | None) -> str:
     """Return what a kernel did wrong, as the interpreter's error or one of its causes says; empty for other errors."""
     while error is not None:
         if isinstance(error, WrongAccessError):
@@ -278,7 +278,8 @@ def watched(args: Sequence[Any]) -> Iterator[None]:
         builder.set_grid_idx = _counting(builder.set_grid_idx, memory)
         builder.create_masked_load = _reading(builder.create_masked_load, memory)
         builder.create_masked_store = _writing(builder.create_masked_store, memory)
-        builder.create_atomic_rmw = _adding(builder.create_atomic_rmw, memory)
+        builder.create_atomic_rmw = _atomic(builder.create_atomic_rmw, memory, 1, 3)
+        builder.create_atomic_cas = _atomic(builder.create_atomic_cas, memory, 0, None)
         builder.create_assert = _asserting
         builder.create_maxnumf = lambda one, other: builder.binary_op(one, other, numpy.fmax)
         builder.create_minnumf = lambda one, other: builder.binary_op(one, other, numpy.fmin)
@@ -336,11 +337,15 @@ def _writing(original: Any, memory: "_Memory") -> Any:
     return store
 
 
-def _adding(original: Any, memory: "_Memory") -> Any:
+def _atomic(original: Any, memory: "_Memory", pointers: int, mask: int | None) -> Any:
+    """Look at an atomic operation, whose arguments at these indices are pointers and mask."""
+
     @functools.wraps(original)
-    def atomic(operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        memory.places(pointers.data[mask.data], "writes")  # atomic accesses of one element may come in any order
-        return original(operation, pointers, value, mask, *rest)
+    def atomic(*args: Any) -> Any:
+        addresses = args[pointers].data
+        memory.places(addresses if mask is None else addresses[args[mask].data], "writes")
+        memory.is_ordered = True
+        return original(*args)
 
     return atomic
 
@@ -364,6 +369,8 @@ class _Memory:
                 found.setdefault(first, (first, end, each.element_size(), at + 1))
         ranges = sorted(found.values())
         self.program = 0
+        self.is_ordered = False
+        """Whether programs used an atomic operation, with which they may wait for each other."""
         self._starts, self._ends, self._sizes, self._names = (
             numpy.array(each, dtype=numpy.int64) for each in (zip(*ranges, strict=True) if ranges else ([],) * 4)
         )
@@ -406,7 +413,7 @@ class _Memory:
         """
         places = self.places(pointers, "reads")
         others = (self._writers[places] != 0) & (self._writers[places] != self.program)
-        if others.any():
+        if others.any() and not self.is_ordered:
             raise WrongAccessError("a program of the kernel reads what another one writes, in no certain order")
         self._readers[places] = _noted(self._readers[places], self.program)
 
@@ -425,7 +432,7 @@ class _Memory:
         if (twice & ~_same(ordered[1:], ordered[:-1])).any():
             raise WrongAccessError("the kernel writes two values to one element, in no certain order")
         changed = ~_same(numpy.asarray(now).reshape(-1), values)
-        for users, verb in ((self._writers, "writes"), (self._readers, "reads")):
+        for users, verb in () if self.is_ordered else ((self._writers, "writes"), (self._readers, "reads")):
             if (changed & (users[places] != 0) & (users[places] != self.program)).any():
                 raise WrongAccessError(f"a program of the kernel writes what another one {verb}, in no certain order")
         self._writers[places] = _noted(self._writers[places], self.program)

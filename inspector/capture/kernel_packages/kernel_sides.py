@@ -65,24 +65,24 @@ def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], numb
 
     tensors = [each for each in args if isinstance(each, torch.Tensor)]
     if not _covers(operator, args):
-        return _guarded(operator.definition._init_fn, "fallback", args, kwargs, "the kernel does not take these sizes")
+        return guarded(operator.definition._init_fn, "fallback", args, kwargs, "the kernel does not take these sizes")
     if operator.is_cpp and operator.module.is_supported() and all(each.device.type == "cpu" for each in tensors):
-        return _guarded(operator.definition._init_fn, "cpu", args, kwargs)
+        return guarded(operator.definition._init_fn, "cpu", args, kwargs)
     if any(each.is_cuda for each in tensors):
         if operator.kernel is None:
-            return _guarded(operator.definition._init_fn, "gpu", args, kwargs)
+            return guarded(operator.definition._init_fn, "gpu", args, kwargs)
         fixed = with_configuration(operator.kernel, number, launched)
-        return _guarded(partial(operator.module.run_kernel, fixed), "gpu", args, kwargs)
+        return guarded(partial(operator.module.run_kernel, fixed), "gpu", args, kwargs)
     reason = _not_interpreted(operator, tensors)
     if not reason:
         run = partial(operator.module.run_kernel, with_configuration(operator.kernel, number, interpreted))
-        found = _guarded(run, "interpreter", args, kwargs)
+        found = guarded(run, "interpreter", args, kwargs)
         if not found.raised:
             return found
         if why := _does_not_compile(operator, args, number):
             return Outcome(None, "interpreter", raised=why)
         reason = f"Triton's interpreter: {found.raised}"
-    return _guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
+    return guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
 
 
 def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> str:
@@ -120,9 +120,10 @@ def _not_interpreted(operator: Operator, tensors: list[Any]) -> str:
     return f"{values:,} values are too many for Triton's interpreter" if values > _MOST_VALUES else ""
 
 
-def _guarded(
+def guarded(
     function: Callable[..., Any], kind: str, args: Sequence[Any], kwargs: dict[str, Any], note: str = ""
 ) -> Outcome:
+    """Call a function with guards around its tensors, and keep what it raises."""
     try:
         value, outside = guarded_call(function, list(args), kwargs)
     except Exception as error:

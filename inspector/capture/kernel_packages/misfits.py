@@ -1,6 +1,6 @@
 """Read from a package's pass where its region was looked for and did not fit, and which node differs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ctrace.inspector.capture.kernel_packages.importing import Imported
@@ -21,6 +21,25 @@ def misfits(packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], app
         if done.isdisjoint(names):
             places += list(_nowhere(package, handle, parts, ", ".join(names)))
     return places
+
+
+def left_to_inductor(
+    packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], places: Sequence[Place]
+) -> Iterator[str]:
+    """Say which graphs of a function keep the kernel that Inductor made for them, though another graph has the package.
+
+    A function has several graphs if its sizes change; a package is made from one of them.
+    """
+    for package, handle in packages:
+        names = [each.name for each in package.operators()]
+        applied = {(_frame(each.graph), each.stage) for each in places if each.applied and each.operator in names}
+        for part, (count, why) in zip(parts, _found(handle), strict=False):
+            if not count and why and (_frame(part.graph), part.stage) in applied:
+                yield f"Graph {part.graph} ({part.stage}) keeps the kernel that Inductor made for it: {why}."
+
+
+def _frame(graph: str) -> str:
+    return graph.partition("/")[0]
 
 
 def _nowhere(package: Imported, handle: Any, parts: Sequence[Part], operator: str) -> list[Place]:

@@ -16,12 +16,15 @@ from ctrace.inspector.capture.kernel_packages.checks import copied
 from ctrace.inspector.capture.kernel_packages.elements import finite, first_difference, noise_of
 from ctrace.inspector.capture.kernel_packages.importing import Operator
 from ctrace.inspector.capture.kernel_packages.kernel_sides import Outcome, called_each
+from ctrace.inspector.capture.kernel_packages.limits import limited, too_long
 from ctrace.inspector.capture.kernel_packages.passes import Rewrite
 from ctrace.inspector.kernel_packages.model import RegionCheck
+from ctrace.inspector.tasks.running import Failed
 
 _SUMS = ("aten.sum.", "aten.mean.")
 _ROUNDOFF = 2.0**-24
 """Of float32, in which Inductor adds up float16 and bfloat16, too."""
+_CHECK = "check the kernel first: ctrace kernels edit DIR --once"
 _MOST_ROUNDINGS = 32.0
 """Errors of n additions in a row grow as the root of n; more than this would hide what a kernel leaves out."""
 
@@ -35,10 +38,12 @@ class Standing(Struct, frozen=True):
     node: str
 
 
-def check_rewrite(rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, Operator]) -> dict[str, RegionCheck]:
+def check_rewrite(
+    rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, Operator], seconds: float
+) -> dict[str, RegionCheck]:
     """Run the graph before and after the pass, and compare each call of an operator; by the node's name.
 
-    `place` of each check is the index of the call in the rewrite.
+    `place` of each check is the index of the call in the rewrite. A kernel that takes longer ends the process.
     """
     import torch
 
@@ -47,7 +52,7 @@ def check_rewrite(rewrite: Rewrite, inputs: list[Any], operators: Mapping[str, O
     with torch.no_grad():
         expected = _values(rewrite, rewrite.before, inputs, wanted)
         noise, unknown = _noise(rewrite, inputs, wanted, expected)
-        calls = _Calls(rewrite, operators)
+        calls = _Calls(rewrite, operators, seconds)
         calls.run(inputs)
     found = {}
     for index, name in enumerate(rewrite.calls):
@@ -194,7 +199,8 @@ def _noise(
 class _Calls:
     """Runs the graph after the pass, and calls the operators with guards around their tensors."""
 
-    def __init__(self, rewrite: Rewrite, operators: Mapping[str, Operator]) -> None:
+    def __init__(self, rewrite: Rewrite, operators: Mapping[str, Operator], seconds: float) -> None:
+        self._seconds = seconds
         self._rewrite = rewrite
         self._operators = operators
         self.results: dict[str, list[Outcome]] = {}
@@ -210,7 +216,9 @@ class _Calls:
                 if n.name not in names:
                     return super().run_node(n)
                 args, kwargs = self.fetch_args_kwargs_from_env(n)
-                outer.results[n.name] = list(called_each(outer._operators[names[n.name]], args, kwargs))
+                operator = outer._operators[names[n.name]]
+                with limited(outer._seconds, lambda: Failed(f"{operator.name}: {too_long(outer._seconds)}", _CHECK)):
+                    outer.results[n.name] = list(called_each(operator, args, kwargs))
                 return super().run_node(n)
 
         Called(fx.GraphModule(self._rewrite.module, self._rewrite.after)).run(*map(_copied, inputs))

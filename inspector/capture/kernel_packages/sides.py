@@ -14,8 +14,11 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.kernel_packages.importing import Operator
 from ctrace.inspector.capture.kernel_packages.passes import Passes, Rewrite
 from ctrace.inspector.capture.kernel_packages.regions import check_rewrite
-from ctrace.inspector.kernel_packages.model import RegionCheck
+from ctrace.inspector.kernel_packages.model import KERNEL_SECONDS, RegionCheck
 from ctrace.inspector.runs.request import Options
+
+_MOST_SIZES = 8
+"""How many sizes of a graph's inputs are checked."""
 
 
 class Part(Struct):
@@ -26,9 +29,17 @@ class Part(Struct):
     rewrites: list[Rewrite]
     checks: dict[tuple[int, str], RegionCheck] = field(default_factory=dict)
     """Keyed by the number of the rewrite and the node's name."""
-    ran: bool = False
+    ran: set[tuple[object, ...]] = field(default_factory=set)
+    """The sizes of the inputs that it was checked with."""
     unchecked: str = ""
     """Why the operators were not compared with what they replace; empty if they were."""
+
+
+def _worse(one: RegionCheck | None, other: RegionCheck) -> RegionCheck:
+    """Return the check that says more against a kernel: of other sizes of the same graph."""
+    if one is None or not one.equal or not other.equal:
+        return one if one is not None and not one.equal else other
+    return max(one, other, key=lambda each: (each.kernel != "fallback", each.largest or 0.0))
 
 
 class Side:
@@ -41,16 +52,19 @@ class Side:
         passes: Passes | None = None,
         operators: Mapping[str, Operator] | None = None,
         before: Mapping[int, int] | None = None,
+        seconds: float = KERNEL_SECONDS,
     ) -> None:
         """Compile with these values of Inductor's settings; with `passes`, check what they replaced.
 
-        `before` has the number of compilations that each frame has had already.
+        `before` has the number of compilations that each frame has had already; `seconds` is how long a kernel may
+        take.
         """
         self._options = options
         self._settings = dict(settings)
         self._passes = passes
         self._operators = dict(operators or {})
         self._before = dict(before or {})
+        self._seconds = seconds
         self.compiled_of: dict[int, int] = {}
         """How many compilations each frame has so far."""
         self.parts: list[Part] = []
@@ -86,8 +100,9 @@ class Side:
         self.parts.append(part)
 
         def run(values: Any) -> Any:
-            if not part.ran:
-                part.ran = True
+            sizes = tuple(tuple(getattr(each, "shape", ())) for each in values)
+            if sizes not in part.ran and len(part.ran) < _MOST_SIZES:
+                part.ran.add(sizes)
                 self._check(part, list(values))
             return compiled(values)
 
@@ -100,13 +115,14 @@ class Side:
                 continue
             try:
                 with unnoticed():  # the graph may draw random numbers, which the model's call draws next
-                    found = check_rewrite(rewrite, values, self._operators)
+                    found = check_rewrite(rewrite, values, self._operators, self._seconds)
             except (
                 Exception
             ) as error:  # an op that runs only in compiled code, or a kernel that ended the GPU's context
                 part.unchecked = kind_and_message(error)[:300]
                 continue
-            part.checks |= {(number, name): check for name, check in found.items()}
+            for name, check in found.items():
+                part.checks[number, name] = _worse(part.checks.get((number, name)), check)
 
     def _graph(self) -> str:
         """Return the compilation that is going on, such as `0/1`, as if no other side had compiled the model."""

@@ -1,18 +1,18 @@
 """The child process of `ctrace kernels tune`: compile every configuration, or check and time it on the GPU."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.kernel_packages.checks import guarded_call
-from ctrace.inspector.capture.kernel_packages.correctness import difference
+from ctrace.inspector.capture.kernel_packages.correctness import compared
 from ctrace.inspector.capture.kernel_packages.importing import Imported, Operator, imported
-from ctrace.inspector.capture.kernel_packages.inputs import Case, cases
+from ctrace.inspector.capture.kernel_packages.inputs import Case, cases, every_case
+from ctrace.inspector.capture.kernel_packages.kernel_sides import guarded
 from ctrace.inspector.capture.kernel_packages.launches import (
     Fixed,
     absent,
@@ -25,16 +25,25 @@ from ctrace.inspector.capture.kernel_packages.launches import (
     own,
     resident,
 )
+from ctrace.inspector.capture.kernel_packages.limits import limited, too_long
 from ctrace.inspector.capture.tasks.answering import answer
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gpus.gpu import TargetGpu
 from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.kernel_packages.configurations import faster_of, text_of
 from ctrace.inspector.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel, TuneRequest
 from ctrace.inspector.kernel_packages.package import package_at
+from ctrace.inspector.tasks.running import Failed
+from ctrace.inspector.timing.ratios import ROUNDS
 
+_T = TypeVar("_T")
 _WARPS = (1, 2, 4, 8, 16)
 _STAGES = (1, 2, 3, 4)
 _FACTORS = (0.25, 0.5, 1, 2, 4)
+_COMPARED = 4
+"""How many of the fastest configurations are compared with the present one."""
+_LONG, _SHORT = 100, 10
+"""Milliseconds of launches for a first time, and for each round of a comparison."""
 _LARGEST = 1 << 16
 """Most elements of a block of all axes; Triton takes up to 2**20, but compiling such blocks takes minutes."""
 
@@ -83,12 +92,8 @@ def _kernel(found: Imported, operator: Operator, index: int, request: TuneReques
             tried = tuple(_compiled(operator, index, case, each, gpu) for each in wanted)
         classes = [SizeClass("as captured", case.name, tried)]
     else:
-        classes = [
-            SizeClass("as captured" if not number else f"size {number + 1}", case.name,
-                      tuple(_timed(operator, index, case, wanted)))
-            for number, case in enumerate(cases(found, operator, "cuda"))
-        ]  # fmt: skip
-    return TunedKernel(name_of(kernel), tuple(classes), current[0])
+        classes = list(_timed(found, operator, index, wanted, request.seconds))
+    return TunedKernel(name_of(kernel), tuple(classes), current[0], current)
 
 
 def _source(kernel: Any) -> str:
@@ -143,24 +148,77 @@ def _compiled(operator: Operator, index: int, case: Case, configuration: Configu
     return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
 
 
-def _timed(operator: Operator, index: int, case: Case, wanted: Iterable[Configuration]) -> Iterator[Tried]:
-    """Yield each configuration with its time; one that computes something else is not timed."""
+def _timed(
+    found: Imported, operator: Operator, index: int, wanted: Sequence[Configuration], seconds: float
+) -> Iterator[SizeClass]:
+    """Yield each size class with the times of all configurations that are right for every case of every size."""
     kernel = operator.kernels[index]
-    for each in wanted:
-        try:
-            made = _resources(operator, index, case, each)
-            kernels = operator.with_kernels(partial(_with, kernel, each))
-            value, outside = guarded_call(partial(operator.module.run_kernel, kernels), case.args, {})
-            _, wrong = difference(case, value)
-            if wrong is not None or outside:
-                where = outside or f"differs at {list(wrong.at) if wrong is not None else ''}"
-                yield replace(made, equal=False, failed=where)
-                continue
-            launch = launch_of(operator, case, index)
-            launch.prepare()
-            yield replace(made, equal=True, seconds=_seconds(function_of(kernel)[launch.grid], launch.args, each))
-        except Exception as error:
-            yield Tried(each, failed=(kind_and_message(error).splitlines() or [""])[0][:200])
+    own = len(kernel.configs)
+    checked = [each for each in every_case(found, operator, "cuda") if operator.module.covers(*each.args)]
+    wrong = [_within(seconds, each, partial(_wrong, operator, index, checked, each)) for each in wanted]
+    for number, case in enumerate(cases(found, operator, "cuda")):
+        tried = tuple(
+            Tried(each, failed=why, equal=False)
+            if why
+            else _within(seconds, each, partial(_time, operator, index, case, each))
+            for each, why in zip(wanted, wrong, strict=True)
+        )
+        best = _best(operator, index, case, tried, own)
+        yield SizeClass("as captured" if not number else f"size {number + 1}", case.name, tried, best)
+
+
+def _within(seconds: float, configuration: Configuration, work: Callable[[], _T]) -> _T:
+    what = f"{text_of(configuration)}: {too_long(seconds)}"
+    with limited(seconds, lambda: Failed(what, "check the kernel first: ctrace kernels edit DIR --once")):
+        return work()
+
+
+def _wrong(operator: Operator, index: int, checked: Iterable[Case], configuration: Configuration) -> str:
+    """Return for which case a configuration is wrong, and how; empty if it is right."""
+    kernels = operator.with_kernels(partial(_with, operator.kernels[index], configuration))
+    for case in checked:
+        if case.kind == "random inputs 1" and case.configuration:
+            continue  # the same inputs once more, for another one of the present configurations
+        found = compared(operator, case, guarded(partial(operator.module.run_kernel, kernels), "gpu", case.args, {}))
+        if not found.equal:
+            at = f"differs at {list(found.wrong.at)}" if found.wrong is not None else found.note
+            return f"{', '.join(filter(None, (found.sizes, found.inputs)))}: {at}"[:200]
+    return ""
+
+
+def _time(operator: Operator, index: int, case: Case, configuration: Configuration) -> Tried:
+    """Compile a configuration, and time one launch."""
+    try:
+        made = _resources(operator, index, case, configuration)
+        return replace(made, equal=True, seconds=_seconds(_launching(operator, index, case, configuration)))
+    except Exception as error:
+        return Tried(configuration, failed=(kind_and_message(error).splitlines() or [""])[0][:200])
+
+
+def _best(operator: Operator, index: int, case: Case, tried: Sequence[Tried], own: int) -> Configuration | None:
+    """Return the configuration to keep: the fastest present one, unless another is measurably faster.
+
+    The first times, of all configurations, only choose which ones to compare: in turns, so that what disturbs one of
+    them disturbs the others, too.
+    """
+    timed = sorted((each for each in tried if each.seconds is not None), key=lambda each: each.seconds or 0.0)
+    present = next((each for each in timed if any(each is one for one in tried[:own])), None)
+    if present is None:
+        return timed[0].configuration if timed else None
+    others = [each for each in timed if not any(each is one for one in tried[:own])][:_COMPARED]
+    launches = [_launching(operator, index, case, each.configuration) for each in (present, *others)]
+    rounds = [[_seconds(each, _SHORT) for each in launches] for _ in range(ROUNDS)]
+    by_launch = list(zip(*rounds, strict=True))
+    faster = faster_of(by_launch[0], dict(enumerate(by_launch[1:])))
+    return present.configuration if faster is None else others[faster].configuration
+
+
+def _launching(operator: Operator, index: int, case: Case, configuration: Configuration) -> Callable[[], object]:
+    """Return what launches a kernel once, on the inputs of a case."""
+    launch = launch_of(operator, case, index)
+    launch.prepare()
+    run = function_of(operator.kernels[index])[launch.grid]
+    return lambda: run(*launch.args, **options(configuration))
 
 
 def _with(wanted: Any, configuration: Configuration, kernel: Any) -> Any:
@@ -168,11 +226,11 @@ def _with(wanted: Any, configuration: Configuration, kernel: Any) -> Any:
     return Fixed(kernel, configuration) if kernel is wanted else own(kernel)
 
 
-def _seconds(launch: Any, args: tuple[Any, ...], configuration: Configuration) -> float:
+def _seconds(launch: Callable[[], object], milliseconds: float = _LONG) -> float:
     """Return the median time of a launch, with a cold L2 cache."""
     from triton.testing import do_bench
 
-    return float(do_bench(lambda: launch(*args, **options(configuration)), quantiles=[0.5])) * 1e-3
+    return float(do_bench(launch, rep=milliseconds, quantiles=[0.5])) * 1e-3
 
 
 def _resources(operator: Operator, index: int, case: Case, configuration: Configuration) -> Tried:

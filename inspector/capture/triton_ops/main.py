@@ -17,6 +17,7 @@ from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.kernel_packages.checks import watched, wrong_access
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.tasks.answering import answer
 from ctrace.inspector.capture.triton_ops.writes import written_by
@@ -81,6 +82,10 @@ class _Seen(Struct):
     """The first call of the function that launches the kernel."""
     launch: Launched | None = None
     failures: list[str] = field(default_factory=list)
+    configuration: int = 0
+    """Which configuration of an autotuned kernel runs in the interpreter."""
+    configurations: int = 1
+    """How many the kernel has."""
 
 
 def _check(what: str, work: Callable[[], None]) -> Check:
@@ -133,14 +138,16 @@ def _launches(seen: _Seen) -> Iterator[None]:
             seen.launch = Launched(self, {name: value for name, value in named.items() if name in self.arg_names})
         if _has_cuda(named):
             return run(self, *args, grid=grid, warmup=warmup, **kwargs)
-        return run_interpreted(self, args, kwargs, grid)
+        with watched((*args, *kwargs.values())):
+            return run_interpreted(self, args, kwargs, grid)
 
     tune = autotuner.Autotuner.run
 
     def untuned(self: Any, *args: Any, **kwargs: Any) -> Any:
         if _has_cuda(dict(enumerate(args))) or not self.configs:
             return tune(self, *args, **kwargs)
-        return self.fn.run(*args, **kwargs, **self.configs[0].all_kwargs())
+        seen.configurations = max(seen.configurations, len(self.configs))
+        return self.fn.run(*args, **kwargs, **self.configs[seen.configuration % len(self.configs)].all_kwargs())
 
     with patched(jit.JITFunction, "run", launched), patched(autotuner.Autotuner, "run", untuned):
         yield
@@ -160,12 +167,17 @@ def _path(draft: Wrapped, seen: _Seen) -> Check | None:
     try:
         module = _imported(draft, "draft")
         kernel_side, branch = _without_branch(module, draft), getattr(module, draft.function)
-        first, second = (_on_cpu(copied(seen.call)) for _ in range(2))
-        with _launches(seen):
-            one = kernel_side(*first.args, **first.kwargs)
-        other = branch(*second.args, **second.kwargs)
-        return _equal(what, one, other)
+        call = _on_cpu(copied(seen.call))
+        other = branch(*copied(call).args, **copied(call).kwargs)
+        checks = []
+        for number in range(seen.configurations):
+            seen.configuration, again = number, copied(call)
+            with _launches(seen):
+                checks.append(_equal(what, kernel_side(*again.args, **again.kwargs), other))
+        return next((each for each in checks if not each.passed), checks[0])
     except Exception as error:
+        if wrong := wrong_access(error):
+            return Check(what, False, wrong)
         return Check(what, None, f"not checked: {kind_and_message(error)[:_LONG]}")
 
 
@@ -202,9 +214,11 @@ def _equal(what: str, one: Any, other: Any) -> Check:
         if isinstance(left, torch.Tensor):
             if left.shape != right.shape or left.dtype != right.dtype:
                 return Check(what, False, f"{left.dtype}{list(left.shape)} and {right.dtype}{list(right.shape)}")
-            gap = (left.double().cpu() - right.double().cpu()).abs().max() if left.numel() else 0.0
-            most = float(right.double().abs().max()) if right.numel() else 0.0
-            largest = max(largest, float(gap) / (most or 1.0))
+            first, second = left.double().cpu(), right.double().cpu()
+            differs = (first != second) & ~(first.isnan() & second.isnan())
+            gap = torch.where(differs, (first - second).abs(), 0.0).nan_to_num(nan=float("inf"))
+            most = float(second[second.isfinite()].abs().max()) if second.isfinite().any() else 0.0
+            largest = max(largest, float(gap.max()) / (most or 1.0) if gap.numel() else 0.0)
     return Check(what, largest <= _CLOSE, f"largest relative difference {largest:.1e}")
 
 

@@ -51,6 +51,8 @@ def _gain(kernel: TunedKernel, each: SizeClass) -> str:
         return f"{each.name}: no configuration is right"
     if own is None or own.seconds is None:
         return f"{each.name}: {best.seconds * 1e6:.3g} us"
+    if best is own:
+        return f"{each.name}: {own.seconds * 1e6:.3g} us, nothing is measurably faster"
     return f"{each.name}: {own.seconds * 1e6:.3g} -> {best.seconds * 1e6:.3g} us"
 
 

@@ -2,12 +2,21 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.kernel_packages.configurations import chosen, with_configurations, with_kernels, write_table
+from ctrace.inspector.kernel_packages.configurations import (
+    best_of,
+    chosen,
+    faster_of,
+    own_of,
+    with_configurations,
+    with_kernels,
+    write_table,
+)
 from ctrace.inspector.kernel_packages.model import (
     Checked,
     Configuration,
@@ -55,11 +64,14 @@ def kernel() -> TunedKernel:
     return TunedKernel(
         "kernel",
         (
-            SizeClass("as captured", "n=8", (Tried(SMALL, seconds=2e-6, equal=True), Tried(LARGE, seconds=3e-6))),
-            SizeClass("size 2", "n=9000", (Tried(SMALL, seconds=9e-6), Tried(LARGE, seconds=4e-6))),
-            SizeClass("size 3", "n=9", (Tried(SMALL, seconds=2e-6), Tried(LARGE, failed="out of resources"))),
+            SizeClass(
+                "as captured", "n=8", (Tried(SMALL, seconds=2e-6, equal=True), Tried(LARGE, seconds=3e-6)), SMALL
+            ),
+            SizeClass("size 2", "n=9000", (Tried(SMALL, seconds=9e-6), Tried(LARGE, seconds=4e-6)), LARGE),
+            SizeClass("size 3", "n=9", (Tried(SMALL, seconds=2e-6), Tried(LARGE, failed="out of resources")), SMALL),
         ),
         SMALL,
+        (SMALL,),
     )
 
 
@@ -92,6 +104,35 @@ def test_no_package(tmp_path: Path, folder: Path):
 
 def test_the_best_configuration_of_each_size_is_chosen_once():
     assert chosen(kernel()) == ((SMALL, ("n=8", "n=9")), (LARGE, ("n=9000",)))
+
+
+def test_a_list_stays_if_nothing_is_faster():
+    """A list of two was cut to the one that was faster by noise."""
+    both = replace(kernel(), present=(SMALL, LARGE))
+    assert chosen(both) == ()
+    assert own_of(both, both.classes[1]) is best_of(both.classes[1])
+
+
+def noisy(random: Random, seconds: float, share: float) -> list[float]:
+    """Return the times of 15 rounds with noise."""
+    return [seconds * (1 + abs(random.gauss(0, share))) for _ in range(15)]
+
+
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.05])
+def test_noise_is_not_faster(share: float):
+    """Times of one and the same launch: the best of many was called faster, for one percent."""
+    random = Random(0)
+    for _ in range(300):
+        others = {number: noisy(random, 1e-5, share) for number in range(4)}
+        assert faster_of(noisy(random, 1e-5, share), others) is None
+
+
+@pytest.mark.parametrize(("share", "gain"), [(0.001, 0.03), (0.01, 0.05), (0.05, 0.2)])
+def test_a_difference_beyond_noise_is_faster(share: float, gain: float):
+    random = Random(0)
+    for _ in range(100):
+        others = {number: noisy(random, 1e-5 * (1 - gain * number / 2), share) for number in (0, 1, 2)}
+        assert faster_of(noisy(random, 1e-5, share), others) == 2
 
 
 def test_only_the_list_of_configurations_changes():

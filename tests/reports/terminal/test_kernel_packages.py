@@ -85,9 +85,11 @@ TUNED = Tuned(
                         Tried(CONFIGURATIONS[1], 32, 2, 4096, 1.0, "threads", 11.2e-6, equal=True),
                         Tried(Configuration({"XBLOCK": 64}, 4, 1), failed="out of shared memory"),
                     ),
+                    CONFIGURATIONS[1],
                 ),
             ),
             CONFIGURATIONS[0],
+            CONFIGURATIONS[:1],
         ),
     ),
 )

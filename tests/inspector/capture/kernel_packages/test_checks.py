@@ -113,3 +113,9 @@ def test_the_maximum_drops_nan_as_on_a_gpu() -> None:
     x = torch.tensor([float("nan"), 1.0])
     interpreted(kernels.at_least_zero, (1,), (x,), config(BLOCK=2))
     assert x.tolist() == [0.0, 1.0]
+
+
+def test_programs_that_wait_for_each_other_may_share_results() -> None:
+    x, count = torch.ones(16), torch.zeros(1, dtype=torch.int32)
+    interpreted(kernels.counted, (2,), (x, count), config(BLOCK=8))
+    assert x.tolist() == [2.0] * 8 + [4.0] * 8
