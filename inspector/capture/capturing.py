@@ -22,6 +22,7 @@ from ctrace.inspector.capture.dynamo.collector import collector
 from ctrace.inspector.capture.dynamo.frames import frames
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.dynamo.shapes import shapes
+from ctrace.inspector.capture.dynamo.unrolled import unrolled
 from ctrace.inspector.capture.fusion.record import fusion
 from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.record import guards
@@ -131,7 +132,17 @@ def _sources(
 ) -> Iterator[Source]:
     stacks = GuardStacks()
     yield from (environment(owned), structured, listings, no_caches, counters, collector, frames, bytecode)
-    yield from (guards(stacks, cost=cost), recompiles(stacks), graphs(ops), shapes, passes, attention, fusion, kernels)
+    yield from (
+        guards(stacks, cost=cost),
+        recompiles(stacks),
+        graphs(ops),
+        shapes,
+        unrolled,
+        passes,
+        attention,
+        fusion,
+        kernels,
+    )
     yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
         yield from (facts(gpu), questions, interpreter, traced_as_there)

@@ -55,7 +55,7 @@ def root_causes(session: Session) -> tuple[RootCause, ...]:
     groups = _Groups(_findings(session))
     for first, second in _same_cause(session):
         groups.join(first, second)
-    for broken, recompile in (*_of_breaks(session), *_of_split_calls(session)):
+    for broken, recompile in (*_of_breaks(session), *_of_split_calls(session), *_of_own_frames(session)):
         # Two breaks are not one cause because calls recompile for the results of both.
         if not groups.has_break(recompile):
             groups.join(broken, recompile)
@@ -144,6 +144,9 @@ def _break_keys(each: Break) -> Iterator[Hashable]:
 
 def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
     """Yield keys that recompilations with the same cause share: the changed state, or the change of a call's inputs."""
+    if each.shared_by:
+        yield "shared", each.function, each.file
+        return
     for cause in _without_consequences(each.causes):
         if cause.kind in _OF_STATE:
             yield "state", cause.kind
@@ -209,6 +212,37 @@ def _of_split_calls(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
             inputs = not any("." in cause.subject.removesuffix(".requires_grad") for cause in each.causes)
             if kinds == {CauseKind.REQUIRES_GRAD} and inputs and (each.file, each.line) in called:
                 yield Symptom(Finding.BREAK, skip.break_index), Symptom(Finding.RECOMPILE, index)
+
+
+def _of_own_frames(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join a recompilation of shared code to the break that makes the code a frame of its own.
+
+    Without the break, the code would be part of its caller's graph, for each of those that share it.
+    """
+    resumes = {each.id: each.resumes_at for each in session.compilations}
+    for index, each in enumerate(session.recompiles):
+        broken = _splitting(session, each, resumes.get(each.compilation)) if each.shared_by else None
+        if broken is not None:
+            yield Symptom(Finding.BREAK, broken), Symptom(Finding.RECOMPILE, index)
+
+
+def _splitting(session: Session, each: Recompile, resumes_at: int | None) -> int | None:
+    """Return the break after which the code resumes, that is inside of it, or that left its caller in eager."""
+    begins = {(at.file, at.line) for at in session.compilations} | {(at.file, at.line) for at in session.skips}
+    for index, broken in enumerate(session.breaks):
+        for path in broken.paths:
+            if resumes_at is not None:
+                if (each.file, resumes_at, each.function) in {(at.file, at.line, at.function) for at in path}:
+                    return index
+                continue
+            inwards = [(at.file, _begin(session, at)) for at in path]
+            start = next((number for number, at in enumerate(inwards) if at in begins), len(inwards))
+            if (each.file, each.line) in inwards[start + 1 :]:
+                return index
+    if each.caller is None or resumes_at is not None:
+        return None
+    caller = each.caller.file, _begin(session, each.caller)
+    return next((skip.break_index for skip in session.skips if (skip.file, skip.line) == caller), None)
 
 
 def _called_from(session: Session, skip: Skip, broken: Break) -> Iterator[tuple[str, int]]:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from ctrace.inspector.model.outcome import Failure
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.recompiles.nearest import other_reason
+from ctrace.inspector.recompiles.sharing import OBJECTS
 from ctrace.inspector.recompiles.view import telling
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.text import parsed
@@ -86,7 +88,11 @@ def described(lead: Symptom, members: list[Symptom], session: Session) -> RootCa
             return _danger(session.dangers[lead.index])
         case Finding.BREAK:
             breaks = [session.breaks[each.index] for each in members if each.what is Finding.BREAK]
-            return _training_step(breaks) or _break(session.breaks[lead.index])
+            cause = _training_step(breaks) or _break(session.breaks[lead.index])
+            again = [session.recompiles[each.index] for each in members if each.what is Finding.RECOMPILE]
+            shared = [each for each in again if each.shared_by and each.causes]
+            title = f"Because of the break, {title_of_shared(shared)}" if shared else ""
+            return replace(cause, detail=cause.detail or title)
         case Finding.SKIP:
             return _skip(session.skips[lead.index])
         case Finding.RECOMPILE:
@@ -186,7 +192,10 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     same = [cause for _, cause in causes if (cause.kind, cause.subject) == (leading.kind, leading.subject)]
     values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
     placed = next((cause for cause in same if cause.line is not None), leading)
-    title = _of_submodules(mine) if is_mixed(mine) else _change(leading, values)
+    if all(each.shared_by for each in mine):
+        title = title_of_shared(mine)
+    else:
+        title = _of_submodules(mine) if is_mixed(mine) else _change(leading, values)
     cause = _made(
         RootKind(leading.kind) if leading.kind in set(map(str, RootKind)) else RootKind.OTHER,
         title,
@@ -196,8 +205,31 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     )
     reason = next((text for each in mine if (text := other_reason(each)) is not None), None)
     # To change only the leading cause would not help; that explains torch's reason, too.
-    detail = _changed_too(leading, mine) or (f"torch reports: {reason}" if reason is not None else "")
+    detail = (
+        _share_of(leading, mine)
+        or _changed_too(leading, mine)
+        or (f"torch reports: {reason}" if reason is not None else "")
+    )
     return replace(cause, why=telling(same).reason, expected=expected, detail=detail)
+
+
+def title_of_shared(mine: Sequence[Recompile]) -> str:
+    """Return the title of recompilations of code that several modules, or calls with several objects, share."""
+    first, leading = mine[0], mine[0].causes[0]
+    same = [cause for each in mine for cause in each.causes if cause.subject == leading.subject]
+    values = list(dict.fromkeys(value for cause in same for value in (cause.was, cause.now) if value is not None))
+    kinds = {CauseKind.TYPE: "types of", CauseKind.IDENTITY: "objects as"}
+    whose = f" of {first.shared_by}" if first.shared_by != OBJECTS else ""
+    took = ", ".join(_short(value) for value in values[:5]) + (", …" if len(values) > 5 else "")
+    number = f"{max(len(values), 2)} {kinds.get(leading.kind, 'values of')} {leading.subject}"
+    return f"{first.function}{whose} is compiled once for each of {number}" + (f": {took}" if took else "")
+
+
+def _share_of(leading: Cause, mine: Sequence[Recompile]) -> str:
+    """Say in how many of several recompilations the leading kind of change is, if it is not in all."""
+    alike = sum(any(cause.kind is leading.kind for cause in each.causes) for each in mine)
+    kind = leading.kind.replace("_", " ")
+    return f"{alike} of the {len(mine)} recompilations have a change of this kind ({kind})" if alike < len(mine) else ""
 
 
 def leading_change(mine: list[Recompile], session: Session) -> tuple[Recompile, Cause]:

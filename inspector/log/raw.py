@@ -53,7 +53,7 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphWarmedUp,
 )
 from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, ModulesSeen, Printed
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, ModulesSeen, Printed, Unrolled
 from ctrace.inspector.model.kernels import KernelCall, Stage
 from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
@@ -89,6 +89,8 @@ class Raw(Struct):
     trials: list[Tried] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     ops: list[ev.OpsCounted] = field(default_factory=list)
+    unrolled: dict[str, tuple[Unrolled, ...]] = field(default_factory=dict)
+    """The unrolled loops of each graph, keyed by compilation."""
     left: list[ev.FrameLeft] = field(default_factory=list)
     listings: dict[str, str] = field(default_factory=dict)
     """Source text, keyed by file."""
@@ -294,6 +296,8 @@ class Raw(Struct):
                 self.dangers = [each for each in self.dangers if each.proven]
             case ev.OpsCounted():
                 self.ops.append(event)
+            case ev.LoopsUnrolled():
+                self.unrolled[event.id] = event.loops
             case ev.FrameLeft():
                 self.left.append(event)
             case ev.Listing():

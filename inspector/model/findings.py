@@ -230,6 +230,12 @@ class Recompile(Struct, frozen=True):
     """The scenario of the call; None for a program."""
     call: int | None = None
     """Which call of the scenario, from 0."""
+    shared_by: str = ""
+    """What shares the code, such as `Layer modules`, if it was compiled for another one of them, and nothing changed
+    over time; else empty.
+    """
+    caller: Frame | None = None
+    """The frame outside of torch that called the function; None if it is not known."""
 
 
 class CacheUse(Struct, frozen=True):

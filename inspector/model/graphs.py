@@ -31,6 +31,20 @@ class GraphStage(StrEnum):
     """Before and after Inductor's post-grad passes; if there is a backward, forward and backward each have both."""
 
 
+class Unrolled(Struct, frozen=True):
+    """A Python loop whose passes Dynamo wrote into one graph, one after another."""
+
+    graph: str
+    file: str
+    line: int
+    """The line of the loop's head."""
+    function: str
+    times: int
+    """How often the loop's body ran while Dynamo traced."""
+    ops: int
+    """The ops of the graph that the body made, as Dynamo traced them, with those of the functions that it called."""
+
+
 class Printed(Struct, frozen=True):
     """One graph at one stage, as text."""
 

@@ -17,7 +17,7 @@ from ctrace.inspector.model.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
 from ctrace.inspector.model.fusion import Fusion
-from ctrace.inspector.model.graphs import Graphs
+from ctrace.inspector.model.graphs import Graphs, Unrolled
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.kernels import Kernel, KernelCall, OutputCode, Stage
 from ctrace.inspector.model.outcome import Asked, CutOff
@@ -224,6 +224,8 @@ class Session(Struct, frozen=True):
     scenarios: tuple[Scenario, ...] = ()
     compilations: tuple[Compilation, ...] = ()
     graphs: tuple[Graph, ...] = ()
+    unrolled: tuple[Unrolled, ...] = ()
+    """Loops outside of torch that Dynamo unrolled, most ops first; of several graphs, the one with the most ops."""
     functions: tuple[Function, ...] = ()
     coverage: Coverage = Coverage()
     breaks: tuple[Break, ...] = ()

@@ -14,6 +14,7 @@ from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
 from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.causes import cause_of, literal_type
 from ctrace.inspector.recompiles.lines import fixing, placed
+from ctrace.inspector.recompiles.sharing import OBJECTS, caller_of, shared_by
 from ctrace.inspector.recompiles.special_cases import Facts, case_of, cause_key
 from ctrace.inspector.recompiles.torch_reasons import failed_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
@@ -73,6 +74,8 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
     nearest = _nearest(raw, failed) if failed else None
     causes = _causes(raw, compile_id, place, failed, nearest)
+    shared = shared_by(raw, compile_id, causes, nearest.id if nearest else None)
+    causes = tuple(_of_shared(cause, shared) for cause in causes) if shared else causes
     why = why_expected(causes)
     during = raw.during.get(compile_id)
     return Recompile(
@@ -88,7 +91,16 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
         scenario=during.scenario if during else None,
         call=during.index if during else None,
+        shared_by=shared,
+        caller=caller_of(raw, compile_id),
     )
+
+
+def _of_shared(cause: Cause, shared: str) -> Cause:
+    """Say that nothing changed over time: advice for what changes from call to call does not apply."""
+    uses = "several calls" if shared == OBJECTS else shared
+    reason = f"The same code serves {uses}, which differ in {cause.subject}: torch compiles it once for each of them."
+    return replace(cause, reason=reason, fix="", expected="", advice=Advice())
 
 
 def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:

@@ -68,6 +68,8 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     kind = members[0][1].kind
     if kind is CauseKind.AUTOCAST and members[0][1].subject.endswith("_dtype"):
         return Prospect(Outlook.FINITE, "one graph for each autocast dtype")
+    if all(recompile.shared_by for recompile, _ in members):
+        return Prospect(Outlook.FINITE, "one graph for each of those that share this code")
     if kind in _PAIRS:
         return Prospect(Outlook.SETTLES, _PAIRS[kind])
     values = {value for _, cause in members for value in (cause.was, cause.now)}

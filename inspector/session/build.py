@@ -20,7 +20,7 @@ from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.model.compile_time import Metrics
 from ctrace.inspector.model.findings import CacheUse, Limit, Owner, Recompile
-from ctrace.inspector.model.graphs import Graphs, GraphStage, SymbolMeant
+from ctrace.inspector.model.graphs import Graphs, GraphStage, SymbolMeant, Unrolled
 from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.outcome import CutOff
@@ -99,6 +99,7 @@ def assemble(
         scenarios=scenarios,
         compilations=_compilations(raw),
         graphs=graphs,
+        unrolled=_unrolled(raw, graphs),
         functions=functions_of(raw, codes, graphs),
         coverage=total([each.coverage for each in scenarios if each.kind is not ScenarioKind.PROVOKED]),
         breaks=breaks,
@@ -193,6 +194,17 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
             ops = measured.ops if measured and measured.ops is not None else 0
         graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
     return tuple(graphs)
+
+
+def _unrolled(raw: Raw, graphs: Iterable[Graph]) -> tuple[Unrolled, ...]:
+    """List the loops outside of torch that were unrolled, each once: a recompilation unrolls the same loops again."""
+    largest: dict[tuple[str, int], Unrolled] = {}
+    for graph in graphs:
+        for each in raw.unrolled.get(graph.id, ()):
+            known = largest.get((each.file, each.line))
+            if owner_of(each.file, raw.prefixes) is not Owner.TORCH and (known is None or each.ops > known.ops):
+                largest[each.file, each.line] = each
+    return tuple(sorted(largest.values(), key=lambda each: -each.ops))
 
 
 def _compilations(raw: Raw) -> tuple[Compilation, ...]:

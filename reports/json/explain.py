@@ -72,6 +72,17 @@ def as_data(session: Session) -> dict[str, Any]:
             }
             for graph in session.graphs
         ],
+        "unrolled": [
+            {
+                "file": fmt.relative(each.file, cwd),
+                "line": each.line,
+                "function": each.function,
+                "times": each.times,
+                "ops": each.ops,
+                "graph": each.graph,
+            }
+            for each in session.unrolled
+        ],
         "attention": attention_data(session),
         "compilations": [
             {
@@ -333,6 +344,7 @@ def recompile_data(each: Recompile, cwd: str) -> dict[str, Any]:
         "scenario": each.scenario,
         "call": each.call,
         "nearest": each.nearest,
+        "shared_by": each.shared_by or None,
         "causes": [cause_data(cause, cwd) for cause in each.causes],
     }
 

@@ -163,6 +163,8 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
             kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
             made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
             yield "Generated", made if verbose else f"{made}: see {_see(session)}"
+    if loops := _unrolled(session):
+        yield "Unrolled", fmt.one_line(loops, 300)
     if graphs := cuda_graphs(session):
         yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
     if session.speed is not None:
@@ -170,6 +172,24 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
     if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
         yield "Not shown", _not_shown(session)
     yield "Time", _time(session)
+
+
+_LOOPS = 2
+_FEW_PASSES = 8
+"""Loops that ran less often are only in --json, unless they made half of a graph's ops."""
+
+
+def _unrolled(session: Session) -> str:
+    """Say which Python loops made many ops of a graph; empty if none did."""
+    ops = {each.id: each.ops for each in session.graphs}
+    many = [each for each in session.unrolled if each.times >= _FEW_PASSES or 2 * each.ops >= ops.get(each.graph, 0)]
+    shown = [
+        f"{fmt.place(each.file, each.line, session.environment.cwd)}, {fmt.count(each.times, 'time')} "
+        f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
+        for each in many[:_LOOPS]
+    ]
+    more = f"; {fmt.count(len(many) - _LOOPS, 'more loop')}" if len(many) > _LOOPS else ""
+    return f"{'; '.join(shown)}{more}"
 
 
 def _not_shown(session: Session) -> str:

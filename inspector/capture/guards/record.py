@@ -92,7 +92,7 @@ class _Objects:
         """Return the name of the module whose method a frame runs, such as `Block 2`, or None for another function."""
         import torch
 
-        first = next(iter(f_locals.values()), None)
+        first = f_locals.get("self", next(iter(f_locals.values()), None))  # a resume function has other names before it
         if not isinstance(first, torch.nn.Module):
             return None
         if first not in self._numbers:

@@ -54,8 +54,10 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
             if decides
             else "keep the number in a buffer (a tensor)"
         )
+        shared = next((each.shared_by for each in scene.recompiles(cause) if each.shared_by), "")
+        differs = f"differs between {shared}" if shared else "changes from call to call"
         text = (
-            f"{at(cause)}: {guard.subject} changes from call to call, and torch specializes on each value: set "
+            f"{at(cause)}: {guard.subject} {differs}, and torch specializes on each value: set "
             f"torch._dynamo.config.allow_unspec_int_on_nn_module = True, or {other}."
         )
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)

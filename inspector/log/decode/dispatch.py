@@ -397,6 +397,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_frame": _frame_left,
     "artifact:ctrace_listing": _listing,
     "artifact:ctrace_graph": _graph,
+    "artifact:ctrace_unrolled": lambda entry: decode_graphs.unrolled(_id(entry), _payload(entry)),
     "artifact:ctrace_modules": lambda entry: decode_graphs.modules(_id(entry), _payload(entry)),
     "artifact:ctrace_inductor_guards": _inductor_guards,
     "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),

@@ -6,7 +6,7 @@ from sys import intern
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Module, ModulesSeen, Printed
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Module, ModulesSeen, Printed, Unrolled
 
 STAGES = {
     "aot_joint_graph": GraphStage.JOINT,
@@ -50,6 +50,22 @@ def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
+
+
+def unrolled(compile_id: str, data: Fields) -> ev.LoopsUnrolled:
+    """Decode the loops that Dynamo unrolled into a graph."""
+    loops = (
+        Unrolled(
+            compile_id,
+            each.text("file"),
+            each.integer("line"),
+            each.text("function"),
+            each.integer("times"),
+            each.integer("ops"),
+        )
+        for each in data.objects("loops")
+    )
+    return ev.LoopsUnrolled(compile_id, tuple(loops))
 
 
 def modules(compile_id: str, data: Fields) -> ModulesSeen:

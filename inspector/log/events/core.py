@@ -18,7 +18,7 @@ from ctrace.inspector.model.bytecode import Rewritten
 from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.model.findings import Danger, Frame
 from ctrace.inspector.model.fusion import Fusion
-from ctrace.inspector.model.graphs import GraphEvent, Printed
+from ctrace.inspector.model.graphs import GraphEvent, Printed, Unrolled
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, Scenario
@@ -219,6 +219,13 @@ class GraphMade(Struct, frozen=True):
     """The graph's text; None if the event comes from ctrace's entry, which has no text."""
 
 
+class LoopsUnrolled(Struct, frozen=True):
+    """The Python loops that Dynamo unrolled into a graph."""
+
+    id: str
+    loops: tuple[Unrolled, ...]
+
+
 class InductorGuardsSeen(Struct, frozen=True):
     """The guards that Inductor would add to a graph with symbolic sizes, in a capture without Inductor."""
 
@@ -350,7 +357,7 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | EagerCall | OpsCounted
-    | FrameLeft | DangerFound | DangersWithdrawn | TrialDone | Listing | CompileStarted | BreakReported
+    | LoopsUnrolled | FrameLeft | DangerFound | DangersWithdrawn | TrialDone | Listing | CompileStarted | BreakReported
     | UserKernelEvent | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent
     | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent

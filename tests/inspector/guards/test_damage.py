@@ -90,6 +90,9 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_dangers_withdrawn": {},
     "artifact:ctrace_call": {"scenario": "base", "index": 0},
+    "artifact:ctrace_unrolled": {
+        "loops": [{"file": MODEL, "line": 9, "function": "forward", "times": 12, "ops": 84}],
+    },
     "artifact:ctrace_eager_call": {"ends": True},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},
     "artifact:ctrace_files": {"files": {MODEL: "0" * 64, "size.txt": ""}},
