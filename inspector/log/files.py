@@ -156,8 +156,8 @@ def head_of(path: Path) -> bytes:
     found: list[bytes] = []
     try:
         with _binary(path) as file:
-            while len(found) * _PIECE < _HEAD and (piece := file.read(_PIECE)):
-                found.append(piece)
+            while sum(map(len, found)) < _HEAD and (piece := file.read(_PIECE)):
+                found.append(piece[:_HEAD])  # a kilobyte of zstd may be 32 MB
     except Exception as error:
         if not isinstance(error, OSError) and not is_unreadable(error):
             raise

@@ -65,11 +65,18 @@ def _by_gb(counts: dict[str, int]) -> Counter[str]:
 def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     """Compare break entries with resume functions: each one exists because of a break in the function it resumes."""
     broken = {(frame.file, frame.function) for report in reports for frame in report.parsed.frames}
-    orphans = set()
+    orphans, resumed = set(), set()
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)
-        if place.resumes_at is not None and (place.file, place.function) not in broken:
+        if place.resumes_at is None:
+            continue
+        resumed.add((place.file, place.function))
+        if (place.file, place.function) not in broken:
             orphans.add(f"{place.function} resumes at {place.file}:{place.resumes_at}")
+    if raw.changed_count:  # a redaction of payloads alone leaves other names in break entries than in headers
+        loose = sum(all((each.file, each.function) not in resumed for each in one.parsed.frames) for one in reports)
+        if len(orphans) <= loose:
+            return
     for orphan in sorted(orphans):
         yield f"{orphan}, but the trace has no break entry for that function; a break is missing here"
 

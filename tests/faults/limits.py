@@ -28,7 +28,7 @@ from tests.support.places import DATA
 LOG = DATA / "print_break.torch.log"
 MOST_MEMORY = 1 << 30
 """Peak memory in bytes that any input here may take, in all processes of a command together."""
-_SECONDS = 300
+_SECONDS = 100
 _MB = 1_000_000
 _BLOCK = 1 << 20
 _PREFIX = b"V0102 03:04:05.000006 77 torch/_logging/structured.py:28] "
@@ -211,7 +211,7 @@ def _watched(child: "subprocess.Popen[bytes]", began: float) -> tuple[int, str]:
     while child.poll() is None:
         peak = max(peak, sum(map(_memory, _tree(child.pid))))
         out += child.stdout.read() or b""
-        if peak > 12 << 30 or time.monotonic() - began > _SECONDS:
+        if peak > 8 << 30 or time.monotonic() - began > _SECONDS:
             child.kill()
         time.sleep(0.02)
     return peak, (out + (child.stdout.read() or b"")).decode("utf-8", "replace")

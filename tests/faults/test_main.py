@@ -4,4 +4,4 @@ from tests.faults.__main__ import studies
 
 
 def test_it_finds_every_study():
-    assert len(studies()) == 10
+    assert len(studies()) == 12

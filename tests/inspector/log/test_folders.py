@@ -124,6 +124,15 @@ def test_only_the_last_payload_that_does_not_match_is_cut(tmp_path: Path):
     assert any("dynamo_output_graph" in each.what and "damaged" in each.what for each in load_log(log).cut_off)
 
 
+def test_names_redacted_in_payloads_alone_are_no_missing_break(tmp_path: Path):
+    lines = LOG.read_text(encoding="utf-8").split("\n")
+    hidden = [re.sub(r"\bhalves\b", "REDACTED", line) if line.startswith("\t") else line for line in lines]
+    log = tmp_path / "edited.log"
+    log.write_text("\n".join(hidden), encoding="utf-8")
+    found, plain = load_log(log), load_log(LOG)
+    assert (str(found.verdict), len(found.breaks), found.cut_off) == (str(plain.verdict), len(plain.breaks), ())
+
+
 def test_edited_log_that_is_cut_shows_what_it_has(tmp_path: Path):
     text = redacted(LOG.read_text(encoding="utf-8"))
     log = tmp_path / "cut.log"

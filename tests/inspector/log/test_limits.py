@@ -9,6 +9,7 @@ import pytest
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.log import second_process
 from ctrace.inspector.log.fields import loaded
+from ctrace.inspector.log.files import head_of
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.log.limits import longest_record, most_unpacked
 from ctrace.inspector.log.reader import Broken, Entry, read
@@ -133,3 +134,13 @@ def test_a_compressed_file_of_nothing_but_lines_says_why_it_ends(tmp_path: Path,
     (log := tmp_path / "job.log.gz").write_bytes(gzip.compress(small_log().text.encode() + b"\n" * 3_000_000))
     found = load_log(log)
     assert any("CTRACE_MAX_UNPACKED" in each.what for each in found.cut_off)
+
+
+def test_the_head_of_a_zstd_bomb_takes_little(tmp_path: Path):
+    zstandard = pytest.importorskip("zstandard")
+    (log := tmp_path / "job.log.zst").write_bytes(zstandard.compress(b"x" * 200_000_000))
+    tracemalloc.start()
+    head_of(log)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 << 20
