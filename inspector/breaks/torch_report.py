@@ -17,6 +17,8 @@ _HEADER = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)")
 _DISABLED = frozenset(("GB0098", "GB0099"))
 _UNBACKED = re.compile(r"GuardOnDataDependentSymNode: Could not guard on data-dependent expression ")
 """How torch names a condition on a symbol without a value (2.11 to 2.15, fx/experimental/symbolic_shapes.py)."""
+CONSEQUENCE = "\n*** While handling this graph break"
+"""What comes before a break that torch met while it handled another one."""
 _LOOP = re.compile(r"^graph break in loop$", re.MULTILINE)
 
 
@@ -58,9 +60,7 @@ def parse_break(text: str) -> ParsedBreak:
     head, _, dynamo = text.partition("\nUser code traceback:\n")
     user, _, _ = dynamo.partition("\n\n")
     # The text after "another graph break occurred" is a consequence: Dynamo skips the function for the first break.
-    reason, _, consequence = head.partition("Graph Break Reason: ")[2].partition(
-        "\n*** While handling this graph break"
-    )
+    reason, _, consequence = head.partition("Graph Break Reason: ")[2].partition(CONSEQUENCE)
     reason = f"\n{reason}"
     title, explanation, hints, context = _reason(reason)
     frames = frames_in(user) or _header_frame(head)

@@ -61,11 +61,18 @@ def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
     for compile_id in raw.seen:
         frame = compile_id.partition("/")[0]
         made = raw.has_entry(compile_id)
-        if made and frame in earlier:
+        if (made or _found_no_ops(raw, compile_id)) and frame in earlier:
             found.append(_recompile(raw, compile_id))
         if made:
             earlier.add(frame)
     return tuple(found)
+
+
+def _found_no_ops(raw: Raw, compile_id: str) -> bool:
+    """Whether Dynamo traced a function again because guards failed, and found no ops, so that nothing was cached."""
+    measured = raw.metrics.get(compile_id)
+    asked = compile_id in raw.unmet or compile_id in raw.reasons
+    return asked and measured is not None and not measured.fail_type and not measured.is_limit
 
 
 def _recompile(raw: Raw, compile_id: str) -> Recompile:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ctrace.inspector.breaks.fold import Report
+from ctrace.inspector.breaks.torch_report import CONSEQUENCE
 from ctrace.inspector.graphs.passes import miscounted
 from ctrace.inspector.kernels.crosscheck import miscounted_kernels
 from ctrace.inspector.log.raw import Raw
@@ -57,7 +58,8 @@ def _by_gb(counts: dict[str, int]) -> Counter[str]:
     """Sum up a counter for each group of gb ids; the counter's keys are torch's messages, which contain the ids."""
     by_gb: Counter[str] = Counter()
     for message, number in counts.items():
-        for digits in dict.fromkeys(_GB.findall(message)):
+        # Torch appends a second break that it met while it handled the first, which the break entries do not count.
+        for digits in dict.fromkeys(_GB.findall(message.partition(CONSEQUENCE)[0])):
             by_gb[f"GB{digits}"] += number
     return by_gb
 
@@ -65,6 +67,10 @@ def _by_gb(counts: dict[str, int]) -> Counter[str]:
 def _breaks_and_resume_functions(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     """Compare break entries with resume functions: each one exists because of a break in the function it resumes."""
     broken = {(frame.file, frame.function) for report in reports for frame in report.parsed.frames}
+    # Torch leaves out a caller with the name of what it calls (exc.py:collapse_resume_frames, 2.13), such as an
+    # __init__ that calls that of its base class; the entry is then one of the caller's compilation.
+    compiled = [place_of(raw, report.compilation) for report in reports]
+    broken |= {(place.file, place.function) for place in compiled}
     orphans, resumed = set(), set()
     for compile_id in raw.seen:
         place = place_of(raw, compile_id)

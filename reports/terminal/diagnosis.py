@@ -22,6 +22,8 @@ _EXPLAINED = 2
 """How many causes are shown with their reason if there are more than three causes."""
 _WHY = {1: 400, 2: 300, 3: 220, 4: 220, 5: 120}
 """The most characters of a cause's reason, keyed by the number of causes shown, so that all fit on one screen."""
+_TORCHS_LETTERS = 240
+"""The most characters of torch's own words in a cause's reason, if the reason has less room."""
 _PLACE = 60
 """The most columns for a place."""
 _DETAIL = 150
@@ -97,7 +99,7 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
         lines.append(Padding(Text(fmt.one_line(inside, 300), style="dim"), (0, 0, 0, indent)))
     why = ". ".join(part for part in (_compared(each, session), each.why) if part)
     if why and letters:
-        lines.append(Padding(Text(_bounded(why, letters)), (0, 0, 0, indent)))
+        lines.append(Padding(Text(_with_torchs_words(why, letters)), (0, 0, 0, indent)))
     if each.detail and letters:
         lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
     return Group(*lines)
@@ -118,6 +120,19 @@ def _compared(each: RootCause, session: Session) -> str:
     if not dangers:
         return ""
     return "; ".join(part for part in (fmt.one_line(dangers[0].difference, 120), basis(dangers[0].comparison)) if part)
+
+
+_TORCHS_WORDS = "Torch says: "
+
+
+def _with_torchs_words(why: str, letters: int) -> str:
+    """Bound a reason, but keep torch's own words at its end, which say what this case is about."""
+    ours, found, words = fmt.one_line(why).partition(_TORCHS_WORDS)
+    if not found or fmt.width(why) <= letters:
+        return _bounded(why, letters)
+    kept = fmt.cut(f"{found}{words}", max(letters, _TORCHS_LETTERS))
+    left = letters - fmt.width(kept)
+    return f"{_bounded(ours, left)} {kept}" if _SENTENCE_END.search(ours[: max(left, 0)]) else kept
 
 
 def _bounded(text: str, letters: int) -> str:

@@ -77,3 +77,16 @@ def test_a_break_that_makes_each_layer_a_frame_leads():
     (cause,) = root_causes(log.compiled("0/0", line=2).breaks("0/0", frames=frames).session())
     assert cause.kind is RootKind.OUTPUT
     assert cause.detail.startswith("Because of the break, forward of Layer modules is compiled once for each of 2")
+
+
+def test_a_function_that_was_traced_again_without_ops_recompiled() -> None:
+    log = (
+        Log()
+        .started()
+        .compiled("0/0")
+        .bytecode("0/0")
+        .recompile("0/1", unmet("L['n'] == 2"))
+        .frame("0/1")
+        .metrics("0/1")
+    )
+    assert [each.compilation for each in log.session().recompiles] == ["0/1"]

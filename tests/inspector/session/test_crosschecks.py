@@ -67,6 +67,12 @@ class TestBreaks:
         (what,) = found(broken().counters(graph_break={message: 1}))
         assert "GB0124" in what
 
+    def test_a_break_that_torch_met_while_it_handled_another_is_no_entry(self):
+        message = (
+            f"{LINK.format('0059')}\n\n*** While handling this graph break, another one occurred: {LINK.format('0066')}"
+        )
+        assert found(broken().counters(graph_break={message: 1})) == []
+
     def test_a_message_without_an_id_says_nothing(self):
         assert found(broken().counters(graph_break={"call to print": 9})) == []
 
@@ -83,6 +89,14 @@ class TestResumeFunctions:
     def test_a_break_in_what_it_calls_is_one_in_it(self):
         frames = [(MODEL, 10, "forward", "helper(x)"), (MODEL, 33, "helper", "print(x)")]
         assert found(Log().breaks("0/0", frames=frames).compiled("1/0", RESUMED, 10)) == []
+
+    def test_a_caller_of_the_same_name_is_left_out_of_the_stack_by_torch(self):
+        log = (
+            Log()
+            .compiled("0/0", "__init__", 8)
+            .breaks("0/0", frames=[(f"{MODEL}.base.py", 33, "__init__", "print(x)")])
+        )
+        assert found(log.compiled("1/0", "torch_dynamo_resume_in___init___at_10", 10)) == []
 
     def test_each_once(self):
         log = Log().compiled("1/0", RESUMED, 10).compiled("1/1", RESUMED, 10)

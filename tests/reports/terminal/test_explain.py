@@ -156,3 +156,10 @@ def test_coverage_is_shown_per_scenario_if_it_differs() -> None:
     assert "; a" not in _screen(Session(coverage=whole, scenarios=alike), 80)
     screen = " ".join(_screen(Session(coverage=whole, scenarios=apart), 80).split())
     assert "15 of 20 (75%); a 10 of 10 (100%), b 5 of 10 (50%)" in screen
+
+
+def test_torchs_own_words_are_not_cut_off() -> None:
+    words = "argument 'is_causal' must be bool, not SymBool"
+    at = replace(sessions.PARTIAL.breaks[0], reason=f"{'A long reason. ' * 40}Torch says: TypeError: {words}")
+    shown = drawn(explain_screen(replace(sessions.PARTIAL, breaks=(at, *sessions.PARTIAL.breaks[1:])), 80), 80)
+    assert words in " ".join(shown.split())
