@@ -10,7 +10,7 @@ from ctrace.inspector.advice import Entry, advice_on_break
 from ctrace.inspector.breaks.torch_report import ParsedBreak, parse_break
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
-from ctrace.inspector.source.constructs import Construct, construct_at
+from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
 from ctrace.inspector.source.text import text_around
 
@@ -28,6 +28,7 @@ _SKIPPED_FILE = re.compile(r"skip reason: file is under skip directory \((?P<fil
 (_dynamo/trace_rules.py:THIRDPARTY_SKIPLIST, 2.13).
 """
 _EXPLICIT = "GB0025"
+_NOT_TRACED = "GB0007"
 _SiteKey = tuple[tuple[str, ...], str, int]
 
 
@@ -76,7 +77,7 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     if owner is Owner.LIBRARY and first.frames[-1] != frame:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
-    known = advice_on_break(first.gb, _case(first, owner, raw) or construct.kind)
+    known = advice_on_break(first.gb, _case(first, owner, raw) or _effect(first, frame, raw) or construct.kind)
     about = known.about(broken.expression, place) if known else None
     return Break(
         gb=first.gb,
@@ -136,6 +137,11 @@ def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
     if parsed.is_unbacked and not _BRANCHES.isdisjoint(parsed.gb):
         return "unbacked"
     return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
+
+
+def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
+    """Return `effect` if the code drops what a call that Dynamo skips returns."""
+    return "effect" if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)) else ""
 
 
 def _advice(known: Entry, parsed: ParsedBreak) -> Advice:

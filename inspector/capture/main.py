@@ -152,7 +152,15 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
         if request.proof is not None:
             observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
-        run_scenarios(Loaded(loaded.model, scenarios), request.options, recorder, ops, eagerly, failed=reporting.note)
+        run_scenarios(
+            Loaded(loaded.model, scenarios),
+            request.options,
+            recorder,
+            ops,
+            eagerly,
+            failed=reporting.note,
+            cycle=(request.calls, request.seconds),
+        )
         _measure_postponed(recorder, failed=reporting.call_failed)  # while the model is still there
     if reporting.call_failed:
         raise _Reported(1)

@@ -1,7 +1,7 @@
 """Call a model in every scenario: twice compiled, each time after an eager call to compare with."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -36,12 +36,13 @@ def run_scenarios(
     *,
     calls: int = CALLS,
     failed: Callable[[Exception], None] = _raised,
+    cycle: tuple[int, float] = (0, 0.0),
 ) -> None:
     """Compile the model and call it in each scenario; each eager call runs inside the context `around_eager`.
 
     A scenario that fails is recorded, and the next one is called. In a provoked scenario, a failure is an answer; in
     any other, `failed` is called with the exception: an EagerError if the model fails without torch.compile, else what
-    the compiled model raised.
+    the compiled model raised. `cycle` is the least number of calls, and the seconds for those that are left then.
 
     Raises:
         TargetError: torch.compile has no such backend or mode, or there is nothing to train.
@@ -60,6 +61,7 @@ def run_scenarios(
                 runs.try_out(name, way)
             elif (error := runs.call_or_fail(name, way)) is not None:
                 failed(error)
+    runs.cycle({name: way for name, way in loaded.scenarios.items() if way.kind is not ScenarioKind.PROVOKED}, *cycle)
 
 
 class _Runs:
@@ -118,6 +120,18 @@ class _Runs:
         self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
             self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
+
+    def cycle(self, ways: Mapping[str, Way], least: int, seconds: float) -> None:
+        """Call the compiled model in one scenario after the other, until there were enough calls or time is out."""
+        began, made = time.monotonic(), self._calls * len(ways)
+        for index in range(self._calls, least):
+            for name, way in ways.items():
+                if made >= least or time.monotonic() - began > seconds:
+                    return
+                self._recorder.record("call", {"scenario": name, "index": index})
+                with training(self._model, way):
+                    called(self._compiled, way.make(), way, train=self._options.train)
+                made += 1
 
     def _once(self, name: str, index: int, way: Way, *, last: bool) -> tuple[OpCounts | None, OpCounts | None]:
         call = way.make()

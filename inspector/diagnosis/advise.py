@@ -16,9 +16,11 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.model.trial import UNCHANGED, Outlook, Trial, Tried, outlook_of
 
 _LEAST = 2
+_CALLS = 2
+"""The calls of each scenario that a run counts; a trial makes more, for its outlook."""
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -102,13 +104,24 @@ def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
     Each result affects the choice of the next trial: removed causes need no further trial, and rules see the result.
     """
     done: list[Tried] = []
-    while len(done) < MOST_TRIALS:
+    while sum(each.trial != UNCHANGED for each in done) < MOST_TRIALS:
         known = replace(session, trials=tuple(done))
         each = _next(_scene(known), {tried.trial for tried in done})
         if each is None:
             return
-        done.append(_tried(each, attempt))
+        if not done and _may_go_on(session):
+            done.append(_tried(UNCHANGED, attempt, through_backend=False))
+            yield done[-1]
+        assert each.trial is not None
+        done.append(_tried(each.trial, attempt, through_backend=each.needs_backend))
         yield done[-1]
+    if not done and _may_go_on(session):
+        yield _tried(UNCHANGED, attempt, through_backend=False)
+
+
+def _may_go_on(session: Session) -> bool:
+    """Whether later calls may recompile, too, so that two calls say too little."""
+    return session.failure is None and any(each.call or not each.expected for each in session.recompiles)
 
 
 def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
@@ -121,16 +134,22 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
         for each in candidates
         if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
     ]
-    if len(done) == MOST_TRIALS - 1 and (together := [each for each in combined(scene, candidates) if each in left]):
+    if len(done - {UNCHANGED}) == MOST_TRIALS - 1 and (
+        together := [each for each in combined(scene, candidates) if each in left]
+    ):
         return together[0]
     return max(left, key=lambda candidate: candidate.worth, default=None)
 
 
 def counts(session: Session) -> Counts:
-    """Return the counts to compare before and after a trial."""
+    """Return the counts to compare before and after a trial: those of the first two calls of each scenario."""
     ops, compiled = session.coverage.ops, session.coverage.compiled
     coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
-    return Counts(len(session.graphs), len(session.breaks), len(session.recompiles), coverage)
+    later = {each.id for each in session.compilations if each.call is not None and each.call >= _CALLS}
+    graphs = sum(each.id not in later for each in session.graphs)
+    breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
+    recompiles = sum(each.compilation not in later for each in session.recompiles)
+    return Counts(graphs, breaks, recompiles, coverage)
 
 
 def _scene(session: Session) -> Scene:
@@ -141,25 +160,26 @@ def _candidates(scene: Scene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
     if not scene.causes:
         return []
+    from ctrace.inspector.diagnosis.preconditions import contradiction
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
-    found = [replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene)]
-    return [*found, *(combined(scene, found) if scene.session.trials else ())]
+    offered = (replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene))
+    found = [each for each in offered if not contradiction(each, scene)]
+    return [*found, *(combined(scene, found) if any(each.trial != UNCHANGED for each in scene.session.trials) else ())]
 
 
-def _tried(each: Candidate, attempt: Attempt) -> Tried:
-    assert each.trial is not None
+def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
     began = time.monotonic()
     try:
-        session = attempt(each.trial, each.needs_backend)
+        session = attempt(trial, through_backend)
     except CtraceError as error:
-        return Tried(each.trial, None, time.monotonic() - began, error=error.what)
+        return Tried(trial, None, time.monotonic() - began, error=error.what)
     seconds = time.monotonic() - began
     if session.failure is not None:
-        return Tried(each.trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
+        return Tried(trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
-    calls = sum(scenario.calls for scenario in session.scenarios)
-    return Tried(each.trial, counts(session), seconds, breaks, calls=calls)
+    outlook = Outlook(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
+    return Tried(trial, counts(session), seconds, breaks, calls=session.calls, outlook=outlook)
 
 
 def _lines_of(found: Break) -> Iterator[str]:
@@ -187,10 +207,26 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     if scene.session.failure is not None:
         # The original run stopped early, so its counts are too low. A trial that does not raise is an improvement.
         return _Judged(candidate, True, effect)
+    later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
-    if not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
+    if later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks:
+        return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+    if later < 0 or not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+
+
+def _later(scene: Scene, tried: Tried) -> int:
+    """Return by how many recompilations more calls were better than those of the unchanged model; below 0: worse.
+
+    A limit that only one of both hits decides: further calls would run eagerly.
+    """
+    before, after = outlook_of(scene.session.trials), tried.outlook
+    if after is None or before is None:
+        return -1 if after is not None and after.limit_hit and not scene.session.limit.hit else 0
+    if before.limit_hit != after.limit_hit:
+        return 1 if before.limit_hit else -1
+    return before.recompiles - after.recompiles if before.calls == after.calls else 0
 
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:

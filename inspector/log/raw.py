@@ -1,6 +1,7 @@
 """Collect the events of a log by subject; `session/build.py` builds a Session from them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -78,6 +79,8 @@ class Raw(Struct):
     """All events read so far, grouped by subject."""
 
     environment: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, bool] = field(default_factory=dict)
+    """Settings of Dynamo in the metrics of the last compilation that has them."""
     prefixes: dict[str, str] = field(default_factory=dict)
     home: str = ""
     """The folder of ctrace's own code in the process that captured the run."""
@@ -330,6 +333,7 @@ class Raw(Struct):
                 self._meet(event.id)
                 (self.backward_metrics if event.backward else self.metrics)[event.id] = event
                 self.environment = {**event.versions, **self.environment}
+                self.settings = event.settings or self.settings
             case ge.RecompileExplained():
                 self.reasons[event.id] = event.reasons
             case ge.GuardsFailed():

@@ -194,6 +194,10 @@ class Apply(Struct, frozen=True):
     """The first line that a patch changes."""
 
 
+LAST_RESORT = "last_resort"
+"""The rule that says of a finding that nothing is known which would help."""
+
+
 class Suggestion(Struct, frozen=True):
     """A change that removes one or several root causes."""
 

@@ -65,6 +65,8 @@ class Environment(Struct, frozen=True):
     cwd: str = ""
     switched_off: str | None = None
     """What disabled torch.compile, such as an environment variable."""
+    settings: Mapping[str, bool] = field(default_factory=dict)
+    """Those of `torch._dynamo.config` that advice may change, as the last compilation had them."""
 
 
 class Scenario(Struct, frozen=True):
@@ -277,6 +279,8 @@ class Session(Struct, frozen=True):
     asked: Asked = Asked()
     """What else the model's code asked, in a run of `ctrace check`."""
     trials: tuple[Tried, ...] = ()
+    calls: int = 0
+    """All calls of the compiled model in a model file's scenarios."""
     """The trials that checked advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ Most trials run Dynamo without a backend (`Options.trace_only`): that counts gra
 costs an import of torch and the time that Dynamo takes. What two proofs observed is compared without torch.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
@@ -58,6 +59,15 @@ class Trial(Struct, frozen=True):
     """Whole files with another text; those on disk do not change."""
 
 
+class Outlook(Struct, frozen=True):
+    """What more calls did, which cycle through the scenarios."""
+
+    calls: int
+    graphs: int
+    recompiles: int
+    limit_hit: bool
+
+
 class Tried(Struct, frozen=True):
     """A trial that ran, and its counts."""
 
@@ -70,11 +80,22 @@ class Tried(Struct, frozen=True):
     error: str = ""
     calls: int | None = None
     """The calls that the run made; None: not known, as in logs of an earlier ctrace."""
+    outlook: Outlook | None = None
+    """The counts after all its calls; `counts` are those after two calls in each scenario."""
 
     def to_data(self) -> dict[str, Any]:
         """Return the trial as plain data."""
         data: dict[str, Any] = to_builtins(self)
         return data
+
+
+UNCHANGED = Trial()
+"""The trial that changes nothing, and only makes more calls."""
+
+
+def outlook_of(trials: Iterable[Tried]) -> Outlook | None:
+    """Return what more calls of the unchanged model did; None if they were not made."""
+    return next((each.outlook for each in trials if each.trial == UNCHANGED), None)
 
 
 class Condition(Struct, frozen=True):

@@ -21,12 +21,11 @@ from ctrace.inspector.model.trial import Observed, ProofRequest, Trial
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
-_NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
-"""Variables that `runs/launch.py` drops from a trial's environment: the server must run without them, too."""
 _LEAST_SECONDS = 5.0
 
 
@@ -57,7 +56,7 @@ class Budget:
 
 def new_server() -> ForkServer:
     """Return a server that forks trials; close it at the end."""
-    return ForkServer({name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON})
+    return ForkServer({name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON})
 
 
 class Runner:

@@ -40,6 +40,8 @@ def capture(
     name: str | None = None,
     trial: Trial | None = None,
     proof: ProofRequest | None = None,
+    calls: int = 0,
+    seconds: float = 0.0,
     check_advice: bool = False,
     say: Callable[[str], None] = lambda _text: None,
     then: "Callable[[Session, Record], Session] | None" = None,
@@ -49,8 +51,8 @@ def capture(
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
-    writes the result to the proof's file. With `check_advice`, up to three more runs check the advice
-    on this run. `then` adds what is measured after the run to its log and its session.
+    writes the result to the proof's file. `calls` and `seconds` are those of `CaptureRequest`. With `check_advice`, up
+    to four more runs check the advice on this run. `then` adds what is measured after it to its log and its session.
 
     Raises:
         SetupError: there is no supported torch, or the system cannot start a process.
@@ -69,7 +71,15 @@ def capture(
             request = replace(request, caches=_private_folder(store, options.caches))
         outcome = launch(
             saving.request(
-                replace(request, cores=child.cores, trial=trial, proof=proof, records_files=child.records_files)
+                replace(
+                    request,
+                    cores=child.cores,
+                    trial=trial,
+                    proof=proof,
+                    calls=calls,
+                    seconds=seconds,
+                    records_files=child.records_files,
+                )
             ),
             saving.run,
             timeout=timeout,

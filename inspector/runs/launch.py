@@ -32,6 +32,9 @@ _SIGNALED_SECONDS = 1.0
 
 _STAY = "A model file must not end the process: remove that call, or run the file as a program with ctrace run."
 
+NOT_PASSED_ON = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE")
+"""Variables that a trial runs without; a server that forks trials needs the same environment."""
+
 Output = int | IO[bytes] | None
 
 
@@ -47,7 +50,7 @@ class Outcome(Struct, frozen=True):
 
 def _drop_torch_logs(environment: dict[str, str]) -> None:
     """Remove torch's log files from the environment of a trial: the user requested those for the run itself."""
-    for name in ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_TRACE"):
+    for name in NOT_PASSED_ON:
         environment.pop(name, None)
 
 

@@ -73,6 +73,11 @@ class CaptureRequest(Struct, frozen=True):
     """Whether to record the files that the model was loaded from."""
     proof: ProofRequest | None = None
     """What to observe in the target's calls, instead of capturing what torch.compile does."""
+    calls: int = 0
+    """How many calls to make at least: those after two in each scenario cycle through the scenarios, beside no eager
+    call."""
+    seconds: float = 0.0
+    """The time for calls that cycle; none begins later."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

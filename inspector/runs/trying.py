@@ -1,8 +1,10 @@
 """Check the advice on a run: rerun the model with the advice applied, and record the counts."""
 
-import subprocess
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,6 +15,8 @@ from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
 from ctrace.inspector.runs.child import ChildProcess
+from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.saving import Record
 from ctrace.inspector.runs.store import Store
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
 
 INTERRUPTED = "advice not checked: interrupted"
+CALLS = 10
+"""The calls of a trial, through all scenarios: what two calls save, the eighth may lose again at the limit."""
 _LEAST_SECONDS = 60.0
 _TIMES_AS_LONG = 3.0
 """The time limit of a trial, as a multiple of the run's time, in case the trial hangs."""
@@ -63,25 +69,25 @@ def with_trials(
         say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS}")
         trial_options = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
         trial_options = trial_options if trial.dynamic is None else replace(trial_options, dynamic=trial.dynamic)
-        devnull = subprocess.DEVNULL
-        with scratch() as folder:
-            store = Store(folder)
-            child = ChildProcess()
+        with scratch() as folder, _dropped_output() as sink:
             found = capture(
                 resolved,
                 trial_options,
-                store=store,
+                store=Store(folder),
                 timeout=limit,
-                stdout=devnull,
-                stderr=devnull,
-                child=child,
+                stdout=sink,
+                stderr=sink,
+                child=ChildProcess(server=server),
                 trial=trial,
+                calls=CALLS,
+                seconds=limit / 2,
             )
         if found.failure is not None and found.failure.phase is FailurePhase.INTERRUPT:
             raise _InterruptedError
         return found
 
     problems = session.problems
+    server = ForkServer({name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON})
     try:
         for each in trials(session, attempt):
             done.append(each)
@@ -92,4 +98,21 @@ def with_trials(
     except CtraceError as error:
         problems = (*problems, Problem(f"advice not checked: {error.what}"))
         record("problem", {"what": problems[-1].what})
+    finally:
+        server.close()
     return replace(session, trials=tuple(done), problems=problems)
+
+
+@contextmanager
+def _dropped_output() -> Iterator[IO[bytes]]:
+    """Yield a pipe that something reads: only a process whose output goes to a pipe may be a fork."""
+    reading, writing = os.pipe()
+
+    def read() -> None:
+        with os.fdopen(reading, "rb", buffering=0) as source:
+            while source.read(1 << 16):
+                pass
+
+    with os.fdopen(writing, "wb", buffering=0) as sink:
+        threading.Thread(target=read, daemon=True).start()
+        yield sink

@@ -133,12 +133,8 @@ def assemble(
         made_of=dict(raw.made_of),
         asked=raw.asked,
         trials=tuple(raw.trials),
-        problems=(
-            *_cut_problems(cuts),
-            *_changed(raw),
-            *raw.problems,
-            *_problems(raw, unequal, cuts),
-        ),
+        calls=raw.calls.total(),
+        problems=(*_cut_problems(cuts), *_changed(raw), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),
         not_shown=dict(raw.ignored),
         records=tuple(Record(each.name, each.id, each.line, each.text) for each in raw.recorded),
@@ -168,6 +164,7 @@ def _environment(raw: Raw) -> Environment:
         backend=", ".join(dict.fromkeys(backends)),
         prefixes=dict(raw.prefixes),
         switched_off=raw.counted.switched_off if raw.counted else None,
+        settings=dict(raw.settings),
     )
 
 

@@ -49,6 +49,13 @@ def construct_at(
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 
 
+def is_bare_call(text: str, line: int) -> bool:
+    """Whether the statement that begins at a line is a call whose result nothing uses."""
+    tree = parsed(text)
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Expr)) if tree is not None else iter(())
+    return any(node.lineno == line and isinstance(node.value, ast.Call) for node in found)
+
+
 def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | None:
     """Convert columns of the stripped line to the UTF-8 offsets that `ast` uses."""
     if span is None:

@@ -1,6 +1,6 @@
 """Screen of `ctrace breaks`: each graph break with its source, its cost and its fix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,6 +15,7 @@ from ctrace.inspector.breaks.view import (
     ranked,
     unclaimed_ops,
 )
+from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Frame, Owner
 from ctrace.inspector.model.session import Function, Session
 from ctrace.inspector.session.completeness import other_problems
@@ -22,6 +23,7 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, line_head, place_line, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.wording.diagnosis import advised
 
 _FUNCTION_NUMBERS = 31
 """The width of the columns in the table of functions except the function."""
@@ -34,9 +36,10 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
     lines = by_user_line(found)
     shown = lines if all_paths else lines[:MOST]
     taught: set[Advice] = set()
+    advice = advised(session, Finding.BREAK)
     for number, same in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_line(number, same, session, all_paths=all_paths, taught=taught)))
+        yield item(Group(*_line(number, same, session, advice, all_paths=all_paths, taught=taught)))
     yield from more(len(found), "break", "--all", most=sum(map(len, shown)))
     if hidden := len(session.breaks) - len(found):
         yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
@@ -47,7 +50,13 @@ def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_path
 
 
 def _line(
-    number: int, same: Sequence[RankedBreak], session: Session, *, all_paths: bool, taught: set[Advice]
+    number: int,
+    same: Sequence[RankedBreak],
+    session: Session,
+    advice: Mapping[int, str],
+    *,
+    all_paths: bool,
+    taught: set[Advice],
 ) -> Iterator[RenderableType]:
     """Show the breaks that one line of the user leads to."""
     first, cwd = same[0].at, session.environment.cwd
@@ -63,17 +72,22 @@ def _line(
     for each in shown:
         if each.at.inside or not is_alone:
             yield Padding(place_line(each, cwd, is_alone=is_alone), (0, 0, 0, 3))
-        yield from _break(each, told, taught)
+        yield from _break(each, advice.get(session.breaks.index(each.at)), told, taught)
         yield from _paths(each.at.paths, cwd, all_paths=all_paths)
     yield from more(len(same), "break", "--all", most=len(shown))
 
 
-def _break(each: RankedBreak, told: set[str], taught: set[Advice]) -> Iterator[RenderableType]:
-    """Show why a break is there and what to do, as far as another break of the same line has not told it."""
+def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Advice]) -> Iterator[RenderableType]:
+    """Show why a break is there and what to do, as far as another break of the same line has not told it.
+
+    `advice` is what `explain` says about it, if anything.
+    """
     at = each.at
     reasons = [at.reason, *(f"{skip.function} {skip.outcome}. {skip.reason}" for skip in each.skips)]
     yield from (hanging(reason) for reason in reasons if reason not in told)
-    fixes = [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
+    fixes = (
+        [advice] if advice is not None else [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
+    )
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)
     if at.advice not in taught:

@@ -22,6 +22,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
+from ctrace.reports.wording.diagnosis import later_calls
 from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
@@ -118,6 +119,8 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
         full = [use.function for use in session.limit.functions if use.refused]
         which = f" by {fmt.listed(full, 3)}" if full else ""
         yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
+    if later := later_calls(session):
+        yield item(Text(f"\n{later}", style="red"))
     yield from not_compared_lines(session)
     yield from provoked_findings(session)
 

@@ -1,10 +1,11 @@
 """Screen of `ctrace recompiles`: what changed in which call, whether recompilations will stop, their cost, the fix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Cause, Recompile
 from ctrace.inspector.model.session import Compilation, Session
 from ctrace.inspector.recompiles.nearest import other_reason
@@ -15,6 +16,7 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.wording.diagnosis import advised
 
 _VALUES = 8
 _WORDS = {
@@ -40,9 +42,10 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
         yield Text(f"\n{whole if is_whole(session) else f'No recompilations recorded: {graphs} so far.'}")
     shown = found if all_of_it else found[:MOST]
     taught: set[Advice] = set()
+    advice = advised(session, Finding.RECOMPILE)
     for number, group in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_group(number, group, session, taught, all_of_it=all_of_it)))
+        yield item(Group(*_group(number, group, session, _advice(group, session, advice), taught, all_of_it=all_of_it)))
     if len(shown) < len(found):
         yield from more(len(found), "cause", "--all")
     for cache in caches(session):
@@ -52,7 +55,13 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
 
 
 def _group(
-    number: int, group: RecompileGroup, session: Session, taught: set[Advice], *, all_of_it: bool
+    number: int,
+    group: RecompileGroup,
+    session: Session,
+    advice: str,
+    taught: set[Advice],
+    *,
+    all_of_it: bool,
 ) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
     facts = [group.kind, fmt.count(len(group.compilations), "recompilation")]
@@ -80,12 +89,18 @@ def _group(
     if group.expected:
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
         return
-    if group.fix:
-        yield fix(group.fix)
+    if advice:
+        yield fix(advice)
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
+
+
+def _advice(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
+    """Return what `explain` advises on a group's recompilations, or what is known about its kind."""
+    numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
+    return next((advice[index] for index in numbers if index in advice), group.fix)
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:

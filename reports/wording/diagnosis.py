@@ -2,7 +2,10 @@
 
 from collections import Counter
 
-from ctrace.inspector.model.diagnosis import Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.model.diagnosis import LAST_RESORT, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.trial import outlook_of
 from ctrace.reports import format as fmt
 
 MOST_ADVICE = 3
@@ -20,8 +23,22 @@ _NOUNS = {
 def checked(each: Suggestion) -> str:
     """Say what a trial showed; empty if nothing was tried."""
     if each.checked and each.effect is not None:
-        return f"checked: {effect(each.effect)}"
-    return "general advice, not checked on this model" if each.general else ""
+        return f"checked: {effect(each.effect) or f'fewer recompilations in {each.calls} calls'}"
+    is_general = each.general and each.rule != LAST_RESORT
+    return "general advice, not checked on this model" if is_general else ""
+
+
+def advised(session: Session, what: Finding) -> dict[int, str]:
+    """Return what `explain` advises on each finding of a kind, by its index; findings without advice are left out."""
+    found = diagnose(session)
+    lines: dict[int, str] = {}
+    for each in found.advice:
+        trial = checked(each)
+        line = f"{each.text} ({trial})" if trial else each.text
+        for cause in found.causes:
+            if cause.id in each.causes:
+                lines |= {one.index: line for one in cause.symptoms if one.what is what and one.index not in lines}
+    return lines
 
 
 def effect(found: Effect) -> str:
@@ -36,6 +53,15 @@ def effect(found: Effect) -> str:
     if before is not None and after is not None and int(before) != int(after):
         parts.append(f"ops in graphs {int(before)}% → {int(after)}%")  # rounded down, like the verdict's share
     return ", ".join(parts)
+
+
+def later_calls(session: Session) -> str:
+    """Say what more calls showed than the two of each scenario; empty if nothing else, or if they were not made."""
+    found = outlook_of(session.trials)
+    if found is None or found.recompiles <= len(session.recompiles):
+        return ""
+    end = ", and the recompile limit is hit: later calls run eagerly" if found.limit_hit else ""
+    return f"{found.calls} calls recompile {fmt.count(found.recompiles, 'time')}{end}."
 
 
 def is_failure_alone(each: RootCause) -> bool:

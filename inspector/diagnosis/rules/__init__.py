@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from ctrace.inspector.diagnosis.rules import (
     branches,
     caches,
+    constructs,
     counters,
     failures,
     general,
@@ -32,6 +33,8 @@ RULES: tuple[Rule, ...] = (
     results.wrong_results,
     failures.failures,
     grad_mode.unused_gradients,
+    constructs.variables,
+    constructs.symbolic_conditions,
     output.printing,
     output.loggers,
     training.whole_steps,
@@ -67,6 +70,5 @@ RULES: tuple[Rule, ...] = (
     failures.backend_failures,
     branches.loops,
     general.known_fixes,
-    wrappers.library_code,
     general.last_resort,
 )

@@ -2,7 +2,10 @@
 
 import ast
 from collections.abc import Iterator
+from enum import StrEnum
 
+from ctrace.inspector.diagnosis.edits import shortened, source_of
+from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
@@ -18,12 +21,14 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def buffers(scene: Scene) -> Iterator[Candidate]:
     """Offer a buffer for a counter that the model's code increments; the trial makes that edit."""
-    for cause, guard in _counters(scene):
+    for cause, guard in counters(scene):
         name, owner = guard.subject.rpartition(".")[2], _owner(scene, cause)
         torch = scene.torch_name(cause.file or "")
         if owner is None or not torch or not scene.is_users(cause.file) or not _is_counted_up(owner, name):
             continue
         if _needs_number(owner, name) or _needs_constant(owner, name):
+            continue
+        if _kind_of(scene, cause, owner, name)[0] is not _Kind.COUNTER:
             continue
         made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
@@ -36,34 +41,86 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
 
 def open_integers(scene: Scene) -> Iterator[Candidate]:
     """Offer the setting that makes integers of modules dynamic."""
-    for cause, guard in _counters(scene):
+    for cause, guard in counters(scene):
         if _holder_is_object(guard):
             continue
         owner, name = _owner(scene, cause), guard.subject.rpartition(".")[2]
+        is_users = scene.is_users(cause.file)
+        kind, source = _kind_of(scene, cause, owner, name)
+        what = _WORDS[kind].replace("{source}", source)
         if owner is not None and _needs_constant(owner, name):
-            text = (
-                f"{at(cause)}: {guard.subject} changes from call to call, and Python needs its value for a key, an "
-                "index, a loop or a text, so each value costs a graph, whatever the settings. Count outside of "
-                "compiled code, and pass in what depends on it."
-            )
-            yield Candidate(text, (cause.id,), worth=65)
+            if is_users:
+                text = (
+                    f"{at(cause)}: {guard.subject} {what}, and Python needs its value for a key, an index, a loop or a "
+                    f"text, so each value costs a graph, whatever the settings. {_OUTSIDE[kind]} outside of compiled "
+                    "code, and pass in what depends on it."
+                )
+                yield Candidate(text, (cause.id,), worth=65)
             continue
         decides = owner is not None and _needs_number(owner, name)
-        other = (
-            "choose what depends on it outside of compiled code"
-            if decides
-            else "keep the number in a buffer (a tensor)"
-        )
         shared = next((each.shared_by for each in scene.recompiles(cause) if each.shared_by), "")
-        differs = f"differs between {shared}" if shared else "changes from call to call"
+        if shared:
+            what = f"differs between {shared}"
+        other = "choose what depends on it outside of compiled code" if decides else _OTHERWISE[kind]
+        instead = f", or {other.replace('{source}', source)}" if is_users and other else in_library(cause.file or "")
         text = (
-            f"{at(cause)}: {guard.subject} {differs}, and torch specializes on each value: set "
-            f"torch._dynamo.config.allow_unspec_int_on_nn_module = True, or {other}."
+            f"{at(cause)}: {guard.subject} {what}, and torch specializes on each value: set "
+            f"torch._dynamo.config.allow_unspec_int_on_nn_module = True{instead}."
         )
         yield Candidate(text, (cause.id,), Trial(settings=_NUMBERS), worth=65)
 
 
-def _counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
+class _Kind(StrEnum):
+    """What an integer attribute holds, as far as the code shows it."""
+
+    COUNTER = "counter"
+    LENGTH = "length"
+    SIZE = "size"
+    OTHER = "other"
+
+
+_WORDS = {
+    _Kind.COUNTER: "counts up from call to call",
+    _Kind.LENGTH: "adds up lengths (`{source}`), and changes from call to call",
+    _Kind.SIZE: "holds a size of a tensor (`{source}`), which changes from call to call",
+    _Kind.OTHER: "changes from call to call",
+}
+_OUTSIDE = {_Kind.COUNTER: "Count", _Kind.LENGTH: "Add up", _Kind.SIZE: "Read it", _Kind.OTHER: "Choose it"}
+_OTHERWISE = {
+    _Kind.COUNTER: "keep the count in a buffer (a tensor)",
+    _Kind.LENGTH: "keep the length in a tensor",
+    _Kind.SIZE: "use `{source}` itself, which becomes dynamic",
+    _Kind.OTHER: "",
+}
+
+
+def _kind_of(scene: Scene, cause: RootCause, owner: ast.ClassDef | None, name: str) -> tuple[_Kind, str]:
+    """Return what an integer attribute holds, by the statements that assign it, and the source of what they assign."""
+    text = scene.session.listings.get(cause.file or "", "")
+    where: ast.AST | None = owner if owner is not None and _is_counted_up(owner, name) else parsed(text)
+    kinds: dict[_Kind, str] = {}
+    for function in ast.walk(where) if where is not None else ():
+        if not isinstance(function, _FUNCTIONS) or function.name == "__init__":
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AugAssign) and _assigns(node, name):
+                grows = isinstance(node, ast.AugAssign) or _reads(node.value, {name})
+                kinds.setdefault(_kind(node.value, grows=grows), shortened(source_of(text, node.value)))
+    return next(((kind, kinds[kind]) for kind in _Kind if kind in kinds), (_Kind.OTHER, ""))
+
+
+def _kind(value: ast.expr, *, grows: bool) -> _Kind:
+    parts = list(ast.walk(value))
+    sized = any(isinstance(each, ast.Attribute) and each.attr in ("shape", "size", "numel") for each in parts)
+    counted = any(isinstance(each, ast.Call) and getattr(each.func, "id", "") == "len" for each in parts)
+    if sized or counted:
+        return _Kind.LENGTH if grows else _Kind.SIZE
+    steps = [each for each in parts if isinstance(each, ast.Constant) and type(each.value) is int]
+    return _Kind.COUNTER if grows and steps else _Kind.OTHER
+
+
+def counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
+    """Yield the causes that are an integer attribute of a module, with its first change."""
     for cause in scene.causes:
         guards = [each for each in scene.guards(cause) if each.kind is CauseKind.ATTRIBUTE_VALUE]
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import RootCause, RootKind
 from ctrace.inspector.model.findings import Cause, CauseKind
@@ -88,13 +89,6 @@ def narrow_graphs(scene: Scene) -> Iterator[Candidate]:
             "mark_dynamic was tried and does not help."
         )
         yield Candidate(text, (cause.id,), worth=45)
-
-
-def marking_was_refuted(scene: Scene) -> bool:
-    """Whether a trial marked sizes as dynamic and saved nothing."""
-    tried = [each for each in scene.session.trials if each.trial.marked]
-    graphs = len(scene.session.graphs)
-    return any(each.counts is None or each.counts.graphs >= graphs for each in tried)
 
 
 def _open(scene: Scene, cause: RootCause) -> Iterator[Dimension]:

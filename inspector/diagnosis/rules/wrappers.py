@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.findings import Break, Owner
@@ -50,15 +49,3 @@ def _mentions(each: Break, words: tuple[str, ...]) -> bool:
     frames = [each.file, *(path[-1].file for path in each.paths if path)]
     texts = [each.called, *(file.replace("\\", "/") for file in frames)]
     return any(word in text for word in words for text in texts)
-
-
-def library_code(scene: Scene) -> Iterator[Candidate]:
-    """Offer general advice on code of a package, with its name and version."""
-    for cause in scene.causes:
-        package = next((name for each in scene.breaks(cause) if (name := package_of(each.file))), "")
-        if package and not package.startswith("torch "):
-            text = (
-                f"{at(cause)}: this is code of {package}: look for an option or argument that avoids it, or a "
-                "newer version; else call that part under torch.compiler.disable, and report it there."
-            )
-            yield Candidate(text, (cause.id,), general=True)

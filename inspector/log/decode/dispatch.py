@@ -3,6 +3,7 @@
 An entry that ctrace knows but does not use becomes `Ignored`; an entry that it does not know becomes `Unknown`.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any
@@ -161,6 +162,7 @@ class _Metrics(Struct, frozen=True):
     pytorch_version: str | None = None
     triton_version: str | None = None
     python_version: str | None = None
+    dynamo_config: str | None = None
 
 
 def _measured(entry: Entry) -> ev.Measured:
@@ -186,7 +188,20 @@ def _measured(entry: Entry) -> ev.Measured:
         suppresses=data.config_suppress_errors,
         metrics=entry.stored or entry.data,
         versions=_versions(data.pytorch_version, data.triton_version, data.python_version),
+        settings=_settings(data.dynamo_config or ""),
     )
+
+
+_SETTING = re.compile(
+    r'"(?P<name>allow_rnn|allow_unspec_int_on_nn_module|assume_static_by_default|capture_dynamic_output_shape_ops'
+    r'|capture_scalar_outputs)": (?P<value>true|false)'
+)
+
+
+@lru_cache
+def _settings(config: str) -> dict[str, bool]:
+    """Return the settings that advice may change, from all of Dynamo's as JSON; cached, as most compilations agree."""
+    return {match["name"]: match["value"] == "true" for match in _SETTING.finditer(config)}
 
 
 @lru_cache

@@ -273,6 +273,8 @@ class Measured(Struct, frozen=True):
     """All metrics, or the first line of their record."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of `torch`, `triton` and `python` in the metrics."""
+    settings: Mapping[str, bool] = field(default_factory=dict)
+    """Those of `torch._dynamo.config` that advice may change."""
 
     @property
     def is_limit(self) -> bool:

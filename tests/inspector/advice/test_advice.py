@@ -28,9 +28,9 @@ CONSTRUCTS = {
 """The kinds that `constructs.py` distinguishes."""
 TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
 """The cases that `tritoncases.py` distinguishes."""
-OWNERS = {"foreign", "namesake"}
+OWNERS = {"effect", "foreign", "namesake"}
 TORCH_TEXTS = {"unbacked"}
-"""The cases that the owner of the code makes; see `breaks.py`."""
+"""The cases that the owner of the code, or the use of a result, makes; see `breaks/fold.py`."""
 
 
 def sentences(entry: Entry) -> list[str]:

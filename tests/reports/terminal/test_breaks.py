@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Frame, Owner
 from ctrace.inspector.model.session import Session
 from ctrace.reports.terminal.breaks import breaks_screen
+from ctrace.reports.wording.diagnosis import advised
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -153,3 +156,12 @@ def test_functions_without_a_graph_are_named() -> None:
 
 def test_problems_are_shown() -> None:
     assert "! the payload of 'artifact' is cut short or damaged" in _screen(sessions.PARTIAL)
+
+
+def test_each_break_has_the_advice_of_explain() -> None:
+    screen = " ".join(_screen(sessions.PARTIAL, 400).split())
+    told = advised(sessions.PARTIAL, Finding.BREAK)
+    assert told
+    assert all(line in screen for line in told.values())
+    texts = [each.text for each in diagnose(sessions.PARTIAL).advice]
+    assert all(line.startswith(tuple(texts)) for line in told.values())

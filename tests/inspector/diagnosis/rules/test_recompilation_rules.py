@@ -8,7 +8,7 @@ from ctrace.inspector.model.guards import GuardText
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
-from ctrace.inspector.model.trial import Marked, Trial, Tried
+from ctrace.inspector.model.trial import UNCHANGED, Marked, Trial, Tried
 
 FILE = "/home/user/model.py"
 
@@ -265,9 +265,11 @@ def test_a_counter_is_tried_as_a_buffer_and_then_left_open():
         return counted(COUNTER, 10)  # the buffer does not help
 
     list(trials(counted(COUNTER, 10), attempt))
-    edit = tried[0].edits[0]
+    unchanged, edited, settings = tried
+    assert unchanged == UNCHANGED, "what more calls do without a change is the measure of every trial"
+    edit = edited.edits[0]
     assert (edit.line, edit.text.strip()) == (7, 'self.register_buffer("steps", torch.tensor(0), persistent=False)')
-    assert tried[1].settings == (("allow_unspec_int_on_nn_module", True),)
+    assert settings.settings == (("allow_unspec_int_on_nn_module", True),)
 
 
 def test_a_number_that_the_caller_sets_is_left_open():
@@ -628,7 +630,7 @@ def test_a_container_that_grows_by_the_keys_of_a_counter_is_its_consequence():
     (cause,) = diagnose(grown_with_a_counter("CACHE[self.steps] = x")).causes
     assert cause.title.startswith("self.steps changed: 0 → 1")
     assert cause.detail == "Changed each time, too: len(CACHE)"
-    assert "self.steps changes from call to call" in first(grown_with_a_counter("CACHE[self.steps] = x"))
+    assert "self.steps counts up from call to call" in first(grown_with_a_counter("CACHE[self.steps] = x"))
 
 
 def test_a_container_that_grows_beside_a_counter_needs_both_changed():

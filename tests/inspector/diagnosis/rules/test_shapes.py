@@ -1,7 +1,7 @@
 """Advice on data-dependent sizes, loggers, gradients and torch's own modules."""
 
-from ctrace.inspector.diagnosis.rules import grad_mode, output, shapes, wrappers
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.diagnosis.rules import general, grad_mode, output, shapes, wrappers
+from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.model.session import Scenario
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
@@ -103,8 +103,12 @@ def test_nobody_is_sent_to_edit_torch():
     assert not list(wrappers.torchs_own(scene(ran("def forward(x):\n    return x.item()", broken(2)))))
 
 
-def test_a_library_is_named_in_general_advice():
-    run = ran("def forward(x):\n    return f(x)", broken(2, "GB0059", file=LIBRARY), file=LIBRARY)
-    (found,) = wrappers.library_code(scene(run))
+def test_nothing_is_known_about_code_of_a_library_and_it_is_named():
+    path = (Frame(LIBRARY, 2, "forward", ""),)
+    run = ran("def forward(x):\n    return f(x)", broken(2, "GB0059", file=LIBRARY, paths=(path,)), file=LIBRARY)
+    (found,) = general.last_resort(scene(run))
     assert found.general
-    assert "this is code of kit" in found.text
+    assert (
+        found.text
+        == "net.py:2: Not known how to keep this in the graph: Dynamo cannot trace the code of kit that it runs."
+    )

@@ -1,0 +1,40 @@
+"""Drop advice that contradicts what the run itself shows: a setting that is on already, a change that was refuted."""
+
+import re
+
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+
+_SETTING = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?P<value>True|False)")
+ALL_DYNAMIC = "assume_static_by_default"
+"""The setting that torch.compile(dynamic=True) turns off while it compiles (_dynamo/eval_frame.py, 2.13)."""
+
+
+def contradiction(candidate: Candidate, scene: Scene) -> str:
+    """Return which fact of the run a candidate contradicts; empty if none."""
+    settings, text, trial = scene.session.environment.settings, candidate.text, candidate.trial
+    asked = {match["name"]: match["value"] == "True" for match in _SETTING.finditer(text)}
+    asked |= dict(trial.settings) if trial is not None else {}
+    if asked and all(settings.get(name) == value for name, value in asked.items()):
+        return f"{', '.join(asked)}: set already"
+    is_dynamic = settings.get(ALL_DYNAMIC) is False
+    if is_dynamic and ("dynamic=True" in text or (trial is not None and trial.dynamic)):
+        return "dynamic=True: set already"
+    if "mark_dynamic(" in text and (is_dynamic or marking_was_refuted(scene)):
+        return "marks do not help"
+    if text.startswith("Nothing") and _is_cut_short(candidate, scene):
+        return "the limit was hit"
+    return ""
+
+
+def marking_was_refuted(scene: Scene) -> bool:
+    """Whether a trial marked sizes as dynamic and saved nothing."""
+    graphs = len(scene.session.graphs)
+    tried = [each for each in scene.session.trials if each.trial.marked]
+    return any(each.counts is None or each.counts.graphs >= graphs for each in tried)
+
+
+def _is_cut_short(candidate: Candidate, scene: Scene) -> bool:
+    """Whether the functions that recompile for a candidate's causes hit the limit, so that calls run eagerly."""
+    refused = {use.frame for use in scene.session.limit.functions if use.refused}
+    mine = [each for cause in scene.causes if cause.id in candidate.causes for each in scene.recompiles(cause)]
+    return any(each.compilation.partition("/")[0] in refused for each in mine)

@@ -1,0 +1,132 @@
+"""Constructs with an exact replacement, kinds of integers, and advice that contradicts the run."""
+
+import pytest
+from msgspec.structs import replace
+
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.preconditions import contradiction
+from ctrace.inspector.diagnosis.rules import constructs
+from ctrace.inspector.diagnosis.scene import Candidate
+from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
+from ctrace.inspector.model.session import Environment, Session
+from ctrace.inspector.model.trial import Trial
+from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
+
+VARIABLE = """import torch
+from torch.autograd import Variable
+
+def forward(x, y):
+    h = Variable(torch.zeros(2, 4).cuda(), requires_grad=False)
+    c = Variable(x + y)
+    w = Variable(torch.ones(2), requires_grad=True)
+    return x + h + c
+"""
+
+
+def test_a_variable_is_its_tensor_detached():
+    (found,) = constructs.variables(scene(ran(VARIABLE, broken(5, "GB0007", called=""))))
+    assert found.text.startswith(
+        "net.py:5: remove Variable (2 places), which Dynamo does not trace: write `torch.zeros"
+    )
+    assert edited(found) == ["h = torch.zeros(2, 4).cuda()", "c = (x + y).detach()"]
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        ("import torch", "torch.autograd.Variable"),
+        ("from torch import autograd", "autograd.Variable"),
+        ("import torch.autograd as ag", "ag.Variable"),
+        ("import torch as th", "th.autograd.Variable"),
+        ("from torch.autograd import Variable as V", "V"),
+    ],
+)
+def test_a_variable_is_found_by_what_was_imported(head: str, name: str):
+    (found,) = constructs.variables(scene(ran(f"{head}\ndef forward(x):\n    return {name}(x)", broken(3, "GB0007"))))
+    assert edited(found) == ["return x.detach()"]
+
+
+@pytest.mark.parametrize("call", ["Variable(x, requires_grad=True)", "Variable(*x)", "nn.Variable(x)"])
+def test_no_other_variable_is_removed(call: str):
+    text = f"from torch.autograd import Variable\ndef forward(x):\n    return {call}"
+    assert not list(constructs.variables(scene(ran(text, broken(3, "GB0007")))))
+
+
+def test_a_condition_on_a_dynamic_size_becomes_a_bool():
+    reason = "scaled_dot_product_attention(): argument 'is_causal' must be bool, not SymBool"
+    text = "def forward(q, T):\n    return sdpa(q, q, q, is_causal=T > 1)"
+    (found,) = constructs.symbolic_conditions(scene(ran(text, broken(2, "GB0112", reason=reason))))
+    assert edited(found) == ["return sdpa(q, q, q, is_causal=(True if T > 1 else False))"]
+    other = broken(2, "GB0112", reason="argument 'mode' must be str, not SymInt")
+    assert not list(constructs.symbolic_conditions(scene(ran(text, other))))
+
+
+NET = """import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        {0}
+        return x * self.n
+"""
+
+
+def recompiled(statement: str, file: str = FILE) -> Session:
+    cause = Cause(CauseKind.ATTRIBUTE_VALUE, "self.n", "4", "8", 5, file=file, fix="The table's advice.")
+    made = Recompile("0/1", "forward", file, 3, False, (cause,), "", nearest="0/0")
+    return Session(recompiles=(made,), listings={file: NET.format(statement)})
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("self.n = self.n + 1", "self.n in a buffer"),
+        ("self.n = x.shape[0]", "self.n holds a size of a tensor (`x.shape[0]`), which changes from call to call"),
+        ("self.n = len(x)", "or use `len(x)` itself"),
+        ("self.n += x.size(1)", "self.n adds up lengths (`x.size(1)`)"),
+        ("self.n = pick(x)", "self.n changes from call to call"),
+        ("pass", "self.n changes from call to call"),
+    ],
+)
+def test_what_an_integer_holds_is_named(statement: str, said: str):
+    texts = [each.text for each in diagnose(recompiled(statement)).advice]
+    assert said in texts[0]
+    assert ("buffer" in texts[0]) == (statement == "self.n = self.n + 1")
+
+
+@pytest.mark.parametrize("statement", ["self.n = self.n + 1", "pass"])
+def test_nobody_is_told_to_change_the_attributes_of_a_package(statement: str):
+    (found,) = diagnose(recompiled(statement, LIBRARY)).advice
+    assert "buffer" not in found.text
+    assert found.text.endswith(
+        "allow_unspec_int_on_nn_module = True (kit: patch it from your code, or report it there)."
+    )
+    on = Environment(settings={"allow_unspec_int_on_nn_module": True})
+    (left,) = diagnose(replace(recompiled(statement, LIBRARY), environment=on)).advice
+    assert left.text == "net.py:5: Not known what to change: self.n changed: 4 → 8, in code of kit."
+
+
+RUN = Session(environment=Environment(settings={"capture_scalar_outputs": True, "assume_static_by_default": False}))
+
+
+@pytest.mark.parametrize(
+    ("text", "trial"),
+    [
+        ("Set torch._dynamo.config.capture_scalar_outputs = True.", None),
+        ("Compile with dynamic=True, which makes the float dynamic.", None),
+        ("Make the size dynamic.", Trial(dynamic=True)),
+        ("Keep numbers.", Trial(settings=(("capture_scalar_outputs", True),))),
+        ("Call torch._dynamo.mark_dynamic(x, 0) before the first call.", None),
+    ],
+)
+def test_advice_that_is_followed_already_is_not_printed(text: str, trial: Trial | None):
+    offered = Candidate(text, (), trial)
+    assert contradiction(offered, scene(RUN))
+    assert not contradiction(offered, scene(Session())), "a log without settings contradicts nothing"
+
+
+def test_nothing_to_change_contradicts_a_limit_that_was_hit():
+    run = recompiled("pass")
+    (cause,) = scene(run).causes
+    offered = Candidate("Nothing to change if you need both values.", (cause.id,))
+    assert not contradiction(offered, scene(run))
+    hit = replace(run, limit=Limit(hit=True, functions=(CacheUse("forward", 8, 8, "0", refused=True),)))
+    assert contradiction(offered, scene(hit))

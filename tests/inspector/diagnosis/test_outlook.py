@@ -1,0 +1,84 @@
+"""Ten calls: what two calls save must not be lost at the limit, and what two calls hide is told."""
+
+from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
+from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.model.session import Compilation, Coverage, Graph, Session
+from ctrace.inspector.model.trial import UNCHANGED, Outlook, Trial, Tried
+from ctrace.reports.json.explain import as_data
+from ctrace.reports.wording.diagnosis import later_calls
+
+FILE = "/home/me/net.py"
+TEXT = """import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * self.n
+"""
+STORM = Outlook(10, 8, 7, limit_hit=True)
+OPEN = Trial(settings=(("allow_unspec_int_on_nn_module", True),))
+
+
+def run(*tried: Tried, expected: bool = False) -> Session:
+    """Return a run that recompiled in its second call, with trials."""
+    cause = Cause(CauseKind.ATTRIBUTE_VALUE, "self.n", "1", "2", 4, file=FILE)
+    made = Recompile("0/1", "forward", FILE, 3, expected, (cause,), "", nearest="0/0", scenario="base", call=1)
+    calls = tuple(Compilation(f"0/{n}", "forward", FILE, 3, scenario="base", call=n) for n in (0, 1))
+    graphs = tuple(Graph(f"0/{n}", "forward", FILE, 3, 2) for n in (0, 1))
+    return Session(
+        recompiles=(made,),
+        compilations=calls,
+        graphs=graphs,
+        coverage=Coverage(2, 2),
+        listings={FILE: TEXT},
+        trials=tried,
+    )
+
+
+def result(trial: Trial, recompiles: int, outlook: Outlook) -> Tried:
+    return Tried(trial, Counts(1 + recompiles, 0, recompiles, 100.0), 1.0, calls=outlook.calls, outlook=outlook)
+
+
+def test_later_calls_are_not_in_the_counts():
+    session = run()
+    later = Compilation("0/2", "forward", FILE, 3, scenario="base", call=5)
+    again = Recompile("0/2", "forward", FILE, 3, False, (), "", scenario="base", call=5)
+    grown = Session(
+        compilations=(*session.compilations, later),
+        recompiles=(*session.recompiles, again),
+        graphs=(*session.graphs, Graph("0/2", "forward", FILE, 3, 2)),
+        coverage=session.coverage,
+    )
+    assert counts(grown) == counts(session) == Counts(2, 0, 1, 100.0)
+
+
+def test_a_change_that_only_delays_the_limit_is_refuted():
+    delays = run(result(UNCHANGED, 1, Outlook(10, 3, 2, limit_hit=False)), result(OPEN, 0, STORM))
+    assert not any(each.checked for each in diagnose(delays).advice)
+    assert not any(each.checked for each in diagnose(run(result(OPEN, 0, STORM))).advice)
+
+
+def test_a_change_that_ends_the_storm_is_shown_with_its_calls():
+    (found,) = diagnose(run(result(UNCHANGED, 1, STORM), result(OPEN, 1, Outlook(10, 2, 1, limit_hit=False)))).advice
+    assert (found.checked, found.calls) == (True, 10)
+
+
+def test_the_unchanged_model_is_called_first_where_a_second_call_recompiled():
+    seen: list[Trial] = []
+
+    def attempt(trial: Trial, _through_backend: bool) -> Session:
+        seen.append(trial)
+        return run()
+
+    list(trials(run(), attempt))
+    assert seen == [UNCHANGED, OPEN]
+    seen.clear()
+    list(trials(Session(), attempt))
+    assert not seen, "nothing recompiled"
+
+
+def test_two_calls_do_not_hide_the_storm():
+    storm = run(result(UNCHANGED, 1, STORM))
+    assert later_calls(storm) == "10 calls recompile 7 times, and the recompile limit is hit: later calls run eagerly."
+    assert as_data(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
+    assert as_data(run())["outlook"] is None
+    assert not later_calls(run(result(UNCHANGED, 1, Outlook(10, 2, 1, limit_hit=False))))
