@@ -179,7 +179,7 @@ def test_a_dirty_file_is_refused(tmp_path: Path):
 def killed_after(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Let a process die by SIGKILL when it has written some files; nothing of it runs after that."""
     write = applying._write
-    calls = []
+    calls: list[Path] = []
 
     def dying(path: Path, text: str) -> None:
         if len(calls) == number:
