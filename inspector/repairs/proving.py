@@ -23,6 +23,9 @@ _MOST_RAISING = 3
 _SAME_COVERAGE = 0.5
 _SLOWER = 1.5
 """Eager calls that take more times as long are left to the author."""
+_NOTICED, _MUCH_SLOWER = 1e-4, 3.0
+"""Up to `_MUCH_SLOWER` times, only if a call takes this many seconds more: calls of microseconds, timed in one process
+after the other, vary by half with what else runs on the core."""
 _UNUSUAL = {
     "integer inputs": "Are these inputs always floats? With integers, {}",
     "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
@@ -184,7 +187,7 @@ class Prover:
         if slowdown is None:
             checks.append(Check("eager_cost", False, "the times of eager calls could not be measured"))
         questions = {obligations.about(each): _question_about(each) for each in reversed(unusual)}
-        cost = _question_of_cost(slowdown)
+        cost = _question_of_cost(slowdown, _longer(before, after))
         closed = obligations.tried(
             change.names,
             before,
@@ -329,8 +332,14 @@ def _slowdown(before: Observed, after: Observed) -> float | None:
     return max((now[name] / seconds for name, seconds in before.times if name in now), default=None)
 
 
-def _question_of_cost(slowdown: float | None) -> str:
-    if slowdown is None or slowdown <= _SLOWER:
+def _longer(before: Observed, after: Observed) -> float:
+    """Return how many seconds more a call takes, at most."""
+    now = dict(after.times)
+    return max((now[name] - seconds for name, seconds in before.times if name in now), default=0.0)
+
+
+def _question_of_cost(slowdown: float | None, longer: float) -> str:
+    if slowdown is None or slowdown <= _SLOWER or (longer < _NOTICED and slowdown < _MUCH_SLOWER):
         return ""
     return f"May eager calls take {slowdown:.1f} times as long?"
 

@@ -22,7 +22,7 @@ from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 pytestmark = pytest.mark.integration
 
 
-QUICK = ("dtype", "alias", "print", "unreached")
+QUICK = ("dtype", "alias", "print", "unreached_and_wrong")
 """Traps of four themes; the others take 20 s each, and run with the slow tests."""
 
 
