@@ -50,10 +50,11 @@ def construct_at(
 
 
 def is_bare_call(text: str, line: int) -> bool:
-    """Whether the statement that begins at a line is a call whose result nothing uses."""
+    """Whether the statement that begins at a line is a call that nothing uses, and of no kind with its own advice."""
     tree = parsed(text)
     found = (node for node in ast.walk(tree) if isinstance(node, ast.Expr)) if tree is not None else iter(())
-    return any(node.lineno == line and isinstance(node.value, ast.Call) for node in found)
+    calls = (node.value for node in found if node.lineno == line and isinstance(node.value, ast.Call))
+    return any(not _call_kind(call) for call in calls)
 
 
 def _columns(source: str, span: tuple[int, int] | None) -> tuple[int, int] | None:

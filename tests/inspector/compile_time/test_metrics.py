@@ -11,7 +11,10 @@ from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.versions.metrics import METRICS
 from tests.support.helpers import Log
 
-TEXTS = ("co_name", "co_filename", "fail_type", "fail_reason", "pytorch_version", "triton_version", "python_version")
+TEXTS = (
+    "co_name", "co_filename", "fail_type", "fail_reason", "pytorch_version", "triton_version", "python_version",
+    "dynamo_config",
+)  # fmt: skip
 
 
 def session_of(path: Path, values: dict[str, object]):
