@@ -187,10 +187,14 @@ def effect(before: Data, now: Data) -> Judgement:
     if any(each > 0 for each in problems) and not any(each < 0 for each in problems):
         return Judgement.WORSE
     if not any(problems):
-        more = is_now["graphs"] - was["graphs"]
-        return Judgement.IMPROVED if more < 0 else Judgement.WORSE if more > 0 else Judgement.NO_EFFECT
-    total = sum(is_now[each] - was[each] for each in ("graphs", "breaks", "recompiles", "limit"))
-    return Judgement.IMPROVED if total < 0 else Judgement.WORSE if total > 0 else Judgement.NO_EFFECT
+        return _of_sign(is_now["graphs"] - was["graphs"])
+    return _of_sign(sum(is_now[each] - was[each] for each in ("graphs", "breaks", "recompiles", "limit")))
+
+
+def _of_sign(more: int) -> Judgement:
+    if not more:
+        return Judgement.NO_EFFECT
+    return Judgement.IMPROVED if more < 0 else Judgement.WORSE
 
 
 def _changes_results(before: Data, now: Data) -> bool:

@@ -183,7 +183,7 @@ def timm(name: str) -> tuple[Any, Inputs]:
 
 
 def _restore_old_names() -> None:
-    """Give Python and NumPy the names back that they had when most of these projects were written."""
+    """Restore the names in Python and NumPy that they had when most of these projects were written."""
     import collections
     import collections.abc
 

@@ -89,7 +89,8 @@ class Trace(logging.Handler):
         place = (*(innermost or (match["file"], int(match["line"]))), gb)
         self.breaks[place] += 1
         # Torch leaves out a caller that has the name of what it calls (exc.py:collapse_resume_frames, 2.13).
-        self.users.setdefault(place, set()).add(own[-1] if own else frames[-1] if frames else place[:2])
+        last = (own or frames or [place[:2]])[-1]
+        self.users.setdefault(place, set()).add(last)
         self.why.setdefault(place, reason.partition("Graph Break Reason: ")[2][:_MOST_TEXT])
 
     def _compiled(self, compilation: str, metrics: dict[str, Any]) -> None:
@@ -300,7 +301,7 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 
 class _Call:
-    """Calls a model as the case asks: its inputs anew each time, and the backward if it trains."""
+    """Calls a model as the case asks: with new inputs each time, and with the backward if it trains."""
 
     def __init__(self, model: Any, made: Callable[[], Any], change: "_Change", *, train: bool) -> None:
         import torch
@@ -443,7 +444,7 @@ def _is_composed(name: str) -> bool:
     """Whether an op, named without its overload, has no kernel of its own below autograd."""
     torch: Any = importlib.import_module("torch")
     found = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
-    overloads = [name if each == "default" else f"{name}.{each}" for each in found.overloads()] if found else []
+    overloads = [f"{name}.{each}".removesuffix(".default") for each in found.overloads()] if found else []
     # TorchScript has overloads of its own, such as aten::add.t, that no dispatcher knows.
     known = [each for each in overloads if torch._C._dispatch_has_kernel(each)]
     return any(torch._C._dispatch_has_kernel_for_dispatch_key(each, "CompositeImplicitAutograd") for each in known)

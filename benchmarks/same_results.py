@@ -146,7 +146,8 @@ class Study:
         ctrace = [sys.executable, "-m", "ctrace"]
         if cell.option == "run":
             return [*ctrace, "run", "--build", "--json", "-o", "report.json", "program.py"]
-        model = ["--mode", cell.mode, *(["--train"] if is_trained else [])] if is_model else []
+        train = ["--train"] if is_trained else []
+        model = ["--mode", cell.mode, *train] if is_model else []
         if cell.option == "time":
             return [*ctrace, "time", "program.py", *model, *(["--rounds", "8"] if is_model else ["--compile"])]
         return [*ctrace, cell.option, "--build", "program.py", *model, "--json", "-o", "report.json"]

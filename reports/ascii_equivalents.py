@@ -23,7 +23,9 @@ def _of(letter: str) -> str:
     name = unicodedata.name(letter, "")
     if name.startswith("BOX DRAWINGS"):
         is_across, is_down = (any(word in name for word in words) for words in (_ACROSS, _DOWN))
-        return "+" if is_across and is_down else "-" if is_across else "|" if is_down else "+"
+        if is_across == is_down:
+            return "+"
+        return "-" if is_across else "|"
     if name.startswith("BRAILLE PATTERN"):  # a progress spinner
         return "*"
     if name.endswith(("BLOCK", "EIGHTHS")) or " SHADE" in name:  # a bar

@@ -121,9 +121,8 @@ def programs(draw: Any) -> Program:
     pattern = pick(("number", "branch", "copy", "index"))
     is_right = draw(st.booleans())
     between = "" if is_right else pick(BETWEEN)
-    after = (
-        "" if is_right else pick(AFTER if pattern == "number" else tuple(each for each in AFTER if " n " not in each))
-    )
+    of_pattern = AFTER if pattern == "number" else tuple(each for each in AFTER if " n " not in each)
+    after = "" if is_right else pick(of_pattern)
     state = BUFFER if is_right else pick((BUFFER, FROZEN))
     limit = draw(st.sampled_from((1, 0.5, 2, 4)))
     if pattern == "number":

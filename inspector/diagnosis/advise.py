@@ -16,7 +16,7 @@ from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import UNCHANGED, Outlook, Trial, Tried, outlook_of
+from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
 _LEAST = 2
 _CALLS = 2
@@ -178,7 +178,7 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
     if session.failure is not None:
         return Tried(trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
-    outlook = Outlook(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
+    outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     return Tried(trial, counts(session), seconds, breaks, calls=session.calls, outlook=outlook)
 
 
@@ -221,7 +221,7 @@ def _later(scene: Scene, tried: Tried) -> int:
 
     A limit that only one of both hits decides: further calls would run eagerly.
     """
-    before, after = outlook_of(scene.session.trials), tried.outlook
+    before, after = later_calls_of(scene.session.trials), tried.outlook
     if after is None or before is None:
         return -1 if after is not None and after.limit_hit and not scene.session.limit.hit else 0
     if before.limit_hit != after.limit_hit:
@@ -268,7 +268,9 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
     apply = apply_of(change, scene.session.listings) if change is not None else None
     tried = scene.tried(found.trial)
     calls = tried.calls if tried is not None else None
-    return Suggestion(found.text, found.causes, each.holds, each.effect, found.general, apply, calls, found.rule)
+    before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
+    later = None if before is None or after is None else (before.recompiles, after.recompiles)
+    return Suggestion(found.text, found.causes, each.holds, each.effect, found.general, apply, calls, later, found.rule)
 
 
 def _gain(each: _Judged | Suggestion) -> int:

@@ -213,6 +213,8 @@ class Suggestion(Struct, frozen=True):
     """The change as a program can carry it out; None: only a person can, or nothing is to be done."""
     calls: int | None = None
     """The calls that its trial made; None: it was not tried."""
+    later: tuple[int, int] | None = None
+    """The recompilations in so many calls, without and with the change; None: not measured."""
     rule: str = ""
     """The rule that offers it."""
 

@@ -59,7 +59,7 @@ class Trial(Struct, frozen=True):
     """Whole files with another text; those on disk do not change."""
 
 
-class Outlook(Struct, frozen=True):
+class LaterCalls(Struct, frozen=True):
     """What more calls did, which cycle through the scenarios."""
 
     calls: int
@@ -80,7 +80,7 @@ class Tried(Struct, frozen=True):
     error: str = ""
     calls: int | None = None
     """The calls that the run made; None: not known, as in logs of an earlier ctrace."""
-    outlook: Outlook | None = None
+    outlook: LaterCalls | None = None
     """The counts after all its calls; `counts` are those after two calls in each scenario."""
 
     def to_data(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ UNCHANGED = Trial()
 """The trial that changes nothing, and only makes more calls."""
 
 
-def outlook_of(trials: Iterable[Tried]) -> Outlook | None:
+def later_calls_of(trials: Iterable[Tried]) -> LaterCalls | None:
     """Return what more calls of the unchanged model did; None if they were not made."""
     return next((each.outlook for each in trials if each.trial == UNCHANGED), None)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.model.trial import later_calls_of
 
 
 class Outlook(StrEnum):
@@ -86,8 +87,17 @@ def prospect(session: Session, members: Sequence[tuple[Recompile, Cause]]) -> Pr
     if of_module and (shared := _sharing(session, recompiles)):
         return Prospect(Outlook.FINITE, f"one graph for each of the {shared} modules that share this code")
     if len(members) < 2:
-        return Prospect(Outlook.UNKNOWN, "each new value recompiles")
+        return Prospect(Outlook.UNKNOWN, f"each new value recompiles{_later(session)}")
     return Prospect(Outlook.DIVERGES, _when_full(session, recompiles))
+
+
+def _later(session: Session) -> str:
+    """Say what later calls of the unchanged model did; empty if they were not made. They do not say for which cause."""
+    later = later_calls_of(session.trials)
+    if later is None:
+        return ""
+    limit = " and hit the recompile limit" if later.limit_hit else ""
+    return f"; {later.calls} calls of the model recompile {later.recompiles} times in all{limit}"
 
 
 def _is_number(members: Sequence[tuple[Recompile, Cause]]) -> bool:

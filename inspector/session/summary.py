@@ -10,7 +10,7 @@ from ctrace.inspector.graphs.attention import Answer, unfused, wrong
 from ctrace.inspector.kernels.user_kernels_view import stuck
 from ctrace.inspector.model.findings import BreakKind
 from ctrace.inspector.model.session import FailurePhase, Session, Verdict
-from ctrace.inspector.model.trial import outlook_of
+from ctrace.inspector.model.trial import later_calls_of
 from ctrace.inspector.recompiles.view import groups
 from ctrace.inspector.session.completeness import being_compiled, is_whole
 from ctrace.inspector.target.view import listed, not_emitted, target_of
@@ -107,7 +107,7 @@ def _whole(session: Session) -> str:
     graphs = count(len(session.graphs), "graph")
     ops, compiled = session.coverage.ops or 0, session.coverage.compiled
     left = 0 if compiled is None else ops - compiled
-    later = outlook_of(session.trials)
+    later = later_calls_of(session.trials)
     if later is not None and later.limit_hit:
         within = f"Within {later.calls} calls, the recompile limit is hit, and calls fall back to eager."
         return f"Fully compiled at first: {graphs}, no graph breaks. {within}"

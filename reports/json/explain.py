@@ -17,7 +17,7 @@ from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
 from ctrace.inspector.model.target import Basis
-from ctrace.inspector.model.trial import Outlook, outlook_of
+from ctrace.inspector.model.trial import LaterCalls, later_calls_of
 from ctrace.inspector.scenarios.view import recompiles_in
 from ctrace.inspector.session.summary import LEFT_OUT
 from ctrace.inspector.shapes.view import violations
@@ -110,7 +110,7 @@ def as_data(session: Session) -> dict[str, Any]:
                 {"function": use.function, "used": use.used, "of": use.of} for use in session.limit.functions
             ],
         },
-        "outlook": _outlook(outlook_of(session.trials)),
+        "outlook": _outlook(later_calls_of(session.trials)),
         "fusion": fusion_data(session),
         "kernels": [kernel_data(row, cwd) for row in rows(session)],
         **unknown_data(session),
@@ -243,7 +243,7 @@ def _scenario(each: Scenario, session: Session) -> dict[str, Any]:
     }
 
 
-def _outlook(each: Outlook | None) -> dict[str, Any] | None:
+def _outlook(each: LaterCalls | None) -> dict[str, Any] | None:
     """Return what more calls did than those of `scenarios`; null if they were not made."""
     if each is None:
         return None

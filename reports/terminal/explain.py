@@ -178,14 +178,15 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
 
 
 _LOOPS = 2
-_FEW_PASSES = 8
-"""Loops that ran less often are only in --json, unless they made half of a graph's ops."""
+_FEW_PASSES, _MANY_PASSES = 4, 8
+"""Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
 
 
 def _unrolled(session: Session) -> str:
     """Say which Python loops made many ops of a graph; empty if none did."""
     ops = {each.id: each.ops for each in session.graphs}
-    many = [each for each in session.unrolled if each.times >= _FEW_PASSES or 2 * each.ops >= ops.get(each.graph, 0)]
+    looped = [each for each in session.unrolled if each.times >= _FEW_PASSES]
+    many = [each for each in looped if each.times >= _MANY_PASSES or 2 * each.ops >= ops.get(each.graph, 0)]
     shown = [
         f"{fmt.place(each.file, each.line, session.environment.cwd)}, {fmt.count(each.times, 'time')} "
         f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
@@ -226,5 +227,6 @@ def _time(session: Session) -> str:
         f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
     )
     total = f"{fmt.seconds(session.time.total)} total" if session.time.total is not None else ""
-    tried = f"checking advice {fmt.seconds(sum(each.seconds for each in session.trials))}" if session.trials else ""
+    advice = fmt.seconds(sum(each.seconds for each in session.trials))
+    tried = f"and {advice} for checking advice" if session.trials else ""
     return "; ".join(part for part in (total, phases, tried) if part)

@@ -5,7 +5,7 @@ from collections import Counter
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.model.diagnosis import LAST_RESORT, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import outlook_of
+from ctrace.inspector.model.trial import later_calls_of
 from ctrace.reports import format as fmt
 
 MOST_ADVICE = 3
@@ -23,9 +23,17 @@ _NOUNS = {
 def checked(each: Suggestion) -> str:
     """Say what a trial showed; empty if nothing was tried."""
     if each.checked and each.effect is not None:
-        return f"checked: {effect(each.effect) or f'fewer recompilations in {each.calls} calls'}"
+        return f"checked: {effect(each.effect) or _later_effect(each)}"
     is_general = each.general and each.rule != LAST_RESORT
     return "general advice, not checked on this model" if is_general else ""
+
+
+def _later_effect(each: Suggestion) -> str:
+    """Write what changed in later calls only, after those that a run counts."""
+    before, after = each.later or (0, 0)
+    if before <= after:  # the calls after the limit ran eagerly, and recompiled nothing
+        return f"{each.calls} calls no longer hit the recompile limit"
+    return f"recompilations in {each.calls} calls {before} → {after}"
 
 
 def advised(session: Session, what: Finding) -> dict[int, str]:
@@ -57,7 +65,7 @@ def effect(found: Effect) -> str:
 
 def later_calls(session: Session) -> str:
     """Say what more calls showed than the two of each scenario; empty if nothing else, or if they were not made."""
-    found = outlook_of(session.trials)
+    found = later_calls_of(session.trials)
     if found is None or found.recompiles <= len(session.recompiles):
         return ""
     end = ", and the recompile limit is hit: later calls run eagerly" if found.limit_hit else ""

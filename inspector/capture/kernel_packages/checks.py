@@ -320,7 +320,8 @@ def _filled(pointers: Any) -> Any:
 
     kind = pointers.get_element_ty()
     dtype = numpy.dtype(_get_np_dtype(kind))
-    value: float = float("nan") if dtype.kind == "f" else _BFLOAT16_NAN if kind.is_bf16() else _GUARD["int"]
+    integer = _BFLOAT16_NAN if kind.is_bf16() else _GUARD["int"]  # the interpreter keeps bfloat16 as integers
+    value: float = float("nan") if dtype.kind == "f" else integer
     return TensorHandle(numpy.full_like(pointers.data, value, dtype=dtype), kind)
 
 

@@ -4,7 +4,7 @@ from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Compilation, Coverage, Graph, Session
-from ctrace.inspector.model.trial import UNCHANGED, Outlook, Trial, Tried
+from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.wording.diagnosis import later_calls
 
@@ -14,7 +14,7 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return x * self.n
 """
-STORM = Outlook(10, 8, 7, limit_hit=True)
+STORM = LaterCalls(10, 8, 7, limit_hit=True)
 OPEN = Trial(settings=(("allow_unspec_int_on_nn_module", True),))
 
 
@@ -34,7 +34,7 @@ def run(*tried: Tried, expected: bool = False) -> Session:
     )
 
 
-def result(trial: Trial, recompiles: int, outlook: Outlook) -> Tried:
+def result(trial: Trial, recompiles: int, outlook: LaterCalls) -> Tried:
     return Tried(trial, Counts(1 + recompiles, 0, recompiles, 100.0), 1.0, calls=outlook.calls, outlook=outlook)
 
 
@@ -52,13 +52,13 @@ def test_later_calls_are_not_in_the_counts():
 
 
 def test_a_change_that_only_delays_the_limit_is_refuted():
-    delays = run(result(UNCHANGED, 1, Outlook(10, 3, 2, limit_hit=False)), result(OPEN, 0, STORM))
+    delays = run(result(UNCHANGED, 1, LaterCalls(10, 3, 2, limit_hit=False)), result(OPEN, 0, STORM))
     assert not any(each.checked for each in diagnose(delays).advice)
     assert not any(each.checked for each in diagnose(run(result(OPEN, 0, STORM))).advice)
 
 
 def test_a_change_that_ends_the_storm_is_shown_with_its_calls():
-    (found,) = diagnose(run(result(UNCHANGED, 1, STORM), result(OPEN, 1, Outlook(10, 2, 1, limit_hit=False)))).advice
+    (found,) = diagnose(run(result(UNCHANGED, 1, STORM), result(OPEN, 1, LaterCalls(10, 2, 1, limit_hit=False)))).advice
     assert (found.checked, found.calls) == (True, 10)
 
 
@@ -81,4 +81,4 @@ def test_two_calls_do_not_hide_the_storm():
     assert later_calls(storm) == "10 calls recompile 7 times, and the recompile limit is hit: later calls run eagerly."
     assert as_data(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
     assert as_data(run())["outlook"] is None
-    assert not later_calls(run(result(UNCHANGED, 1, Outlook(10, 2, 1, limit_hit=False))))
+    assert not later_calls(run(result(UNCHANGED, 1, LaterCalls(10, 2, 1, limit_hit=False))))
