@@ -214,7 +214,7 @@ def _check_names(options: Options) -> None:
     if options.mode is not None:
         from torch._inductor import list_mode_options
 
-        _check_name("--mode", options.mode, ["default", *list_mode_options()])
+        _check_name("--mode", options.mode, [*list_mode_options()])
 
 
 def _check_name(option: str, name: str, known: list[str]) -> None:

@@ -68,8 +68,7 @@ def later_calls(session: Session) -> str:
     found = later_calls_of(session.trials)
     if found is None or found.recompiles <= len(session.recompiles):
         return ""
-    end = ", and the recompile limit is hit: later calls run eagerly" if found.limit_hit else ""
-    return f"{found.calls} calls recompile {fmt.count(found.recompiles, 'time')}{end}."
+    return f"{found.calls} calls recompile {fmt.count(found.recompiles, 'time')}."
 
 
 def is_failure_alone(each: RootCause) -> bool:

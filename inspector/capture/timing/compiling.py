@@ -21,7 +21,7 @@ def check_configuration(configuration: Configuration) -> None:
     if configuration.mode is not None:
         from torch._inductor import list_mode_options
 
-        known = ["default", *list_mode_options()]
+        known = [*list_mode_options()]
         _check_name("mode", configuration.mode, known)
     inductor_options(configuration)
 

@@ -1,12 +1,16 @@
-"""Ten calls: what two calls save must not be lost at the limit, and what two calls hide is told."""
+"""Ten calls: what two calls save must not be lost at the limit, and what two calls hide must be said."""
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.model.session import Compilation, Coverage, Graph, Session
+from ctrace.inspector.model.session import Compilation, Coverage, Graph, Session, Verdict
 from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried
+from ctrace.inspector.session.summary import sentence
 from ctrace.reports.json.explain import as_data
-from ctrace.reports.wording.diagnosis import later_calls
+from ctrace.reports.wording.diagnosis import checked, later_calls
+from tests.support import sessions
 
 FILE = "/home/me/net.py"
 TEXT = """import torch
@@ -60,6 +64,7 @@ def test_a_change_that_only_delays_the_limit_is_refuted():
 def test_a_change_that_ends_the_storm_is_shown_with_its_calls():
     (found,) = diagnose(run(result(UNCHANGED, 1, STORM), result(OPEN, 1, LaterCalls(10, 2, 1, limit_hit=False)))).advice
     assert (found.checked, found.calls) == (True, 10)
+    assert checked(found) == "checked: recompilations in 10 calls 7 → 1"
 
 
 def test_the_unchanged_model_is_called_first_where_a_second_call_recompiled():
@@ -78,7 +83,11 @@ def test_the_unchanged_model_is_called_first_where_a_second_call_recompiled():
 
 def test_two_calls_do_not_hide_the_storm():
     storm = run(result(UNCHANGED, 1, STORM))
-    assert later_calls(storm) == "10 calls recompile 7 times, and the recompile limit is hit: later calls run eagerly."
+    assert later_calls(storm) == "10 calls recompile 7 times."
+    within = "Within 10 calls, the recompile limit is hit, and calls fall back to eager."
+    partial = replace(storm, breaks=sessions.PARTIAL.breaks)
+    assert (storm.verdict, partial.verdict) == (Verdict.COMPILED, Verdict.PARTIAL)
+    assert all(within in sentence(each) for each in (storm, partial))
     assert as_data(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
     assert as_data(run())["outlook"] is None
     assert not later_calls(run(result(UNCHANGED, 1, LaterCalls(10, 2, 1, limit_hit=False))))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
 from ctrace.inspector.model.session import Scenario, Session
+from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Tried
 from ctrace.inspector.recompiles.outlook import Outlook, Prospect, prospect
 from tests.support.helpers import CAUSE_KINDS, MODEL
 
@@ -90,6 +91,11 @@ class TestOutcomes:
     def test_one_recompile_does_not_tell(self, kind: str):
         found = prospect(session(), members("4", "8", kind=kind))
         assert found == Prospect(Outlook.UNKNOWN, "each new value recompiles")
+
+    def test_later_calls_of_the_unchanged_model_are_named_beside_what_two_do_not_tell(self):
+        tried = Tried(UNCHANGED, None, 1.0, outlook=LaterCalls(10, 8, 7, limit_hit=True))
+        found = prospect(session(trials=(tried,)), members("4", "8", kind="attribute_value"))
+        assert found.why.endswith("; 10 calls of the model recompile 7 times in all and hit the recompile limit")
 
     @pytest.mark.parametrize(
         "kind", ["size", "attribute_value", "argument_value", "global_value", "length", "identity"]
