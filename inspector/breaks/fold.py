@@ -74,10 +74,11 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     inside = frame_outside_torch(first.frames, raw.prefixes, raw.home)
     # A user changes the user's line, but what Dynamo could not trace may stand in a library that the line calls.
     broken, place = construct, ""
-    if owner is Owner.LIBRARY and first.frames[-1] != frame:
+    known = advice_on_break(first.gb, _case(first, owner, raw) or _effect(first, frame, raw) or construct.kind)
+    is_own_call = known is not None and construct.expression.startswith(f"{known.it}(")
+    if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
-    known = advice_on_break(first.gb, _case(first, owner, raw) or _effect(first, frame, raw) or construct.kind)
     about = known.about(broken.expression, place) if known else None
     return Break(
         gb=first.gb,

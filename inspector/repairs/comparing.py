@@ -70,13 +70,16 @@ def differences(
     """
     found: list[Difference] = []
     later = {(each.name, each.call): each for each in after.entries}
+    # A probe that raises is called again, so a second call that one run lacks follows from how the first one ended.
+    raising = {each.name for each in (*before.entries, *after.entries) if each.raised and not each.call}
     for one in before.entries:
         other = later.pop((one.name, one.call), None)
-        if other is None:
-            found.append(Difference(one.name, one.call, "raised", "this call is missing"))
-        else:
+        if other is not None:
             found += _of_entry(one, other, rounded=rounded, gradients=gradients)
-    found += [Difference(name, call, "raised", "this call is new") for name, call in later]
+        elif not (one.call and one.name in raising):
+            found.append(Difference(one.name, one.call, "raised", "this call is missing"))
+    new = ((name, call) for name, call in later if not (call and name in raising))
+    found += [Difference(name, call, "raised", "this call is new") for name, call in new]
     return tuple(found)
 
 

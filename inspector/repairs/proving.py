@@ -186,7 +186,8 @@ class Prover:
         slowdown = 1.0 if change.keeps_eager else _slowdown(before, after)
         if slowdown is None:
             checks.append(Check("eager_cost", False, "the times of eager calls could not be measured"))
-        questions = {obligations.about(each): _question_about(each) for each in reversed(unusual)}
+        leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
+        questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
         cost = _question_of_cost(slowdown, _longer(before, after))
         closed = obligations.tried(
             change.names,
@@ -321,8 +322,13 @@ def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Differe
     return unusual, [each for each in every if not _is_unusual(each.entry)]
 
 
+def _inputs_of(difference: Difference) -> str:
+    """Return the name of the inputs of a probe."""
+    return difference.entry.rpartition(", ")[2]
+
+
 def _question_about(difference: Difference) -> str:
-    words = _UNUSUAL[difference.entry.rpartition(", ")[2]]
+    words = _UNUSUAL[_inputs_of(difference)]
     return f"{words.format(f'eager differs: {difference.detail}')}."
 
 

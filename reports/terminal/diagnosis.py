@@ -93,7 +93,8 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     where = fmt.short_place(each.file, each.line, cwd, _PLACE) if each.file else ""
     function = f" in {fmt.one_line(each.function, 40)}" if each.function else ""
     lines: list[RenderableType] = [_hanging(head, indent)]
-    facts = " · ".join(part for part in (f"{where}{function}".strip(), symptoms(each), cost(each)) if part)
+    place = f"{where}{function}{_also_from(each, session)}".strip()
+    facts = " · ".join(part for part in (place, symptoms(each), cost(each)) if part)
     lines.append(Padding(Text(fmt.one_line(facts, 300), style="dim"), (0, 0, 0, indent)))
     if letters and (inside := _inside(each, session)):
         lines.append(Padding(Text(fmt.one_line(inside, 300), style="dim"), (0, 0, 0, indent)))
@@ -103,6 +104,16 @@ def _cause(number: int, each: RootCause, session: Session, letters: int) -> Rend
     if each.detail and letters:
         lines.append(Padding(Text(fmt.one_line(each.detail, _DETAIL), style="dim"), (0, 0, 0, indent)))
     return Group(*lines)
+
+
+def _also_from(each: RootCause, session: Session) -> str:
+    """Name the other lines of the user that lead to a break that several of them share, such as one in a library."""
+    breaks = (session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK)
+    shared = (at.user_lines for at in breaks if len(at.user_lines) > 1)
+    places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
+    places.pop((each.file, each.line), None)
+    shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in places]
+    return f", also from {fmt.listed(shown, 3)}" if shown else ""
 
 
 def _inside(each: RootCause, session: Session) -> str:

@@ -46,7 +46,7 @@ def known_fixes(scene: Scene) -> Iterator[Candidate]:
 
 def _known(scene: Scene, cause: RootCause) -> str:
     for each in scene.breaks(cause):
-        if each.fix and not each.torch_hint and each.owner is Owner.USER:
+        if each.fix and not each.torch_hint and (each.owner is Owner.USER or _is_on_users_call(each)):
             return each.fix
     for skip in scene.skips(cause):
         if skip.fix and skip.break_index is None:
@@ -63,6 +63,11 @@ def _known(scene: Scene, cause: RootCause) -> str:
             answer = answer_of(scene.session.attention[symptom.index])
             return answer.fix if answer.can_be_fixed else ""
     return ""
+
+
+def _is_on_users_call(each: Break) -> bool:
+    """Whether the advice is on a call that the user's own line makes, such as copy.deepcopy(x), wherever it breaks."""
+    return bool(each.expression) and f"`{each.expression}`" in each.reason
 
 
 def _is_about_this(scene: Scene, cause: RootCause) -> bool:

@@ -149,3 +149,11 @@ NO_COPY = "RuntimeError: The default implementation of __deepcopy__() for non-wr
 def test_only_a_copy_that_torch_refuses_may_work_after(name: str, raised: str, passes: bool):
     found = differences(seen(Entry(name, raised=raised)), seen(replace(ENTRY, name=name)))
     assert all(each.passed for each in checks_of(found, 1)) is passes
+
+
+def test_a_second_call_that_one_run_lacks_follows_from_how_the_first_one_ended():
+    raising, ended = Entry("base, subclass", raised="RuntimeError: x"), Entry("base, subclass")
+    again = replace(ended, call=1)
+    (found,) = differences(seen(raising, again), seen(ended))
+    assert (found.kind, found.call) == ("raised", 0)
+    assert [each.detail for each in differences(seen(ended, again), seen(ended))] == ["this call is missing"]

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.model.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
 from ctrace.inspector.model.session import Coverage, Environment, Problem, Scenario, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain import explain_screen
@@ -163,3 +163,13 @@ def test_torchs_own_words_are_not_cut_off() -> None:
     at = replace(sessions.PARTIAL.breaks[0], reason=f"{'A long reason. ' * 40}Torch says: TypeError: {words}")
     shown = drawn(explain_screen(replace(sessions.PARTIAL, breaks=(at, *sessions.PARTIAL.breaks[1:])), 80), 80)
     assert words in " ".join(shown.split())
+
+
+def test_each_line_that_leads_to_a_shared_break_is_named() -> None:
+    at = sessions.PARTIAL.breaks[0]
+    lines = tuple(
+        UserLine(Frame(at.file, line, at.function), Owner.LIBRARY, 1, at.compilations) for line in (at.line, 95, 96)
+    )
+    shared = replace(at, reached_from=lines)
+    screen = _screen(replace(sessions.PARTIAL, breaks=(shared, *sessions.PARTIAL.breaks[1:])), 140)
+    assert f"{at.function}, also from model.py:95, model.py:96" in screen
