@@ -111,8 +111,8 @@ def _also_from(each: RootCause, session: Session) -> str:
     breaks = (session.breaks[symptom.index] for symptom in each.symptoms if symptom.what is Finding.BREAK)
     shared = (at.user_lines for at in breaks if len(at.user_lines) > 1)
     places = dict.fromkeys((line.at.file, line.at.line) for lines in shared for line in lines)
-    places.pop((each.file, each.line), None)
-    shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in places]
+    others = (place for place in places if place != (each.file, each.line))
+    shown = [fmt.short_place(file, line, session.environment.cwd, _PLACE) for file, line in others]
     return f", also from {fmt.listed(shown, 3)}" if shown else ""
 
 
