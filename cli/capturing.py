@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.cli import options as opt
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.saving import Record
+    from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved
 
 
@@ -108,9 +110,7 @@ def session_of(request: Request, *, check_advice: bool = False, compare_speed: b
         raise TargetError(f"--target {','.join(names)}: this command takes one target", todo)
     refuse_name(request, store)
     if names:
-        from ctrace.cli.targeting import session_for
-
-        return session_for(request, *next(iter(names.items())), store)
+        return _for_one_gpu(request, *next(iter(names.items())), store)
     found = saved(request.target, store, request.rank)
     if found is not None:
         return found, False
@@ -120,6 +120,57 @@ def session_of(request: Request, *, check_advice: bool = False, compare_speed: b
     timeout, name = request.timeout, request.name
     session = captured(resolved, options, timeout, store, name, check_advice=check_advice, compare_speed=compare_speed)
     return session, True
+
+
+def _for_one_gpu(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
+    """Read the selected run if it is for the GPU, or capture the target; return whether the run is new.
+
+    `written` is the GPU's spelling on the command line, which may be a file.
+
+    Raises:
+        CtraceError: the command line, the target or the run is wrong.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    found = saved(request.target, store)
+    if found is None:
+        return captured(*new_for_gpu(request, written), request.timeout, store, request.name), True
+    if _is_for(found, name):
+        return found, False
+    if request.target is None:
+        return captured(*again_for_gpu(request, store.load(), written), request.timeout, store), True
+    what = f"{request.target} has no code for {name}"
+    raise TargetError(what, f"run its model for that GPU: ctrace kernels model.py --target {written}")
+
+
+def _is_for(session: "Session", name: str) -> bool:
+    return session.gpu is not None and session.gpu.target == name
+
+
+def again_for_gpu(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
+    """Return the target and options of a saved run, for a GPU; options of the command line override the saved ones.
+
+    Raises:
+        RunError: nothing proves that the run was captured here, or its target is outside of the project.
+    """
+    from ctrace.cli.console import say
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.rerun import merged, refuse_foreign, request_of, resolved_of, what_of
+
+    saved = request_of(run)
+    options = merged(saved.options, Options(**request.options))
+    refuse_foreign(run, saved, f"--target {name}")
+    say(f"ctrace: running {what_of(saved)} again for {name}, with the options of the last run, {run.name}")
+    return resolved_of(saved), replace(options, target=name, build=False, caches=None)
+
+
+def new_for_gpu(request: Request, name: str) -> "tuple[Resolved, Options]":
+    """Return the target of the command line and its options for a GPU."""
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.target import resolve
+
+    options = Options(**{**request.options, "target": name})
+    return resolve(str(request.target), request.args, has_inputs=bool(options.inputs)), options
 
 
 def refuse_name(request: Request, store: "Store") -> None:
@@ -279,11 +330,18 @@ def captured(
     child = child or ChildProcess(has_terminal=True)
     with progress(is_program=isinstance(resolved, ProgramTarget)) as shown:
         talk = shown.child_output
-        then = None
-        if compare_speed:
-            from ctrace.inspector.timing.brief import with_speed
 
-            then = with_speed(resolved, options, shown.say)
+        def then(session: "Session", record: "Record") -> "Session":
+            if check_advice:
+                from ctrace.inspector.runs.trying import with_trials
+
+                session = with_trials(session, record, resolved, options, say=shown.say)
+            if compare_speed:
+                from ctrace.inspector.timing.brief import with_speed
+
+                session = with_speed(resolved, options, shown.say)(session, record)
+            return session
+
         try:
             session = capture(
                 resolved,
@@ -295,8 +353,6 @@ def captured(
                 observe=shown.observe,
                 name=name,
                 child=child,
-                check_advice=check_advice,
-                say=shown.say,
                 then=then,
             )
         finally:

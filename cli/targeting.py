@@ -1,13 +1,12 @@
-"""`--target`: find the runs for one or several GPUs, or capture them."""
+"""`--target` with several GPUs: find the runs for them, or capture one for each."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from ctrace.cli.capturing import Request, captured, saved
+from ctrace.cli.capturing import Request, again_for_gpu, captured, new_for_gpu, saved
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
@@ -28,60 +27,6 @@ class Several(Struct, frozen=True):
     is_new: bool = True
 
 
-def session_for(request: Request, name: str, written: str, store: "Store") -> "tuple[Session, bool]":
-    """Read the selected run if it is for the GPU, or capture the target; return whether the run is new.
-
-    `written` is the GPU's spelling on the command line, which may be a file.
-
-    Raises:
-        CtraceError: the command line, the target or the run is wrong.
-    """
-    found = saved(request.target, store)
-    if found is None:
-        return captured(*_new_run(request, written), request.timeout, store, request.name), True
-    if _is_for(found, name):
-        return found, False
-    if request.target is None:
-        return captured(*_rerun(request, store.load(), written), request.timeout, store), True
-    what = f"{request.target} has no code for {name}"
-    raise TargetError(what, f"run its model for that GPU: ctrace kernels model.py --target {written}")
-
-
-def _is_for(session: "Session", name: str) -> bool:
-    return session.gpu is not None and session.gpu.target == name
-
-
-def _read(run: "Run") -> "Session":
-    from ctrace.inspector.runs.load import load
-
-    return load(run)
-
-
-def _rerun(request: Request, run: "Run", name: str) -> "tuple[Resolved, Options]":
-    """Return the target and options of a saved run, for a GPU; options of the command line override the saved ones.
-
-    Raises:
-        RunError: nothing proves that the run was captured here, or its target is outside of the project.
-    """
-    from ctrace.cli.console import say
-    from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.runs.rerun import merged, refuse_foreign, request_of, resolved_of, what_of
-
-    saved = request_of(run)
-    options = merged(saved.options, Options(**request.options))
-    refuse_foreign(run, saved, f"--target {name}")
-    say(f"ctrace: running {what_of(saved)} again for {name}, with the options of the last run, {run.name}")
-    return resolved_of(saved), replace(options, target=name, build=False, caches=None)
-
-
-def _new_run(request: Request, name: str) -> "tuple[Resolved, Options]":
-    from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.runs.target import resolve
-
-    options = Options(**{**request.options, "target": name})
-    return resolve(str(request.target), request.args, has_inputs=bool(options.inputs)), options
-
-
 def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
     """Read the last runs, if they are of one target and for these GPUs; otherwise capture the target for each GPU.
 
@@ -95,10 +40,16 @@ def sessions_for(request: Request, names: Mapping[str, str]) -> Several:
         if known := _last(store, names):
             return Several(known, is_new=False)
         last = store.load()
-        return _all(names, store, request.timeout, lambda written: _rerun(request, last, written))
+        return _all(names, store, request.timeout, lambda written: again_for_gpu(request, last, written))
     if saved(request.target, store) is not None:
         raise TargetError(f"{request.target} is a saved run, which has code for one GPU only", _ONE)
-    return _all(names, store, request.timeout, lambda written: _new_run(request, written))
+    return _all(names, store, request.timeout, lambda written: new_for_gpu(request, written))
+
+
+def _read(run: "Run") -> "Session":
+    from ctrace.inspector.runs.load import load
+
+    return load(run)
 
 
 def _last(store: "Store", names: Iterable[str]) -> "dict[str, Session]":

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.model.outcome import Failure, FailurePhase, Target
+from ctrace.inspector.model.outcome import FailurePhase, Target
 from ctrace.inspector.model.trial import ProofRequest, Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
@@ -42,8 +42,6 @@ def capture(
     proof: ProofRequest | None = None,
     calls: int = 0,
     seconds: float = 0.0,
-    check_advice: bool = False,
-    say: Callable[[str], None] = lambda _text: None,
     then: "Callable[[Session, Record], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
@@ -51,8 +49,8 @@ def capture(
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
-    writes the result to the proof's file. `calls` and `seconds` are those of `CaptureRequest`. With `check_advice`, up
-    to four more runs check the advice on this run. `then` adds what is measured after it to its log and its session.
+    writes the result to the proof's file. `calls` and `seconds` are those of `CaptureRequest`. `then` adds
+    to the log and the session what is found out after the run: trials of its advice, a comparison with eager.
 
     Raises:
         SetupError: there is no supported torch, or the system cannot start a process.
@@ -97,19 +95,10 @@ def capture(
         session = assemble(outcome.raw, target, failure, outcome.seconds, unfinished="")
         if options.caches is not None:
             session = _with_earlier_keys(session, saving, store, options.caches)
-        if check_advice and _can_check_advice(session.failure) and not session.cut_off:
-            from ctrace.inspector.runs.trying import with_trials
-
-            session = with_trials(session, saving.record, resolved, options, say=say)
         if then is not None:
             session = then(session, saving.record)
         saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
     return session
-
-
-def _can_check_advice(failure: Failure | None) -> bool:
-    """Whether a change of the model may help: either nothing failed, or it failed only with torch.compile."""
-    return failure is None or failure.phase is FailurePhase.RUN
 
 
 def _gpu(options: Options, settings: Settings) -> TargetGpu | None:

@@ -14,6 +14,7 @@ from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
@@ -46,6 +47,12 @@ def _can_be_tried(resolved: Resolved, options: Options) -> bool:
     return isinstance(resolved, ModelTarget) and is_plain
 
 
+def _may_help(session: "Session") -> bool:
+    """Whether a change of the model may help: either nothing failed, or it failed only with torch.compile."""
+    failed_otherwise = session.failure is not None and session.failure.phase is not FailurePhase.RUN
+    return not failed_otherwise and not session.cut_off
+
+
 def with_trials(
     session: "Session",
     record: Record,
@@ -56,12 +63,11 @@ def with_trials(
 ) -> "Session":
     """Try the advice on a session that was just captured, record the outcome in its log, and return the new session.
 
-    A session whose target cannot be tried, such as a program, is returned unchanged.
+    A session whose target cannot be tried, such as a program, is returned unchanged, and so is one that failed without
+    torch.compile. Up to four more runs check the advice.
     """
-    if not _can_be_tried(resolved, options):
+    if not _can_be_tried(resolved, options) or not _may_help(session):
         return session
-    from ctrace.inspector.runs.capture import capture
-
     limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
     done: list[Tried] = []
 

@@ -11,7 +11,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Counts
 from ctrace.inspector.model.session import Failure, FailurePhase, Session
 from ctrace.inspector.model.trial import Trial
-from ctrace.inspector.runs import capture as run
+from ctrace.inspector.runs import trying
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget
 from ctrace.inspector.runs.trying import INTERRUPTED, with_trials
@@ -30,7 +30,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, second: Session | BaseException) -
             raise found
         return found
 
-    monkeypatch.setattr(run, "capture", capture)
+    monkeypatch.setattr(trying, "capture", capture)
 
 
 @pytest.mark.parametrize(
