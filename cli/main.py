@@ -9,12 +9,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ctrace import __version__
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
 from ctrace.cli.process.streams import drop, open_standard_streams
 from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
+from ctrace.inspector.version import __version__
 
 _COMMANDS = (
     "explain",

@@ -4,8 +4,6 @@ import os
 
 __all__ = ["__version__", "explain", "trace"]
 
-__version__ = "0.1.0"
-
 # Installed, cli/, inspector/ and reports/ lie inside this folder; in a checkout, beside it.
 # With `python -m ctrace` the working directory is still on the path here: nothing may be imported that is not loaded.
 # ruff: noqa: PTH112, PTH118, PTH120
@@ -16,10 +14,15 @@ if not os.path.isdir(os.path.join(_here, "cli")):
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ctrace.inspector.api import explain, trace
+    from ctrace.inspector.version import __version__
 else:
     # Hidden from type checkers: they would take a module with __getattr__ to have every name.
     def __getattr__(name: str) -> object:
-        """Load the public functions on first use, so that `import ctrace` stays free of torch."""
+        """Load public names on first use, so that `import ctrace` stays free of torch."""
+        if name == "__version__":
+            from ctrace.inspector.version import __version__
+
+            return __version__
         if name not in {"explain", "trace"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from ctrace.cli.notebook import show_in_notebooks

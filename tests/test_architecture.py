@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,7 @@ def test_bad_import_is_found(module: str, source: str):
         ),
         (
             "ctrace.reports.wording",
-            "from ctrace.inspector.model.session import Session\nfrom ctrace import __version__",
+            "from ctrace.inspector.model.session import Session\nfrom ctrace.inspector.version import __version__",
         ),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
@@ -185,7 +186,7 @@ def test_good_import_passes(module: str, source: str):
 
 
 ORDER = (
-    ("errors", "advice", "words", "install_folders"),
+    ("errors", "version", "advice", "words", "install_folders"),
     ("versions", "files", "processes"),
     ("gpus",),
     ("model",),
@@ -256,6 +257,40 @@ def test_packages_import_downwards_only(package: str, order: tuple[tuple[str, ..
 def test_every_package_has_its_row(package: str, order: tuple[tuple[str, ...], ...]):
     rooms = {name.removeprefix(f"{package}.").split(".")[0] for name in modules() if name.startswith(f"{package}.")}
     assert rooms - {"capture"} == {room for row in order for room in row}
+
+
+def circle(found: dict[str, Iterable[Import]]) -> list[str]:
+    """Return modules that import each other in a circle, given what each imports; nothing if there is no circle."""
+    graph = {}
+    for module, imported in found.items():
+        names = {closest(one.name, found) for one in imported}
+        graph[module] = names - {module, None}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the module that an imported name is, or is defined in; None if it is foreign."""
+    return next((module for module in (name, name.rpartition(".")[0]) if module in known), None)
+
+
+def test_no_module_imports_in_a_circle():
+    """Lazy imports count, too: a circle in them is one thought in two places, or a callee that knows its caller."""
+    assert circle({module: imports_of(path) for module, path in modules().items()}) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import ctrace.b", "from ctrace import b", "def f():\n    from ctrace.b import g", "import_module('ctrace.b')"],
+)
+def test_a_circle_is_found(source: str):
+    texts = {"ctrace.a": source, "ctrace.b": "from ctrace.c import h", "ctrace.c": "def f():\n    import ctrace.a"}
+    found = {module: tuple(imports(ast.parse(text))) for module, text in texts.items()}
+    assert set(circle(found)) == set(texts)
+    assert circle({**found, "ctrace.c": ()}) == []
 
 
 def is_view(module: str) -> bool:

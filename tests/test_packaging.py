@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 
 import ctrace
@@ -51,8 +52,10 @@ def test_every_data_file_is_shipped():
     assert left_out == [], "name them in [tool.setuptools.package-data]"
 
 
-def test_version_is_the_same_in_both_places():
-    assert PYPROJECT["project"]["version"] == ctrace.__version__
+def test_the_version_stands_in_one_place():
+    assert PYPROJECT["project"]["dynamic"] == ["version"]
+    module, _, name = SETUPTOOLS["dynamic"]["version"]["attr"].rpartition(".")
+    assert getattr(import_module(module), name) == ctrace.__version__
 
 
 def test_every_dependency_is_pinned():

@@ -21,8 +21,8 @@ import typer.main
 from break_pages import break_pages
 from man_page import man_page
 
-from ctrace import __version__
 from ctrace.cli.main import command_line
+from ctrace.inspector.version import __version__
 from ctrace.reports.schemas import schema_names
 
 ROOT = Path(__file__).resolve().parent.parent

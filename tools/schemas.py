@@ -16,7 +16,7 @@ from typing import Any
 
 from shapes import ANYTHING, Array, Constant, Either, Object, Reference, Row, Shape, Value, Writers, options, refers
 
-from ctrace import __version__
+from ctrace.inspector.version import __version__
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = Path(__file__).resolve().parent.parent / "reports" / "schemas"

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from ctrace import __version__
 from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.files.writing import write_bytes
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.model.session import Session
+from ctrace.inspector.version import __version__
 
 SCHEMA = 1
 """The version of the file's form; what it contains depends on ctrace's own code, which is part of the key."""

@@ -7,11 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace import __version__, inspector
+from ctrace import inspector
 from ctrace.inspector.ejecting.package import Package
 from ctrace.inspector.errors import DumpError
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.target.view import target_of
+from ctrace.inspector.version import __version__
 from ctrace.reports.dump.folder import Folder
 from ctrace.reports.ejecting.kernel_file import kernel_file
 from ctrace.reports.ejecting.op_file import NAMESPACE, op_file

@@ -10,12 +10,12 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from ctrace import __version__
 from ctrace.inspector.breaks.lessons import Lesson, lesson
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.gate.model import JobKey, Site, SiteKey
 from ctrace.inspector.gate.policy.model import Allow
 from ctrace.inspector.gate.verdict import FindingKind, Outcome
+from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings

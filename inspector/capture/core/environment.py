@@ -11,11 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
-from ctrace import __version__
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.install_folders import CAPTURE, INSPECTOR
 from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.version import __version__
 
 
 def environment(owned: Iterable[str]) -> Source:

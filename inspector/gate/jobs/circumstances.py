@@ -16,12 +16,12 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ctrace import __version__
 from ctrace.inspector.gate.jobs.machine import cores
 from ctrace.inspector.gate.model import Job
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes.boot import options
 from ctrace.inspector.runs.settings import settings_at
+from ctrace.inspector.version import __version__
 
 _PREFIXES = (
     "TORCH", "PYTORCH", "TRITON", "CTRACE", "PYTHON", "CUDA", "HIP", "XPU", "OMP", "MKL", "ATEN", "GOMP", "KMP",
