@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -259,7 +259,7 @@ def test_every_package_has_its_row(package: str, order: tuple[tuple[str, ...], .
     assert rooms - {"capture"} == {room for row in order for room in row}
 
 
-def circle(found: dict[str, Iterable[Import]]) -> list[str]:
+def circle(found: Mapping[str, Iterable[Import]]) -> list[str]:
     """Return modules that import each other in a circle, given what each imports; nothing if there is no circle."""
     graph = {}
     for module, imported in found.items():

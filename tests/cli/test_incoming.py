@@ -85,7 +85,7 @@ def test_a_named_pipe_is_read_like_standard_input(data: bytes, code: int, says: 
     assert (b"print_break.py:9" in out) == (code == 0)
 
 
-@pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00", gzip.compress(b"a,b\n1,2\n")])
+@pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00", gzip.compress(b"a,b\n1,2\n")], ids=["zstd", "gzip"])
 def test_a_compressed_file_without_a_record_is_no_python_program(data: bytes, tmp_path: Path):
     if data[0] == 0x28:
         pytest.importorskip("zstandard")
