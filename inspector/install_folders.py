@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 INSPECTOR = Path(sys.modules["ctrace.inspector"].__path__[0]).resolve()
-CAPTURE = INSPECTOR / "capture"
 PACKAGES = INSPECTOR.parent
 """The folder that contains `cli`, `inspector` and `reports`: the checkout, or the installed `ctrace`."""
 HOME = PACKAGES if (PACKAGES / "ctrace").is_dir() else PACKAGES.parent

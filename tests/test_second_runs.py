@@ -13,7 +13,6 @@ import pytest
 
 from tests.support.places import ROOT
 
-CAPTURE = ROOT / "inspector" / "capture"
 ISOLATED = "copies of the arguments, and all states restored: isolation/second_run.py"
 AFTER = "after the program, on copies, in memory of its own: core/postponed.py"
 MODEL_COPY = "a copy of the model with copies of the arguments, and all states restored: isolation/unnoticed.py"
@@ -22,35 +21,35 @@ DRIVER = "the calls that the user asked for: ctrace takes the place of the progr
 GUARDS = "guards, which only read"
 
 RUNS_AGAIN = {
-    "built_kernels/gpu.py": ISOLATED,
-    "built_kernels/kernel_times.py": ISOLATED,
-    "built_kernels/library_calls.py": ISOLATED,
-    "built_kernels/stopwatch.py": ISOLATED,
-    "comparing/dangers.py": MODEL_COPY,
-    "comparing/eager.py": MODEL_COPY,
-    "guards/cost.py": GUARDS,
-    "isolation/second_run.py": ISOLATED,
-    "kernel_packages/apply.py": OWN_PROCESS,
-    "kernel_packages/check.py": OWN_PROCESS,
-    "kernel_packages/kernel_sides.py": OWN_PROCESS,
-    "kernel_packages/regions.py": OWN_PROCESS,
-    "kernel_packages/seconds.py": OWN_PROCESS,
-    "kernel_packages/sides.py": OWN_PROCESS,
-    "kernel_packages/tune.py": OWN_PROCESS,
-    "kernels/replay_times.py": AFTER,
-    "proving/models.py": OWN_PROCESS,
-    "proving/probing.py": OWN_PROCESS,
-    "proving/programs.py": OWN_PROCESS,
-    "proving/rounding.py": OWN_PROCESS,
-    "proving/sides.py": OWN_PROCESS,
-    "scenarios.py": DRIVER,
-    "timing/accuracy.py": OWN_PROCESS,
-    "timing/main.py": OWN_PROCESS,
-    "timing/rounds.py": OWN_PROCESS,
-    "timing/shares.py": OWN_PROCESS,
-    "triton_ops/main.py": OWN_PROCESS,
+    "inspector/capture/built_kernels/gpu.py": ISOLATED,
+    "inspector/capture/built_kernels/kernel_times.py": ISOLATED,
+    "inspector/capture/built_kernels/library_calls.py": ISOLATED,
+    "inspector/capture/built_kernels/stopwatch.py": ISOLATED,
+    "inspector/capture/comparing/dangers.py": MODEL_COPY,
+    "inspector/capture/comparing/eager.py": MODEL_COPY,
+    "inspector/capture/guards/cost.py": GUARDS,
+    "inspector/capture/isolation/second_run.py": ISOLATED,
+    "inspector/capture/kernel_packages/apply.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/check.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/kernel_sides.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/regions.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/seconds.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/sides.py": OWN_PROCESS,
+    "inspector/capture/kernel_packages/tune.py": OWN_PROCESS,
+    "inspector/capture/kernels/replay_times.py": AFTER,
+    "inspector/capture/proving/models.py": OWN_PROCESS,
+    "inspector/capture/proving/probing.py": OWN_PROCESS,
+    "inspector/capture/proving/programs.py": OWN_PROCESS,
+    "inspector/capture/proving/rounding.py": OWN_PROCESS,
+    "inspector/capture/proving/sides.py": OWN_PROCESS,
+    "inspector/capture/scenarios.py": DRIVER,
+    "inspector/capture/timing/accuracy.py": OWN_PROCESS,
+    "inspector/capture/timing/main.py": OWN_PROCESS,
+    "inspector/capture/timing/rounds.py": OWN_PROCESS,
+    "inspector/capture/timing/shares.py": OWN_PROCESS,
+    "inspector/capture/triton_ops/main.py": OWN_PROCESS,
 }
-"""By module below inspector/capture/."""
+"""By module."""
 
 OURS = {
     "ctrace.inspector.capture.calls.calling.called",
@@ -68,7 +67,10 @@ OURS = {
 """What runs something a second time, or is only needed for that, by its import."""
 TORCHS = {"replay", "CUDAGraph", "make_graphed_callables", "profile_guard_manager", "do_bench", "launchers"}
 """Attributes and names of torch and Triton with which a call could be made again."""
-READS = {"built_kernels/configurations.py", "built_kernels/triton_builds.py"}
+READS = {
+    "inspector/capture/built_kernels/configurations.py",
+    "inspector/capture/built_kernels/triton_builds.py",
+}
 """Modules that only read which launcher a kernel chose."""
 
 
@@ -85,36 +87,46 @@ def means(source: str) -> Iterator[str]:
             yield node.id
 
 
-def again(folder: Path) -> set[str]:
+def torch_side() -> Iterator[tuple[str, Path]]:
+    """Yield each module of the child process: a feature's stand in its folder `child`."""
+    for path in (ROOT / "inspector").rglob("*.py"):
+        name = path.relative_to(ROOT)
+        if {"capture", "child"} & set(name.parts):
+            yield name.as_posix(), path
+
+
+def again() -> set[str]:
     found = set()
-    for path in folder.rglob("*.py"):
-        name = path.relative_to(folder).as_posix()
+    for name, path in torch_side():
         if set(means(path.read_text(encoding="utf-8"))) - ({"launchers"} if name in READS else set()):
             found.add(name)
     return found
 
 
 def test_every_place_that_runs_user_work_again_is_listed() -> None:
-    assert again(CAPTURE) == set(RUNS_AGAIN)
+    assert again() == set(RUNS_AGAIN)
 
 
 def test_only_the_gate_makes_a_launch_for_the_stopwatch() -> None:
     makers = [
-        path.relative_to(CAPTURE).as_posix()
-        for path in CAPTURE.rglob("*.py")
+        name
+        for name, path in torch_side()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Launch"
     ]
-    # `kernel_packages/launches.py` has a class of its own by that name: the launch of a package's kernel.
-    assert set(makers) == {"isolation/second_run.py", "kernel_packages/launches.py"}
+    # The second has a class of its own by that name: the launch of a package's kernel.
+    assert set(makers) == {
+        "inspector/capture/isolation/second_run.py",
+        "inspector/capture/kernel_packages/launches.py",
+    }
 
 
 def imported(source: str) -> Iterator[str]:
-    """Yield the modules of a capture that a module imports, lazily or not, as files."""
-    prefix = "ctrace.inspector.capture."
+    """Yield the modules of inspector/ that a module imports, lazily or not, as files."""
+    prefix = "ctrace."
     for node in ast.walk(ast.parse(source)):
         name = getattr(node, "module", None) or ""
-        if isinstance(node, ast.ImportFrom) and name.startswith(prefix):
+        if isinstance(node, ast.ImportFrom) and name.startswith(f"{prefix}inspector."):
             yield f"{name.removeprefix(prefix).replace('.', '/')}.py"
 
 
@@ -122,13 +134,13 @@ def imported(source: str) -> Iterator[str]:
 def test_nothing_of_a_capture_reaches_the_other_processes(module: str) -> None:
     """The sources of a capture, which run in the program's process, import none of these."""
     seen: set[str] = set()
-    waiting = ["capturing.py"]
+    waiting = ["inspector/capture/capturing.py"]
     while waiting:
         name = waiting.pop()
-        if name in seen or not (CAPTURE / name).exists():
+        if name in seen or not (ROOT / name).exists():
             continue
         seen.add(name)
-        waiting += imported((CAPTURE / name).read_text(encoding="utf-8"))
+        waiting += imported((ROOT / name).read_text(encoding="utf-8"))
     assert len(seen) > 50
     assert module not in seen
 

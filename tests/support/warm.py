@@ -134,14 +134,14 @@ def use() -> None:
     if not variable:
         return
     names = (
-        "runs.capture",
-        "repairs.running",
-        "timing.measuring",
-        "gate.jobs.pool",
-        "tasks.running",
-        "reduction.trying",
+        "ctrace.inspector.runs.capture",
+        "ctrace.inspector.repairs.running",
+        "ctrace.inspector.timing.measuring",
+        "ctrace.inspector.gate.jobs.pool",
+        "ctrace.inspector.tasks.running",
+        "ctrace.inspector.reduction.trying",
     )
-    modules = [cast(Any, import_module(f"ctrace.inspector.{name}")) for name in names]
+    modules = [cast(Any, import_module(name)) for name in names]
     capture, running, measuring, pool, tasks, trying = modules
     number, pid = map(int, variable.split())
     os.set_inheritable(number, False)

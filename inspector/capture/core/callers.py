@@ -6,9 +6,9 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ctrace.inspector.install_folders import CAPTURE
+from ctrace.inspector.install_folders import INSPECTOR
 
-OURS = f"{CAPTURE}/"
+OURS = f"{INSPECTOR}/"
 
 
 def folder_of_torch() -> str:
@@ -39,7 +39,7 @@ def place(code: CodeType, line: int) -> dict[str, Any]:
     return {"file": code.co_filename, "line": line, "name": code.co_name}
 
 
-_OURS = f"{CAPTURE}{os.sep}"
+_OURS = f"{INSPECTOR}{os.sep}"
 _RUNNERS = ("<frozen runpy>", "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 
 

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.install_folders import CAPTURE, INSPECTOR
+from ctrace.inspector.install_folders import INSPECTOR
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.version import __version__
 
@@ -40,7 +40,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator
             "python": platform.python_version(),
             "triton": _triton_version(),
             "cwd": str(Path.cwd()),
-            "home": str(CAPTURE),
+            "home": str(INSPECTOR),
             "prefixes": {**library_prefixes(), **owned},
         },
     )
