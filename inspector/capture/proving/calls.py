@@ -54,8 +54,9 @@ def observe(
     leaves = tensors(call)
     for index, leaf in enumerate(leaves):
         storages.add(f"input {index}", leaf)
-    for name, leaf in (*_named(subject), *before.tensors):
+    for name, leaf in _named(subject):
         storages.add(f"state {name}", leaf)
+    shared = before.sharing(storages)
     own = [leaf for _, leaf in leaves_of(subject, before)]
     if backward:
         _clear_gradients(*own, *leaves)
@@ -96,6 +97,7 @@ def observe(
         _clear_gradients(*own, *leaves)
     after = State(subject)
     changes = before.changes(after)
+    changes += _moved(shared, after.sharing(storages))
     stored = _stored_gradients(subject, call, after) if backward and not raised else None
     return Seen(replace(found, state=changes, stored=stored), outputs, gradients)
 
@@ -123,6 +125,16 @@ class Rounding:
             self.compared += 1
             why = unexplained(self._against, name, values)
             self.unexplained += [f"{entry.name}: {why}"] if why else []
+
+
+def _moved(was: dict[str, str], now: dict[str, str]) -> list[Any]:
+    """List the tensors of the state that share memory with others than before the call."""
+    own = "its own"
+    return [
+        [f"memory the memory of {path}", was.get(path, own), now.get(path, own)]
+        for path in sorted({*was, *now})
+        if was.get(path) != now.get(path)
+    ]
 
 
 def _no_gradients(_subject: Any, _call: Call, _outputs: Any) -> None:

@@ -51,6 +51,13 @@ class Observer(Struct, frozen=True):
     """Makes the call, with what comes before it; gets the subject, what to call, and the arguments."""
     keeps: bool = False
     """Whether the arguments lose their form when they are copied."""
+    is_crossed: bool = False
+    """Whether it is repeated with inputs that take the other side of a condition."""
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it does anything beside changing the arguments."""
+        return self.prepare is not _as_it_is or self.sequence is not _one_call
 
 
 def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
@@ -63,6 +70,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     found |= _of_precision() | _of_state() | _of_gradients(subject)
     found |= {
         "in the other mode": Observer(_in_the_other_mode),
+        "with layers in place": Observer(_in_place, is_crossed=True),
         "after a call in the other mode": Observer(sequence=_after_the_other_mode),
         "copied after a call": Observer(sequence=_copied_after_a_call),
         "pickled": Observer(_pickled),
@@ -81,7 +89,7 @@ def _of_precision() -> dict[str, Observer]:
     for dtype in ("float16", "bfloat16", "float64"):
         for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
             name = f"model in {dtype}{'' if scale == 1.0 else f', times {scale:g}'}"
-            found[name] = Observer(_cast(dtype), _recast(dtype, scale))
+            found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
     return found
 
 
@@ -152,11 +160,11 @@ def _of_state() -> dict[str, Observer]:
 def _of_gradients(model: Any) -> dict[str, Observer]:
     """Return observers that freeze and train what can have gradients: all of it, and each one alone."""
     names = [name for name, leaf in leaves_of(model) if leaf.is_floating_point()]
-    found = {"all trained": Observer(_requiring(None, grad=True)), "all frozen": Observer(_requiring(None, grad=False))}
+    found = {f"all {how}": _requiring(None, grad=grad) for how, grad in (("trained", True), ("frozen", False))}
     for name in names[:_MOST_LEAVES]:
-        found[f"{name} alone trained"] = Observer(_requiring(name, grad=True))
-        found[f"{name} alone frozen"] = Observer(_requiring(name, grad=False))
-    return found
+        found[f"{name} alone trained"] = _requiring(name, grad=True)
+        found[f"{name} alone frozen"] = _requiring(name, grad=False)
+    return {name: Observer(prepare, is_crossed=True) for name, prepare in found.items()}
 
 
 def _requiring(name: str | None, *, grad: bool) -> Prepare:
@@ -180,6 +188,16 @@ def _twice(subject: Any, called: Callable[..., Any], call: Call) -> Any:
 
 def _in_the_other_mode(model: Any) -> Any:
     return model.train(not model.training)
+
+
+def _in_place(model: Any) -> Any:
+    """Let layers such as nn.ReLU write to what they get, or no longer do so."""
+    layers = [each for each in model.modules() if isinstance(getattr(each, "inplace", None), bool)]
+    if not layers:
+        raise TargetError("no such layer", "")
+    for each in layers:
+        each.inplace = not each.inplace
+    return model
 
 
 def _after_the_other_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:
@@ -250,7 +268,14 @@ def _of_attributes(subject: Any, mined: Mined) -> dict[str, Observer]:
         for holder in _holders(subject, path):
             values |= dict.fromkeys(_others(_held(holder, path), mined))
         for value in values:
-            found[f"{path} = {value!r}"] = Observer(_setting(path, value))
+            found[f"{path} = {value!r}"] = Observer(_setting(path, value), is_crossed=isinstance(value, bool))
+    flags = [
+        path
+        for path in mined.attributes
+        if any(isinstance(_held(each, path), bool) for each in _holders(subject, path))
+    ]
+    if len(flags) > 1:
+        found["all flags inverted"] = Observer(_inverting(flags), is_crossed=True)
     return found
 
 
@@ -312,13 +337,28 @@ def _setting(path: str, value: Any) -> Prepare:
     return prepare
 
 
+def _inverting(paths: Iterable[str]) -> Prepare:
+    """Invert all flags at once: a line may run only where two of them hold."""
+
+    def prepare(model: Any) -> Any:
+        for path in paths:
+            for holder in _holders(model, path):
+                if isinstance(_held(holder, path), bool):
+                    setattr(holder, path.rpartition(".")[2], not _held(holder, path))
+        return model
+
+    return prepare
+
+
 def _of_methods(model: Any) -> dict[str, Observer]:
     """Return observers that call the public methods of the model before a call and between two."""
     found = {}
     for name, needs in _methods(type(model))[:_MOST_METHODS]:
         for how, arguments in _arguments(needs):
             found[f"after {name}({how})"] = Observer(sequence=_around_method(name, arguments, between=False))
-            found[f"around {name}({how})"] = Observer(sequence=_around_method(name, arguments, between=True))
+            found[f"around {name}({how})"] = Observer(
+                sequence=_around_method(name, arguments, between=True), is_crossed=True
+            )
     return found
 
 

@@ -28,6 +28,10 @@ _TIMES_AS_LONG = 20.0
 _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
+_MOST_CROSSED = 24
+"""Observers of the model that are repeated for each side of a condition that they missed."""
+_ON = " on "
+"""Between an observer of the model and the probe whose inputs it gets."""
 _TIMED_SECONDS = 0.04
 _LEAST_TIMED = 5
 _MOST_TIMED = 6
@@ -70,13 +74,45 @@ class Probing:
             if self._unended >= _MOST_UNENDED and asked is None:
                 self.left_out = f"{self._unended} calls with odd inputs did not end within {self._limit:g} s"
                 return
+        if asked is None:
+            yield from self._other_sides(subject_name, fresh, way)
+
+    def _other_sides(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+        """Repeat what was done with the model with inputs that take the other side of a condition.
+
+        A frozen parameter shows only where the side that uses it, or the one that does not, is taken.
+        """
+        known = self._observers(fresh())
+        for missed, inputs in self._missed(subject_name, known):
+            if time.monotonic() > self._ends:
+                self.left_out = f"probes took longer than {self._request.seconds:g} s"
+                return
+            name = f"{missed}{_ON}{inputs}"
+            if f"{subject_name}, {name}" not in self.run_names:
+                yield from self._probe(_crossed(known[missed], known[inputs]), f"{subject_name}, {name}", fresh, way)
+
+    def _missed(self, subject_name: str, known: dict[str, Observer]) -> Iterator[tuple[str, str]]:
+        """Yield observers of the model that missed a side of a condition, and the inputs that reach that side."""
+        for sides in self._watch.result():
+            for reached in (sides.true, sides.false) if sides.condition.expression else ():
+                names = [each.removeprefix(f"{subject_name}, ") for each in reached]
+                inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
+                missed = [name for name, each in known.items() if each.is_crossed and name not in names]
+                for name in missed[:_MOST_CROSSED] if inputs and subject_name not in names else ():
+                    yield name, inputs
 
     def _observers(self, subject: Any) -> dict[str, Observer]:
         """Return all probes by name, those last that search for a side that no other reached."""
         changes = {**probes(), **mined(self._request.mined.numbers)}
         found = {name: Observer(change=change, keeps=name in _KEEPING) for name, change in changes.items()}
         found |= observers(subject, self._request.mined)
-        return found | {name: Observer(change=change) for name, change in searches().items() if name not in found}
+        found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
+        for full in self._request.probes or ():
+            name = full.rpartition(", ")[2]
+            missed, _, inputs = name.partition(_ON)
+            if missed in found and inputs in found:
+                found[name] = _crossed(found[missed], found[inputs])
+        return found
 
     def _probe(self, observer: Observer, full: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
         seed()
@@ -149,6 +185,13 @@ class Probing:
     def _one_for_each_side(self) -> Iterator[str]:
         for sides in self._watch.result():
             yield from (*sides.true[:1], *sides.false[:1])
+
+
+def _crossed(observer: Observer, inputs: Observer) -> Observer:
+    """Do both: what happens to a model, and with other inputs."""
+    return Observer(
+        observer.prepare, lambda call: observer.change(inputs.change(call)), observer.sequence, keeps=inputs.keeps
+    )
 
 
 def _changed(observer: Observer, way: Way) -> Call:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.capture.proving.digests import digest
+from ctrace.inspector.capture.proving.digests import Storages, digest
 from ctrace.inspector.capture.state.world import is_plain, look
 
 _OURS = ("._compiled_call_impl", "._backward_hooks", "_torchdynamo_", "method Module.")
@@ -21,6 +21,17 @@ class State:
     def with_history(self) -> list[tuple[str, Any]]:
         """Return the tensors that a call computed from what needs gradients: a backward pass may start there."""
         return [(path, leaf) for path, leaf in self.tensors if leaf.requires_grad and leaf.grad_fn is not None]
+
+    def sharing(self, storages: Storages) -> dict[str, str]:
+        """Return which tensors lie in memory that has a name, by path; the memory of the others gets their path."""
+        found = {}
+        for path, leaf in self.tensors:
+            shared = storages.shared_with(leaf)
+            if not shared:
+                storages.add(path, leaf)
+            elif shared != path:
+                found[path] = shared
+        return found
 
     def changes(self, later: "State") -> list[Any]:
         """List what differs in a later checkpoint, sorted: path, value before, value after."""

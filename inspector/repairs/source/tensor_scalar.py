@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.repairs.syntax.branches import bound_before
+from ctrace.inspector.repairs.syntax.classes import mentions
 from ctrace.inspector.repairs.syntax.code import code_of, walk
 from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import (
@@ -56,7 +57,8 @@ def find(place: Place) -> Iterator[Rewrite]:
             yield from _chained(code, node, tensor)
             continue
         edits = Edits(code)
-        edits.expression(node, _as_tensor(code, tensor, other))
+        whole = full_name(code, node.func) == "int"
+        edits.expression(node, _as_tensor(code, tensor, other, whole=whole))
         shown = code.text(node)
         yield Rewrite(
             edits.apply(), f"Keep `{name or shown}` in a tensor instead of reading it with `{_reader(node)}`."
@@ -83,7 +85,10 @@ def scalar_of(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def _is_whole(code: Code, node: cst.BaseExpression) -> bool:
-    """Whether a tensor certainly has integers, so that `int()` neither truncates nor raises for NaN."""
+    """Whether a tensor certainly has integers, so that `int()` neither truncates nor raises for NaN.
+
+    A buffer has them if the file registers its name once, with integers, and assigns it nowhere.
+    """
     import libcst as cst
 
     if isinstance(node, cst.Call):
@@ -92,8 +97,22 @@ def _is_whole(code: Code, node: cst.BaseExpression) -> bool:
         return op_of(code, node) in {"argmax", "argmin", "count_nonzero"} and not is_along(code, node)
     name, function = self_attribute(node), code.function(node)
     owner = code.owner(function) if name and function is not None else None
-    made = [one for one in walk(owner) if _registers(code, one, name)] if owner is not None else []
+    if owner is None or mentions(code, name) != 1 or any(_assigns(one, name) for one in walk(code.module)):
+        return False
+    made = [one for one in walk(owner) if _registers(code, one, name)]
     return len(made) == 1 and _is_integral(code, made[0])
+
+
+def _assigns(node: cst.CSTNode, name: str) -> bool:
+    """Whether a node gives an attribute of this name another value: `self.n = t`, `model.n.data = t`."""
+    import libcst as cst
+
+    if not isinstance(node, cst.AssignTarget | cst.AnnAssign):
+        return False
+    target = node.target
+    if isinstance(target, cst.Attribute) and target.attr.value == "data":
+        target = target.value
+    return isinstance(target, cst.Attribute) and target.attr.value == name
 
 
 def _registers(code: Code, node: cst.CSTNode, name: str) -> bool:
@@ -340,17 +359,26 @@ def _is_reduced(code: Code, call: cst.Call) -> bool:
     return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
 
 
-def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression) -> str:
-    """Return a tensor without dimensions and without a gradient that promotes like a number."""
+def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool) -> str:
+    """Return a tensor without dimensions and without a gradient that promotes like a number.
+
+    A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.
+    """
     import libcst as cst
 
     text = f"{_operand(code, tensor)}.detach()"
     scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
     if not scalar:
         text += ".clone().reshape(())"
+    if whole:
+        text += ".long()"
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    return text if (own and scalar) or not isinstance(other, cst.Name) else f"{text}.to({code.text(other)}.dtype)"
+    return (
+        text
+        if (own and scalar and not whole) or not isinstance(other, cst.Name)
+        else f"{text}.to({code.text(other)}.dtype)"
+    )
 
 
 REPAIR = SourceRepair("tensor_scalar", "a tensor instead of a number read from it", find)
