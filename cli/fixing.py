@@ -10,11 +10,11 @@ from msgspec import Struct
 from ctrace.inspector.errors import Exit, RunError, TargetError, did_you_mean
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.repairs.earlier_proof import EarlierProof
     from ctrace.inspector.repairs.fixing import RepairChoice
     from ctrace.inspector.repairs.result import Fixes
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.runs.target import Resolved
+    from ctrace.inspector.runs.store import Store
 
 _TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
 _UNITS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -95,33 +95,40 @@ def fixed(request: FixRequest) -> Exit:
     Raises:
         CtraceError: the command line or the target is wrong, or a file cannot be written.
     """
-    from ctrace.cli.capturing import captured
     from ctrace.cli.show import exit_code
+    from ctrace.inspector.repairs.earlier_proof import EarlierProof
     from ctrace.inspector.runs.store import Store
-    from ctrace.inspector.runs.target import resolve
 
     store = Store()
-    resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
-    session = captured(resolved, request.options, request.timeout, store)
-    fixes = _searched(request, resolved, session)
+    asked = [request.args, request.choice, request.budget, request.timeout]
+    earlier = EarlierProof(store.root, str(request.target), request.options, asked)
+    fixes = (earlier.find() if request.apply else None) or _searched(request, store, earlier)
     _show(request, fixes)
     if fixes.interrupted:
         return Exit.PROGRAM
     if request.apply:
         _apply(request, fixes, store.root)
-    if session.failure is not None:
-        return exit_code(session)
+    if fixes.session.failure is not None:
+        return exit_code(fixes.session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
     return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE
 
 
-def _searched(request: FixRequest, resolved: "Resolved", session: "Session") -> "Fixes":
+def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "Fixes":
+    """Run the target and search for repairs; keep what is proved for a later `--apply`."""
+    from ctrace.cli.capturing import captured
+    from ctrace.cli.console import say
     from ctrace.cli.progress import progress
     from ctrace.inspector.model.outcome import FailurePhase
     from ctrace.inspector.repairs.fixing import Fixing
     from ctrace.inspector.repairs.result import Fixes
-    from ctrace.inspector.repairs.running import Budget, Runner
+    from ctrace.inspector.repairs.running import Budget, Evidence, Runner
+    from ctrace.inspector.runs.child import ChildProcess
+    from ctrace.inspector.runs.target import resolve
 
+    resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
+    child = ChildProcess(has_terminal=True, records_files=True)
+    session = captured(resolved, request.options, request.timeout, store, child=child)
     if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
         return Fixes(session, (), interrupted=True)
     limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (session.time.total or 0.0))
@@ -129,7 +136,12 @@ def _searched(request: FixRequest, resolved: "Resolved", session: "Session") -> 
     target = str(resolved.path.resolve()) if resolved.path is not None else None
     with progress(is_program=False) as shown, Runner(resolved, request.options, limit, budget) as runner:
         search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
-        return search.run()
+        fixes = search.run()
+        evidence = [Evidence(session, child.observed, (store.root,)), *filter(None, [runner.evidence])]
+    why = "" if request.apply else earlier.keep(fixes, evidence)
+    if why:
+        say(f"ctrace: --apply will prove it again: {why}")
+    return fixes
 
 
 def _show(request: FixRequest, fixes: "Fixes") -> None:

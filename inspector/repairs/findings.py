@@ -1,7 +1,7 @@
 """Compare the findings of two runs: which are gone, and which are new."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ctrace.inspector.diagnosis.causes import root_causes
@@ -24,6 +24,34 @@ def scene_of(session: Session) -> Scene:
 def keys_of(session: Session) -> Counter[Key]:
     """Count the findings of a run, in a form that does not change when lines move."""
     return Counter([key for _, _, key in _keys(session)])
+
+
+def new_keys(before: Session, after: Session) -> tuple[Counter[Key], Counter[Key]]:
+    """Count the findings that only the second run has: at places that were fine before, and at those that broke before.
+
+    One place may break for another reason once the first one is gone, which torch reports under another id.
+    """
+    found = keys_of(after) - keys_of(before)
+    known = {_place(key) for key in keys_of(before)} - {None}
+    for each in before.breaks:
+        known |= {("break", line.at.file, " ".join(line.at.source.split())) for line in each.user_lines}
+    renamed = Counter({key: number for key, number in found.items() if _place(key) in known})
+    return found - renamed, renamed
+
+
+def _place(key: Key) -> Key | None:
+    """Return where a break or a skipped function is; None: any other finding, which has no such place."""
+    match key:
+        case ("break", _, file, source):
+            return "break", file, source
+        case ("skip", function, file, _):
+            return "skip", function, file
+    return None
+
+
+def is_left(key: Key, renamed: Iterable[Key]) -> bool:
+    """Whether the place of a finding is among those that still break."""
+    return _place(key) is not None and any(_place(each) == _place(key) for each in renamed)
 
 
 def keys_of_cause(cause: RootCause, session: Session) -> Counter[Key]:

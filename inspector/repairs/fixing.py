@@ -14,7 +14,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Mined, NewText, Trial
 from ctrace.inspector.repairs.candidates import Candidate, Files, candidates
 from ctrace.inspector.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
-from ctrace.inspector.repairs.findings import Key, keys_of, keys_of_cause, scene_of
+from ctrace.inspector.repairs.findings import Key, is_left, keys_of, keys_of_cause, new_keys, scene_of
 from ctrace.inspector.repairs.mining import mined
 from ctrace.inspector.repairs.missed import missed_findings
 from ctrace.inspector.repairs.monkeypatch import monkeypatched
@@ -180,7 +180,7 @@ class Fixing:
             self._say(f"trying {number} of {len(waiting)}: {each.name}")
             if not self._try(each):
                 continue
-            proved.update({each.finding, *each.findings})
+            proved.update(self._solves(*self._tried[-1]))
             outside = self._outside(each)
             if outside is not None and not self._budget.is_spent:
                 self._say(f"trying {number} of {len(waiting)}: {each.name} from your file")
@@ -188,8 +188,12 @@ class Fixing:
 
     def _solved(self) -> set[str]:
         """Return the findings that a proved repair is for."""
-        proved = [each for each, attempt in self._tried if attempt.outcome.proved]
-        return {id_ for each in proved for id_ in (each.finding, *each.findings)}
+        return {id_ for pair in self._tried if pair[1].outcome.proved for id_ in self._solves(*pair)}
+
+    def _solves(self, each: Candidate, attempt: Attempt) -> set[str]:
+        """Return the findings that need no other repair after a proved one: a setting may only save graphs."""
+        mine = {each.finding, *each.findings}
+        return mine & self._fixed_by(attempt) if each.removes and each.kind == "configuration" else mine
 
     def _try_together(self) -> None:
         """Try the repairs of one finding together where each removes only one of its places."""
@@ -271,6 +275,7 @@ class Fixing:
             keeps_eager=_keeps_eager(each),
             drops_gradients=each.drops_gradients,
             names=tuple(sorted(names_of(each))),
+            may_leave=each.kind == "configuration",
         )
 
     # The combination
@@ -292,6 +297,8 @@ class Fixing:
             joined = _joined(trial, each.trial)
             if both is None or joined is None:
                 continue
+            if not self._solves(each, alone):
+                each = replace(each, removes=False)  # noqa: PLW2901 - it only saves graphs
             if not members:
                 attempt = alone
             else:
@@ -350,10 +357,11 @@ class Fixing:
         if attempt is None or attempt.session is None:
             return set()
         now, was = keys_of(attempt.session), keys_of(self._session)
+        renamed = new_keys(self._session, attempt.session)[1]
         fixed = set()
         for cause in self._scene.causes:
             mine = keys_of_cause(cause, self._session)
-            if mine and all(now[key] <= was[key] - mine[key] for key in mine):
+            if mine and all(now[key] <= was[key] - mine[key] and not is_left(key, renamed) for key in mine):
                 fixed.add(cause.id)
         return fixed
 
@@ -369,7 +377,9 @@ class Fixing:
 
     def _as_tried(self, each: Candidate, attempt: Attempt) -> Tried:
         fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
-        names = (each.finding, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
+        only_saves = attempt.outcome.proved and not self._solves(each, attempt)
+        first = () if only_saves else (each.finding,)
+        names = (*first, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
         return Tried(
             each.finding,
             (*names, *sorted(fixed - set(names))),

@@ -12,7 +12,7 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Condition, Mined, NewText, Observed, ProofRequest, Trial
 from ctrace.inspector.repairs import obligations
 from ctrace.inspector.repairs.comparing import WRITTEN, Difference, checks_of, differences, ended_check, sides_check
-from ctrace.inspector.repairs.findings import ATTENTION, Key, keys_of, words_of
+from ctrace.inspector.repairs.findings import ATTENTION, Key, is_left, keys_of, new_keys, words_of
 from ctrace.inspector.repairs.result import Check, Obligation, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
 
@@ -56,6 +56,8 @@ class Change(Struct, frozen=True):
     """Whether results lose their gradients, as the author agrees to; gradients are not compared then."""
     names: tuple[str, ...] = ()
     """The repairs that make it up."""
+    may_leave: bool = False
+    """Whether it is enough that the counts improve, as for a setting: it changes no line of the program."""
 
 
 class _Behavior(Struct, frozen=True):
@@ -127,7 +129,7 @@ class Prover:
         before = baseline or self._session
         effect = Effect(counts(before), counts(after))
         checks = tuple(_graph_checks(before, after, change, effect))
-        new = tuple(_new(before, after))
+        new = tuple(new_keys(before, after)[0])
         found = _Behavior(())
         if all(each.passed for each in checks):
             try:
@@ -353,16 +355,21 @@ def _question_of_cost(slowdown: float | None, longer: float) -> str:
 def _graph_checks(before: Session, after: Session, change: Change, effect: Effect) -> Iterable[Check]:
     now = keys_of(after)
     expected = keys_of(before) - change.gone
-    left = [key for key in change.gone if now[key] > expected[key]]
-    if change.gone:
+    new, renamed = new_keys(before, after)
+    left = [key for key in change.gone if now[key] > expected[key] or is_left(key, renamed)]
+    saves = effect.gain > 0
+    if not change.gone or (left and saves and change.may_leave):
+        detail = "fewer graphs or recompilations" if saves else "it saves no graph, break or recompilation"
+        yield Check("finding_gone", saves, f"{detail}, but {words_of(left[0])} is left" if left else detail)
+    else:
         detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
         yield Check("finding_gone", not left, detail)
+    if new:
+        yield Check("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")
+    elif renamed and not saves:
+        yield Check("nothing_new", False, f"nothing is saved: there is {words_of(next(iter(renamed)))}, as before")
     else:
-        saves = effect.gain > 0
-        detail = "fewer graphs or recompilations" if saves else "it saves no graph, break or recompilation"
-        yield Check("finding_gone", saves, detail)
-    new = list(_new(before, after))
-    yield Check("nothing_new", not new, f"there is something new: {words_of(new[0])}" if new else "no new finding")
+        yield Check("nothing_new", True, "nothing breaks that did not break before" if renamed else "no new finding")
     was, is_now = effect.before.coverage, effect.after.coverage
     lower = was is not None and is_now is not None and is_now < was - _SAME_COVERAGE
     if was is not None and is_now is not None:
@@ -370,10 +377,6 @@ def _graph_checks(before: Session, after: Session, change: Change, effect: Effec
     lost = not after.graphs and bool(before.graphs)
     if lost:
         yield Check("graphs", False, "nothing is compiled any more")
-
-
-def _new(before: Session, after: Session) -> Iterable[Key]:
-    return (keys_of(after) - keys_of(before)).keys()
 
 
 def _dangers(session: Session) -> list[Key]:

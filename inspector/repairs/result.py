@@ -67,7 +67,7 @@ class Tried(Struct, frozen=True):
     finding: str
     """Id of the finding that it repairs."""
     findings: tuple[str, ...]
-    """Ids of all findings that it removes."""
+    """Ids of all findings that it removes; empty: it only saves graphs or recompilations."""
     name: str
     kind: str
     """`configuration` or `source`."""
@@ -136,6 +136,8 @@ class Fixes(Struct, frozen=True):
     """Ids of the findings that `--only` or `--finding` leaves out."""
     texts: tuple[NewText, ...] = ()
     """The files that repairs change, as they are on disk."""
+    proved_at: float | None = None
+    """When an earlier command proved it, in seconds since the epoch; None: this one did."""
 
     def proved_for(self, finding: str) -> tuple[Tried, ...]:
         """Return the proved repairs of a finding, best first."""
@@ -143,7 +145,7 @@ class Fixes(Struct, frozen=True):
 
     def is_fixed(self, finding: str) -> bool:
         """Whether a proved repair removes a finding."""
-        return bool(self.proved_for(finding))
+        return any(finding in each.findings for each in self.proved_for(finding))
 
 
 def chosen(fixes: Fixes) -> Combined | None:

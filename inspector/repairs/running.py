@@ -6,10 +6,11 @@ A capture is a fork of a process that has imported torch, where that is safe; se
 import os
 import tempfile
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msgspec import DecodeError, ValidationError, json
+from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
@@ -35,6 +36,16 @@ class InterruptedTrialError(Exception):
 
 class FailedTrialError(Exception):
     """The changed target failed; the message says how."""
+
+
+class Evidence(Struct, frozen=True):
+    """A run whose questions were recorded."""
+
+    session: Session
+    observed: str
+    """What the kernel saw, as JSON; see `gate/jobs/answers.py`."""
+    folders: tuple[Path, ...]
+    """Where ctrace kept what it wrote, which is no question of the program's."""
 
 
 class Budget:
@@ -81,6 +92,8 @@ class Runner:
         self._number = 0
         self.runs = 0
         """Processes started so far."""
+        self.evidence: Evidence | None = None
+        """The first observed run, which tries all inputs."""
 
     def __enter__(self) -> Self:
         return self
@@ -142,7 +155,7 @@ class Runner:
         left = self._budget.left
         limit = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
         limit = limit if left is None else max(min(limit, left), _LEAST_SECONDS)
-        child = ChildProcess(server=self._server)
+        child = ChildProcess(server=self._server, records_files=proof is not None and self.evidence is None)
         output = OutputTail(child)
         with output.listening(), scratch() as folder:
             try:
@@ -161,4 +174,6 @@ class Runner:
                 raise FailedTrialError(error.what) from None
         if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
             raise InterruptedTrialError
+        if child.records_files:
+            self.evidence = Evidence(session, child.observed, (folder, self._folder))
         return session

@@ -11,7 +11,7 @@ from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
 from ctrace.reports.wording.diagnosis import effect
-from ctrace.reports.wording.fix import answer, closing, first_words, next_commands
+from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands
 
 _PATCH_LINES = 60
 _MOST = 6
@@ -28,6 +28,8 @@ def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False)
     name = fmt.one(session.target.path or session.target.name or "this run")
     word, style = first_words(fixes, applies=applies)
     yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes, applies=applies), 500))
+    if fixes.proved_at is not None:
+        yield Text(earlier(fixes.proved_at), style="dim")
     if fixes.unstable:
         yield Text(f"Nothing can be proved: {fmt.one_line(fixes.unstable, 400)}", style="yellow")
     found = fixes.combined

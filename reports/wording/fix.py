@@ -1,5 +1,7 @@
 """The answer of `ctrace fix` in words."""
 
+import time
+
 from ctrace.inspector.repairs.result import Fixes, How, Outcome, chosen
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis import effect
@@ -27,6 +29,8 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     left = [each for each in open_ if each.id not in together and fixes.is_fixed(each.id)]
     verb = "has" if 1 in (repaired, len(open_)) else "have"
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
+    if found is not None and not repaired:
+        parts = ["No finding is gone, but they cost less"]
     if found is not None and found.outcome.effect is not None and (saved := effect(found.outcome.effect)):
         parts[0] += f": {saved}"
     if left:
@@ -37,6 +41,14 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     if fixes.untried:
         sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
     return sentence
+
+
+def earlier(proved_at: float) -> str:
+    """Say that an earlier proof is used."""
+    then, now = time.localtime(proved_at), time.localtime()
+    is_today = then[:3] == now[:3]
+    at = time.strftime("%H:%M" if is_today else "%d %b %H:%M", then)
+    return f"Uses the proof of {at}: nothing that it depends on has changed since."
 
 
 def closing(outcome: Outcome) -> str:

@@ -112,11 +112,11 @@ def observed_of(ran: Ran) -> Observed:
     return found
 
 
-def answers_of(ran: Ran, files: Mapping[str, str], runs: Path) -> tuple[dict[str, str], Answers]:
+def answers_of(ran: Ran, files: Mapping[str, str], *folders: Path) -> tuple[dict[str, str], Answers]:
     """Return the digests of the user's files that a job read, and its other questions with their answers.
 
-    `files` are digests that are known already, empty for a file that changed or is large; `runs` is the folder of saved
-    runs, which is not the program's.
+    `files` are digests that are known already, empty for a file that changed or is large; `folders` are those in which
+    ctrace keeps runs, which are not the program's.
 
     Raises:
         NotReusableError: the result of the job must not be reused.
@@ -125,7 +125,8 @@ def answers_of(ran: Ran, files: Mapping[str, str], runs: Path) -> tuple[dict[str
     assert ran.session is not None
     asked = ran.session.asked
     observed = observed_of(ran)
-    ours = [*_OURS, *(f"{each}{os.sep}" for each in (runs.resolve(), runs.absolute(), *_caches_of_torch()))]
+    own = (path for folder in folders for path in (folder.resolve(), folder.absolute()))
+    ours = [*_OURS, *(f"{each}{os.sep}" for each in (*own, *_caches_of_torch()))]
     collected = _Collected(asked, observed, tuple(ours))
     collected.refuse_deeds()
     digests = collected.digests(files)

@@ -1,5 +1,6 @@
 """Repairs as JSON, for programs. Names are fixed: they may be added to, never renamed."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from ctrace.inspector.repairs.missed import MissedFinding
@@ -33,6 +34,7 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
         "interrupted": fixes.interrupted,
         "seconds": round(fixes.seconds, 2),
         "problems": list(fixes.problems),
+        "proved_at": None if fixes.proved_at is None else datetime.fromtimestamp(fixes.proved_at, UTC).isoformat(timespec="seconds"),
     }
 
 
