@@ -45,6 +45,15 @@ _GIB = 1 << 30
 _CALLS = 10
 _COUNTED_AT = (2, 10)
 _WIDE = 4000
+_WITHOUT_ADVICE = """\
+import sys
+del sys.path[0]
+from ctrace.inspector.diagnosis import advise
+advise.MOST_TRIALS = 0
+from ctrace.__main__ import main
+main()
+"""
+"""Runs ctrace with no trial but that of ten unchanged calls, which `outlook` reports."""
 Data = dict[str, Any]
 
 
@@ -95,6 +104,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--memory", type=float, default=10, help="limit of address space, in GiB")
     parser.add_argument("--findings", action="store_true", help="run ctrace only where torch has findings")
     parser.add_argument("--again", action="store_true", help="run cases that have a result, too")
+    parser.add_argument("--facts", action="store_true", help="compare facts only: try and judge no advice")
+    parser.add_argument("--torch-of", type=Path, metavar="FOLDER", help="take what torch did from another study")
     parser.add_argument("--recount", action="store_true", help="ask torch again, and keep what ctrace said")
     parser.add_argument("--only-table", action="store_true", help="run nothing")
     asked = parser.parse_args()
@@ -359,10 +370,11 @@ def _measured(case: Case, asked: argparse.Namespace, oracle: Oracle, prefix: lis
         "calls": _CALLS,
     }
     result: Data = {"case": case.name, "source": case.source, "backend": asked.backend, "seed": asked.seed}
-    truth = oracle.ask({**request, "what": "compiled"})
+    earlier = _earlier(case, asked)
+    truth = earlier.get("torch") or oracle.ask({**request, "what": "compiled"})
     if asked.findings and _is_sound(truth):
         return {**result, "torch": truth, "findings": False, "not_explained": True}
-    eager = oracle.ask({**request, "what": "eager", "calls": 3})
+    eager = earlier.get("eager") or oracle.ask({**request, "what": "eager", "calls": 3})
     result["eager"] = eager
     if why := _left_out(eager):
         return {**result, "left_out": why}
@@ -373,6 +385,13 @@ def _measured(case: Case, asked: argparse.Namespace, oracle: Oracle, prefix: lis
         truth["last"] = truth["after_2"]
     result["findings"] = has_findings(truth)
     return {**result, **_explained(case, asked, oracle, prefix, request, result)}
+
+
+def _earlier(case: Case, asked: argparse.Namespace) -> Data:
+    """Return another study's result for a case."""
+    file = _file(asked.torch_of / "results", case.name) if asked.torch_of else None
+    found: Data = json.loads(file.read_text()) if file is not None and file.exists() else {}
+    return found
 
 
 def _is_sound(truth: Data) -> bool:
@@ -435,20 +454,25 @@ def _explained(
         found = _run_ctrace(case, asked, oracle, prefix, options)
     if not (folder / "report.json").exists():
         return {**found, "no_report": (folder / "stderr.txt").read_text(errors="replace")[-600:]}
-    report = json.loads((folder / "report.json").read_text())
-    first = report["advice"][0]["text"] if report["advice"] else first_item((folder / "screen.txt").read_text())
-    truth, eager = result["torch"], result["eager"]
-    change = change_of(report, first, _trials(folder / "runs"))
-    now = oracle.ask({**request, "what": "compiled", "change": change}) if change else None
-    judgement, why = judged(truth, now, report, first, options, has_change=change is not None)
     shutil.rmtree(folder / "tmp", ignore_errors=True)
-    return {
+    report = json.loads((folder / "report.json").read_text())
+    first = _first(report, folder / "screen.txt")
+    truth, eager = result["torch"], result["eager"]
+    facts = {
         **found,
         "verdict": report["verdict"],
         "differences": differences(truth, eager, report),
         "problems": [str(each)[:300] for each in report["problems"]],
         "first": first,
         "advice": report["advice"][:1],
+    }
+    if asked.facts:
+        return facts
+    change = change_of(report, first, _trials(folder / "runs"))
+    now = oracle.ask({**request, "what": "compiled", "change": change}) if change else None
+    judgement, why = judged(truth, now, report, first, options, has_change=change is not None)
+    return {
+        **facts,
         "change": change,
         "now": now and _short(now),
         "judgement": judgement,
@@ -462,15 +486,23 @@ def _run_ctrace(case: Case, asked: argparse.Namespace, oracle: Oracle, prefix: l
     own = {name: value for name, value in os.environ.items() if not name.startswith(("CTRACE_", "TORCH"))}
     libs = _paths(asked) if case.packages else {}
     environment = {**own, **_isolated(folder), **libs, "CTRACE_DIR": str(folder / "runs"), "COLUMNS": str(_WIDE)}
-    command = [*prefix, asked.python, "-m", "ctrace", "explain"]
+    start = ["-c", _WITHOUT_ADVICE] if asked.facts else ["-m", "ctrace"]
+    command = [*prefix, asked.python, *start, "explain"]
     began = time.monotonic()
     words = [*command, "case.py", *options, "--json", "-o", "report.json"]
     status = oracle.run(words, folder, environment, limits, "stdout.txt")
     found = {"exit": status, "explain_seconds": round(time.monotonic() - began, 1)}
     file = folder / "report.json"
-    if file.exists() and not json.loads(file.read_text())["advice"]:
+    if file.exists() and not asked.facts and not json.loads(file.read_text())["advice"]:
         oracle.run(command, folder, environment, limits, "screen.txt")
     return found
+
+
+def _first(report: Data, screen: Path) -> str:
+    """Return the first line of advice; the screen has one where the report has none."""
+    if report["advice"]:
+        return str(report["advice"][0]["text"])
+    return first_item(screen.read_text()) if screen.exists() else ""
 
 
 def _short(now: Data) -> Data:
@@ -520,6 +552,8 @@ def line_of(result: Data) -> str:
     said = "; ".join(
         f"{each['kind']}: torch {each['torch']}, ctrace {each['ctrace']}" for each in result["differences"]
     )
+    if "judgement" not in result:
+        return f"{name}: {counted}; {said or 'no difference'}"
     why = f" ({result['why']})" if result["why"] else ""
     return f"{name}: {counted}; {said or 'no difference'}; {result['judgement']}{why}; {result['first'][:200]!r}"
 
@@ -554,6 +588,8 @@ def _of_source(source: str, results: list[Data]) -> Iterator[str]:
         wrong = [one for one in explained if any(each["kind"] == kind for each in one["differences"])]
         if wrong:
             yield f"    {kind:11} differs in {len(wrong):3}: {', '.join(map(_short_name, wrong[:12]))}"
+    if "judgement" not in explained[0]:
+        return
     yield "  first line of advice, where torch has findings:"
     yield from _judgements([each for each in explained if each["findings"]])
     yield "  and where it has none:"

@@ -30,10 +30,11 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.observation import observe_model, observe_program
-from ctrace.inspector.capture.scenarios import run_scenarios
+from ctrace.inspector.capture.scenarios import Order, run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.processes.forking import COMPILES_FIRST
 from ctrace.inspector.processes.system_calls import begin
 from ctrace.inspector.processes.watcher import OBSERVED
 from ctrace.inspector.runs.request import CaptureRequest
@@ -53,6 +54,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
     """
     watcher = _watcher()
     preloaded = Preloaded(loaded)
+    compiles_first = _taken(COMPILES_FIRST)
     request = CaptureRequest.from_file(Path(sys.argv[1]))
     if watcher is not None:
         begin(watcher)
@@ -77,7 +79,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
         ) as recorder,
         exits(recorder),
     ):
-        status = _run(request, recorder, ops, preloaded, start)
+        status = _run(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
     with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
     sys.exit(status)
@@ -91,7 +93,24 @@ def _watcher() -> int | None:
     return int(sys.argv.pop().removeprefix(OBSERVED))
 
 
-def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, preloaded: Preloaded, start: Start) -> Any:
+def _taken(argument: str) -> bool:
+    """Take an argument of ours away, which the program can read; return whether it was there."""
+    if sys.argv[-1] != argument:
+        return False
+    sys.argv.pop()
+    sys.orig_argv.remove(argument)
+    return True
+
+
+def _run(
+    request: CaptureRequest,
+    recorder: Recorder,
+    ops: OpCounter | None,
+    preloaded: Preloaded,
+    start: Start,
+    *,
+    compiles_first: bool,
+) -> Any:
     if ops is None:
         status = _status(lambda: _run_program(request, preloaded), _Reporting(recorder, "run"))
         status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
@@ -99,7 +118,7 @@ def _run(request: CaptureRequest, recorder: Recorder, ops: OpCounter | None, pre
         return status
     try:
         with in_this_process(recorder):
-            _run_model(request, recorder, ops, preloaded, start)
+            _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
     except _Reported as reported:
         return reported.status
     return 0
@@ -131,7 +150,15 @@ def _end_as_python_does() -> None:
     atexit._run_exitfuncs()
 
 
-def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, preloaded: Preloaded, start: Start) -> None:
+def _run_model(
+    request: CaptureRequest,
+    recorder: Recorder,
+    ops: OpCounter,
+    preloaded: Preloaded,
+    start: Start,
+    *,
+    compiles_first: bool,
+) -> None:
     loading: Around = nullcontext
     eagerly: Around = nullcontext
     if request.gpu is not None:
@@ -160,6 +187,7 @@ def _run_model(request: CaptureRequest, recorder: Recorder, ops: OpCounter, prel
             eagerly,
             failed=reporting.note,
             cycle=(request.calls, request.seconds),
+            order=Order.COMPILED_FIRST if compiles_first else Order.EAGER_FIRST_IF_EQUAL,
         )
         _measure_postponed(recorder, failed=reporting.call_failed)  # while the model is still there
     if reporting.call_failed:

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from enum import Enum, auto
+from os import _exit as end_process
 from typing import Any
 
 from ctrace.inspector.capture.calls.calling import called
@@ -14,13 +16,25 @@ from ctrace.inspector.capture.core.exception_text import message, type_name
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, describe
 from ctrace.inspector.capture.guards import eager_backend as backends
+from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.request import Options
 
 CALLS = 2
 """The second call shows what recompiles although nothing changed."""
 _TIMED = 3
+
+
+class Order(Enum):
+    """Whether the first call of all is an eager one."""
+
+    EAGER_FIRST = auto()
+    EAGER_FIRST_IF_EQUAL = auto()
+    """Eager first; if that changed what modules of libraries hold, end the process: a new one compiles first."""
+    COMPILED_FIRST = auto()
+    """Compiled first, beside no eager call; the calls after it are compared."""
 
 
 def _raised(error: Exception) -> None:
@@ -37,12 +51,14 @@ def run_scenarios(
     calls: int = CALLS,
     failed: Callable[[Exception], None] = _raised,
     cycle: tuple[int, float] = (0, 0.0),
+    order: Order = Order.EAGER_FIRST,
 ) -> None:
     """Compile the model and call it in each scenario; each eager call runs inside the context `around_eager`.
 
     A scenario that fails is recorded, and the next one is called. In a provoked scenario, a failure is an answer; in
     any other, `failed` is called with the exception: an EagerError if the model fails without torch.compile, else what
     the compiled model raised. `cycle` is the least number of calls, and the seconds for those that are left then.
+    `order` is the order of the first calls.
 
     Raises:
         TargetError: torch.compile has no such backend or mode, or there is nothing to train.
@@ -54,7 +70,7 @@ def run_scenarios(
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     recorder.record("plan", plan(loaded.scenarios))
-    runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls)
+    runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls, order)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -68,7 +84,14 @@ class _Runs:
     """Calls a model, compiled and in eager."""
 
     def __init__(
-        self, model: Any, options: Options, recorder: Recorder, ops: OpCounter, around_eager: Around, calls: int
+        self,
+        model: Any,
+        options: Options,
+        recorder: Recorder,
+        ops: OpCounter,
+        around_eager: Around,
+        calls: int,
+        order: Order,
     ) -> None:
         import torch
 
@@ -77,6 +100,8 @@ class _Runs:
         self._calls = calls
         self._recorder = recorder
         self._ops = ops
+        self._order = order
+        """The order of the next call, which only matters for the first."""
         self._frames_before_last = 0
         self._outputs: Any = None
         """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
@@ -115,7 +140,7 @@ class _Runs:
         in_eager = left = None
         for index in range(self._calls):
             last = index == self._calls - 1
-            counted, left = self._once(name, index, way, last=last and in_eager is not None)
+            counted, left = self._once(name, index, way, last=last, counted=in_eager is not None)
             in_eager = in_eager or counted
         self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
@@ -133,23 +158,33 @@ class _Runs:
                     called(self._compiled, way.make(), way, train=self._options.train)
                 made += 1
 
-    def _once(self, name: str, index: int, way: Way, *, last: bool) -> tuple[OpCounts | None, OpCounts | None]:
+    def _once(
+        self, name: str, index: int, way: Way, *, last: bool, counted: bool
+    ) -> tuple[OpCounts | None, OpCounts | None]:
+        """Make one compiled call, after an eager one; `counted` says whether the scenario's eager ops are known."""
         call = way.make()
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
             self._recorder.record("call", {"scenario": name, "index": index})
             called(self._compiled, call, way, train=self._options.train)
             return None, None
-        counting = self._ops.everywhere if index == 0 else nullcontext
+        counting = nullcontext if counted else self._ops.everywhere
+        order, self._order = self._order, Order.EAGER_FIRST
         before = None
-        if self._options.compare:
+        if self._options.compare and order is not Order.COMPILED_FIRST:
+            libraries = LibraryState() if order is Order.EAGER_FIRST_IF_EQUAL else None
             before = self._dangers.before(name, index, call, way, counting)
+            if libraries is not None and libraries.changes():
+                end_process(WARMED)
+            counted = counted or before.counts is not None
         self._recorder.record("call", {"scenario": name, "index": index})
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
-        outside = self._ops.outside_graphs() if last else None
+        outside = self._ops.outside_graphs() if last and counted else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
         self._outputs = results.outputs if self._options.build else None
         if before is None:
+            if order is Order.COMPILED_FIRST and self._options.compare:
+                return None, left  # later calls are compared
             self._dangers.skip(name, "the request left the eager calls out")
             return None, None
         self._dangers.after(before, results)

@@ -16,6 +16,10 @@ from ctrace.inspector.processes.watcher import FAULTS, Watcher
 
 RESTART = 113
 """The exit code of a fork that requests a new process in its place."""
+WARMED = 114
+"""The exit code of a capture whose eager call changed what the first compiled call finds; see `COMPILES_FIRST`."""
+COMPILES_FIRST = "compiles-first"
+"""The argument of a capture that makes no eager call before the first compiled call."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

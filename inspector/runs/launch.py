@@ -15,6 +15,7 @@ from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
+from ctrace.inspector.processes.forking import COMPILES_FIRST, WARMED
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.suitable import why_new_process
@@ -90,11 +91,13 @@ def launch(
         _drop_torch_logs(environment)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
 
+    order: tuple[str, ...] = ()
+
     def fork(channel: Channel) -> AbstractContextManager[bool]:
-        return child.forked(request, channel.arguments, environment, (stdout, stderr), channel.inherited)
+        return child.forked(request, (*channel.arguments, *order), environment, (stdout, stderr), channel.inherited)
 
     def started(module: str, function: str, channel: Channel) -> AbstractContextManager[bool]:
-        command = python(f"ctrace.inspector.capture.{module}", *channel.arguments, function=function)
+        command = python(f"ctrace.inspector.capture.{module}", *channel.arguments, *order, function=function)
         return child.running(command, environment, stdout, stderr, channel.inherited)
 
     new_process = partial(started, "main", "main")
@@ -103,14 +106,21 @@ def launch(
         starts = [fork, new_process]
     elif child.preloads and not why_new_process(request):
         starts = [partial(started, "fork_server", "alone"), new_process]
-    for start in starts:
-        with Channel(request, run) as channel, start(channel) as has_started:
-            raw = _followed(channel, watch, observe, meanwhile) if has_started else None
-            is_saved = channel.is_saved
-        if raw is not None and (start is new_process or not child.wants_restart):
-            break
+    def run_first_that_starts() -> "tuple[Raw, bool]":
+        for start in starts:
+            with Channel(request, run) as channel, start(channel) as has_started:
+                raw = _followed(channel, watch, observe, meanwhile) if has_started else None
+                is_saved = channel.is_saved
+            if raw is not None and (start is new_process or not child.wants_restart):
+                return raw, is_saved
+            _empty(run)
+        raise AssertionError("a new process always starts")
+
+    raw, is_saved = run_first_that_starts()
+    if watch.status == WARMED and request.kind == "model":
         _empty(run)
-    assert raw is not None
+        order = (COMPILES_FIRST,)
+        raw, is_saved = run_first_that_starts()
     seconds = time.monotonic() - began
     failure = raw.failure or _failure(watch.status, watch, raw, timeout, is_model=request.kind == "model")
     return Outcome(raw, seconds, failure, is_saved)
