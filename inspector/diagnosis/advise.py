@@ -12,15 +12,14 @@ from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.model.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
 _LEAST = 2
-_CALLS = 2
-"""The calls of each scenario that a run counts; a trial makes more, for its outlook."""
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -141,17 +140,6 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
     return max(left, key=lambda candidate: candidate.worth, default=None)
 
 
-def counts(session: Session) -> Counts:
-    """Return the counts to compare before and after a trial: those of the first two calls of each scenario."""
-    ops, compiled = session.coverage.ops, session.coverage.compiled
-    coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
-    later = {each.id for each in session.compilations if each.call is not None and each.call >= _CALLS}
-    graphs = sum(each.id not in later for each in session.graphs)
-    breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
-    recompiles = sum(each.compilation not in later for each in session.recompiles)
-    return Counts(graphs, breaks, recompiles, coverage)
-
-
 def _scene(session: Session) -> Scene:
     return Scene(session, root_causes(session))
 
@@ -179,7 +167,8 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
         return Tried(trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
-    return Tried(trial, counts(session), seconds, breaks, calls=session.calls, outlook=outlook)
+    compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
+    return Tried(trial, counts(session), seconds, breaks, compiled, calls=session.calls, outlook=outlook)
 
 
 def _lines_of(found: Break) -> Iterator[str]:
@@ -211,9 +200,17 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
     if later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks:
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
-    if later < 0 or not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
+    helps = _is_better_place(effect) if tried.trial.parts else effect.helps
+    if later < 0 or not helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+
+
+def _is_better_place(effect: Effect) -> bool:
+    """Whether parts compile, with fewer breaks and recompilations than the whole."""
+    before, after = effect.before, effect.after
+    fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
+    return fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
 
 
 def _later(scene: Scene, tried: Tried) -> int:
@@ -264,8 +261,8 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
 
 def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
     found = each.candidate
-    change = found.trial or found.change
-    apply = apply_of(change, scene.session.listings) if change is not None else None
+    change = found.change or found.trial
+    apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None
     tried = scene.tried(found.trial)
     calls = tried.calls if tried is not None else None
     before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
@@ -276,7 +273,9 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
+    if not holds or each.effect is None:
+        return 0
+    return max(each.effect.gain, 1) if each.effect.keeps_most else 1
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:

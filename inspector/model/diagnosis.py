@@ -162,6 +162,12 @@ class Effect(Struct, frozen=True):
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
         return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
 
+    @property
+    def keeps_most(self) -> bool:
+        """Whether at least half of the share of ops in graphs is still there; True if it was not measured."""
+        before, after = self.before.coverage, self.after.coverage
+        return before is None or after is None or after >= before / 2
+
     def _covers(self, *, less: bool) -> bool:
         """Whether the share of ops in graphs is clearly higher; with `less`, whether it is clearly lower."""
         before, after = self.before.coverage, self.after.coverage
