@@ -20,6 +20,9 @@ from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
 _LEAST = 2
+COMBINED = "combined"
+_WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
+"""Rules whose changes work around what breaks; worth more than a combination of what changed nothing."""
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -37,7 +40,7 @@ def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidat
         trial,
         only_checked=True,
         needs_backend=any(part.needs_backend for part in parts),
-        rule="combined",
+        rule=COMBINED,
     )
 
 
@@ -133,11 +136,22 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
         for each in candidates
         if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
     ]
-    if len(done - {UNCHANGED}) == MOST_TRIALS - 1 and (
-        together := [each for each in combined(scene, candidates) if each in left]
-    ):
-        return together[0]
+    is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
+    if is_last and (_changed_something(scene) or not any(each.rule in _WITHOUT_EDITS for each in left)):
+        together = next((each for each in combined(scene, candidates) if each in left), None)
+        if together is not None:
+            return together
     return max(left, key=lambda candidate: candidate.worth, default=None)
+
+
+def _changed_something(scene: Scene) -> bool:
+    """Whether a trial changed a count or moved a break, so that another change may complete it."""
+    before = {line for each in scene.session.breaks for line in _lines_of(each)}
+    return any(
+        each.counts is not None and (each.counts != counts(scene.session) or set(each.breaks) != before)
+        for each in scene.session.trials
+        if each.trial != UNCHANGED
+    )
 
 
 def _scene(session: Session) -> Scene:
@@ -207,10 +221,19 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
 
 
 def _is_better_place(effect: Effect) -> bool:
-    """Whether parts compile, with fewer breaks and recompilations than the whole."""
+    """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
+
+    If most ops are left out, a part pays only where the whole becomes many graphs, as a solver's loop does.
+    """
     before, after = effect.before, effect.after
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
-    return fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
+    helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
+    return helps and (effect.keeps_most or before.graphs >= max(_MANY, _TIMES * after.graphs))
+
+
+_MANY = 10
+_TIMES = 4
+"""A whole of so many graphs, so many times those of its parts, may lose to parts that hold fewer ops."""
 
 
 def _later(scene: Scene, tried: Tried) -> int:
@@ -227,10 +250,10 @@ def _later(scene: Scene, tried: Tried) -> int:
 
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
-    """Whether a break only moved to another line without saving a graph or a recompilation."""
+    """Whether a break only moved to another line: it saves no graph, no recompilation, and compiles no more ops."""
     before = {line for each in scene.session.breaks for line in _lines_of(each)}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
-    return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
+    return saved <= 0 < effect.before.graphs and not effect.covers_more and not set(tried.breaks) <= before
 
 
 def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:

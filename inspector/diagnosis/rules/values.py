@@ -160,12 +160,14 @@ def _indexes(expression: str) -> bool:
 
 
 def _break_after(scene: Scene, each: Break) -> int | None:
-    """Return the line, in the same file, at which the trial that keeps numbers in the graph broke instead."""
+    """Return the line with a condition, in the same file, at which the trial that keeps numbers in the graph broke."""
     tried = scene.tried(SCALARS)
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
     new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
     lines = [int(place.rpartition(":")[2]) for place in new if place.rpartition(":")[0] == each.file]
-    return min((line for line in lines if line > each.line), default=None)
+    text = scene.session.listings.get(each.file, "")
+    tests = (line for line in lines if line > each.line and (found := statement_at(text, line)) and _tests(found, line))
+    return min(tests, default=None)
 
 
 def slices(scene: Scene) -> Iterator[Candidate]:
