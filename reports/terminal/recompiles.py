@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Cause, Recompile
 from ctrace.inspector.model.session import Compilation, Session
@@ -16,7 +17,6 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
-from ctrace.reports.wording.diagnosis import advised
 
 _VALUES = 8
 _WORDS = {

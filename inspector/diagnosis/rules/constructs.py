@@ -68,9 +68,9 @@ def new_leaves(scene: Scene) -> Iterator[Candidate]:
                     written = source_of(text, tensor)
                     edits = line_edits(each.file, text, [(call, f"({written})")])
                     advice = (
-                        f"{at_break(each)}: use `{shortened(written)}` itself{in_library(each.file)}, unless you want "
-                        f"its gradient to end here: `{shortened(source_of(text, call))}` makes a new leaf, which Dynamo "
-                        "does not trace."
+                        f"{at_break(each)}: use `{shortened(written)}` itself{in_library(each.file)}, unless its "
+                        f"gradient has to end here: `{shortened(source_of(text, call))}` makes a new leaf, which "
+                        "Dynamo does not trace."
                     )
                     if edits:
                         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=89)

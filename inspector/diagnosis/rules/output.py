@@ -69,7 +69,7 @@ def warnings_of_libraries(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=79, only_checked=True)
 
 
-_WARN = "_warnings.warn"
+_WARN = "module: _warnings, qualname: warn"
 """How torch names warnings.warn in the reason of a break."""
 
 
