@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
+from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError
@@ -162,7 +163,6 @@ def _candidates(scene: Scene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
     if not scene.causes:
         return []
-    from ctrace.inspector.diagnosis.preconditions import contradiction
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
     offered = (replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene))
@@ -273,8 +273,8 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
     made: list[Suggestion] = []
     for each in sorted(judged, key=lambda each: -_gain(each)):
         found = each.candidate
-        refuted = each.holds is False or (found.only_checked and each.holds is None)
-        if refuted or set(found.causes) <= covered:
+        is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
+        if each.holds is False or is_unknown or set(found.causes) <= covered:
             continue
         covered |= set(found.causes)
         made.append(_suggestion(each, scene))
