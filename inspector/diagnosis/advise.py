@@ -161,7 +161,7 @@ def _scene(session: Session) -> Scene:
 
 def _candidates(scene: Scene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
-    if not scene.causes:
+    if not scene.causes and not scene.session.unrolled:
         return []
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
@@ -274,7 +274,7 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
     for each in sorted(judged, key=lambda each: -_gain(each)):
         found = each.candidate
         is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
-        if each.holds is False or is_unknown or set(found.causes) <= covered:
+        if each.holds is False or is_unknown or (scene.causes and set(found.causes) <= covered):
             continue
         covered |= set(found.causes)
         made.append(_suggestion(each, scene))

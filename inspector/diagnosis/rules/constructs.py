@@ -99,6 +99,30 @@ def detached(scene: Scene) -> Iterator[Candidate]:
                     break
 
 
+def made_with_gradients(scene: Scene) -> Iterator[Candidate]:
+    """Offer to create a tensor without requires_grad=True, with which Dynamo traces no creation."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text = scene.session.listings.get(each.file, "")
+            statement = statement_at(text, each.line) if _NEW_LEAF in each.gb else None
+            for call in ast.walk(statement) if statement is not None else ():
+                match call:
+                    case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
+                        given = (source_of(text, one) for one in call.args)
+                        named = (f"{one.arg}={source_of(text, one.value)}" for one in others if one.arg)
+                        new = f"{source_of(text, call.func)}({', '.join((*given, *named))})"
+                        edits = line_edits(each.file, text, [(call, new)])
+                        advice = (
+                            f"{at_break(each)}: write `{shortened(new)}`{in_library(each.file)}, if nothing reads its "
+                            "gradient; else create it before the compiled call and pass it in."
+                        )
+                        if edits:
+                            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=87)
+
+
+_NEW_LEAF = "GB0225"
+
+
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)
