@@ -88,9 +88,10 @@ def _group(
     yield hanging(f"{word}: {group.prospect.why}.", style)
     if group.expected:
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
-        return
     if advice:
         yield fix(advice)
+    if group.expected:
+        return
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
@@ -98,9 +99,9 @@ def _group(
 
 
 def _advice(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
-    """Return what `explain` advises on a group's recompilations, or what is known about its kind."""
+    """Return what `explain` advises on a group's recompilations, or what is known about its kind if it needs a change."""
     numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
-    return next((advice[index] for index in numbers if index in advice), group.fix)
+    return next((advice[index] for index in numbers if index in advice), "" if group.expected else group.fix)
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:
