@@ -99,7 +99,7 @@ def _group(
 
 
 def _advice(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
-    """Return what `explain` advises on a group's recompilations, or what is known about its kind if it needs a change."""
+    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change."""
     numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
     return next((advice[index] for index in numbers if index in advice), "" if group.expected else group.fix)
 
