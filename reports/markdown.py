@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.breaks.view import ranked
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.fusion.missed import top_missed
 from ctrace.inspector.fusion.totals import session_totals
-from ctrace.inspector.model.diagnosis import Diagnosis, RootCause
+from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import DeviceQuestion
 from ctrace.inspector.recompiles.view import groups
@@ -45,23 +46,28 @@ def _lines(session: Session) -> Iterator[str]:
     yield from picture(session)
     if session.breaks:
         yield "\n| graph break | code | owner | times | costs | why | what to do |\n|---|---|---|---|---|---|---|"
+        advice = advised(session, Finding.BREAK)
         for found in ranked(session):
             each = found.at
+            todo = advice.get(session.breaks.index(each), each.fix)
             where = code(f"{fmt.place(each.file, each.line, cwd)} {' '.join(each.gb)}")
             counts = text(each.owner), text(str(each.times)), text(fmt.cost(found.cost))
-            yield row(where, code(each.source), *counts, prose(each.reason), prose(each.fix))
+            yield row(where, code(each.source), *counts, prose(each.reason), prose(todo))
     yield from _dangers(session)
     if session.skips:
         yield "\n| runs eagerly | place | why |\n|---|---|---|"
         for skip in session.skips:
             yield row(code(skip.function), code(fmt.place(skip.file, skip.line, cwd)), prose(skip.reason))
     if recompiled := groups(session):
+        advice = advised(session, Finding.RECOMPILE)
         yield "\n| recompiled for | kind | values | times | expected | what to do |\n|---|---|---|---|---|---|"
         for group in recompiled:
             values = text(fmt.listed(group.values, 8))
             expected = text("yes" if group.expected else "no")
             times = text(str(len(group.compilations)))
-            yield row(code(group.subject), text(group.kind), values, times, expected, text(group.fix))
+            numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
+            todo = next((advice[index] for index in numbers if index in advice), group.fix)
+            yield row(code(group.subject), text(group.kind), values, times, expected, text(todo))
     yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):

@@ -17,6 +17,7 @@ from ctrace.inspector.capture.calls.exits import exits
 from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
 from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
 from ctrace.inspector.capture.calls.models import Loaded, load
+from ctrace.inspector.capture.calls.parts import described
 from ctrace.inspector.capture.calls.program import run_program
 from ctrace.inspector.capture.calls.start import NEW, Start
 from ctrace.inspector.capture.calls.trial import edited_sources, prepare, settings_of, tried_ways
@@ -171,6 +172,8 @@ def _run_model(
             seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
         end_if_forked()
+        if request.trial is None:
+            recorder.record("parts", described(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
@@ -180,7 +183,7 @@ def _run_model(
             observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
         run_scenarios(
-            Loaded(loaded.model, scenarios),
+            Loaded(loaded.model, scenarios, trial.parts),
             request.options,
             recorder,
             ops,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.parts import compiled
 from ctrace.inspector.capture.calls.ways import Way, plan, training
 from ctrace.inspector.capture.comparing.dangers import Dangers
 from ctrace.inspector.capture.comparing.eager import Around, Eager, EagerError
@@ -70,7 +71,7 @@ def run_scenarios(
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     recorder.record("plan", plan(loaded.scenarios))
-    runs = _Runs(loaded.model, options, recorder, ops, around_eager, calls, order)
+    runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order)
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -85,7 +86,7 @@ class _Runs:
 
     def __init__(
         self,
-        model: Any,
+        loaded: Loaded,
         options: Options,
         recorder: Recorder,
         ops: OpCounter,
@@ -93,8 +94,7 @@ class _Runs:
         calls: int,
         order: Order,
     ) -> None:
-        import torch
-
+        model = loaded.model
         self._model = model
         self._options = options
         self._calls = calls
@@ -106,7 +106,7 @@ class _Runs:
         self._outputs: Any = None
         """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
         torch records no CUDA graph while results are alive that may still need a backward."""
-        self._compiled = torch.compile(model, **_compile_arguments(options, recorder))
+        self._compiled = compiled(loaded.model, loaded.parts, _compile_arguments(options, recorder))
         eager = Eager(model, recorder, train=options.train, around=around_eager)
         self._dangers = Dangers(model, eager, recorder, ops, built=options.build)
 

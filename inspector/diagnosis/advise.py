@@ -11,16 +11,19 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
+from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model.diagnosis import Counts, Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.model.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
 _LEAST = 2
-_CALLS = 2
-"""The calls of each scenario that a run counts; a trial makes more, for its outlook."""
+COMBINED = "combined"
+_WITHOUT_EDITS = frozenset(("other_places", "nested_breaks"))
+"""Rules whose changes work around what breaks; worth more than a combination of what changed nothing."""
 
 
 def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
@@ -38,7 +41,7 @@ def combined(scene: Scene, candidates: Iterable[Candidate]) -> Iterator[Candidat
         trial,
         only_checked=True,
         needs_backend=any(part.needs_backend for part in parts),
-        rule="combined",
+        rule=COMBINED,
     )
 
 
@@ -134,22 +137,22 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
         for each in candidates
         if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
     ]
-    if len(done - {UNCHANGED}) == MOST_TRIALS - 1 and (
-        together := [each for each in combined(scene, candidates) if each in left]
-    ):
-        return together[0]
+    is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
+    if is_last and (_changed_something(scene) or not any(each.rule in _WITHOUT_EDITS for each in left)):
+        together = next((each for each in combined(scene, candidates) if each in left), None)
+        if together is not None:
+            return together
     return max(left, key=lambda candidate: candidate.worth, default=None)
 
 
-def counts(session: Session) -> Counts:
-    """Return the counts to compare before and after a trial: those of the first two calls of each scenario."""
-    ops, compiled = session.coverage.ops, session.coverage.compiled
-    coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
-    later = {each.id for each in session.compilations if each.call is not None and each.call >= _CALLS}
-    graphs = sum(each.id not in later for each in session.graphs)
-    breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
-    recompiles = sum(each.compilation not in later for each in session.recompiles)
-    return Counts(graphs, breaks, recompiles, coverage)
+def _changed_something(scene: Scene) -> bool:
+    """Whether a trial changed a count or moved a break, so that another change may complete it."""
+    before = {line for each in scene.session.breaks for line in _lines_of(each)}
+    return any(
+        each.counts is not None and (each.counts != counts(scene.session) or set(each.breaks) != before)
+        for each in scene.session.trials
+        if each.trial != UNCHANGED
+    )
 
 
 def _scene(session: Session) -> Scene:
@@ -158,9 +161,8 @@ def _scene(session: Session) -> Scene:
 
 def _candidates(scene: Scene) -> list[Candidate]:
     """Return the candidates of all rules; after the first trial, also their combinations."""
-    if not scene.causes:
+    if not scene.causes and not scene.session.unrolled:
         return []
-    from ctrace.inspector.diagnosis.preconditions import contradiction
     from ctrace.inspector.diagnosis.rules import RULES  # imports 20 modules, which a run without findings does not need
 
     offered = (replace(each, rule=rule.__name__) for rule in RULES for each in rule(scene))
@@ -179,7 +181,8 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
         return Tried(trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
-    return Tried(trial, counts(session), seconds, breaks, calls=session.calls, outlook=outlook)
+    compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
+    return Tried(trial, counts(session), seconds, breaks, compiled, calls=session.calls, outlook=outlook)
 
 
 def _lines_of(found: Break) -> Iterator[str]:
@@ -211,9 +214,26 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
     if later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks:
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
-    if later < 0 or not effect.helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
+    helps = _is_better_place(effect) if tried.trial.parts else effect.helps
+    if later < 0 or not helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+
+
+def _is_better_place(effect: Effect) -> bool:
+    """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
+
+    If most ops are left out, a part pays only where the whole becomes many graphs, as a solver's loop does.
+    """
+    before, after = effect.before, effect.after
+    fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
+    helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
+    return helps and (effect.keeps_most or before.graphs >= max(_MANY, _TIMES * after.graphs))
+
+
+_MANY = 10
+_TIMES = 4
+"""A whole of so many graphs, so many times those of its parts, may lose to parts that hold fewer ops."""
 
 
 def _later(scene: Scene, tried: Tried) -> int:
@@ -230,10 +250,10 @@ def _later(scene: Scene, tried: Tried) -> int:
 
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
-    """Whether a break only moved to another line without saving a graph or a recompilation."""
+    """Whether a break only moved to another line: it saves no graph, no recompilation, and compiles no more ops."""
     before = {line for each in scene.session.breaks for line in _lines_of(each)}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
-    return saved <= 0 < effect.before.graphs and not set(tried.breaks) <= before
+    return saved <= 0 < effect.before.graphs and not effect.covers_more and not set(tried.breaks) <= before
 
 
 def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
@@ -253,8 +273,8 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
     made: list[Suggestion] = []
     for each in sorted(judged, key=lambda each: -_gain(each)):
         found = each.candidate
-        refuted = each.holds is False or (found.only_checked and each.holds is None)
-        if refuted or set(found.causes) <= covered:
+        is_unknown = each.holds is None and (found.only_checked or is_edit_of_library(found, scene))
+        if each.holds is False or is_unknown or (scene.causes and set(found.causes) <= covered):
             continue
         covered |= set(found.causes)
         made.append(_suggestion(each, scene))
@@ -264,8 +284,8 @@ def _ordered(judged: Iterable[_Judged], scene: Scene) -> list[Suggestion]:
 
 def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
     found = each.candidate
-    change = found.trial or found.change
-    apply = apply_of(change, scene.session.listings) if change is not None else None
+    change = found.change or found.trial
+    apply = apply_of(change, scene.session.listings, scene.session.parts) if change is not None else None
     tried = scene.tried(found.trial)
     calls = tried.calls if tried is not None else None
     before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
@@ -276,7 +296,9 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
+    if not holds or each.effect is None:
+        return 0
+    return max(each.effect.gain, 1) if each.effect.keeps_most else 1
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:

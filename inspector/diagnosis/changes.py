@@ -2,21 +2,31 @@
 
 import difflib
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from ctrace.inspector.model.diagnosis import Apply, ApplyKind
-from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.model.trial import LineEdit, Part, Trial
 
 _HUNK = re.compile(r"^@@ -(\d+)", re.MULTILINE)
+LISTS = frozenset(("ModuleList", "ModuleDict"))
+"""Classes whose modules a program calls one by one."""
+_MODEL = "model"
 
 
-def apply_of(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
+def apply_of(trial: Trial, texts: Mapping[str, str], parts: Iterable[Part] = ()) -> Apply | None:
     """Return a trial's change; None if it is more than one change of one kind, or if a file's text is not known.
 
     Args:
         trial: the change.
         texts: the text of each source file, keyed by path.
+        parts: the modules of the target.
     """
+    if trial.parts:
+        known = {each.path: each for each in parts}
+        roots = dict.fromkeys(path.partition(".")[0] for path in trial.parts)
+        variables = [f"{root} = model.__globals__[{root!r}]" for root in roots if root != _MODEL]
+        return Apply(ApplyKind.PLACE, "\n".join((*variables, *compiling(trial.parts, known))))
     if trial.edits or trial.sources:
         return _patch(trial, texts)
     settings = tuple(_settings(trial))
@@ -56,6 +66,48 @@ def _patch(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
     line = _HUNK.search(patch)
     first = min((each.line for each in trial.edits if each.file == file), default=int(line[1]) if line else None)
     return Apply(ApplyKind.PATCH, patch, file, first) if patch else None
+
+
+def compiling(paths: Iterable[str], parts: Mapping[str, Part]) -> list[str]:
+    """Write the statements that compile modules: one for each, or one for all modules of a list."""
+    statements = []
+    for parent, members in grouped(paths, parts).items():
+        if parent:
+            listed = reading(parent, parts) + (".values()" if parts[parent].kind == "ModuleDict" else "")
+            statements.append(f"for part in {listed}: part.forward = torch.compile(part.forward)")
+        else:
+            written = (reading(each, parts) for each in members)
+            statements += [f"{each}.forward = torch.compile({each}.forward)" for each in written]
+    return statements
+
+
+def grouped(paths: Iterable[str], parts: Mapping[str, Part]) -> dict[str, list[str]]:
+    """Group the paths by their list, if all members of the list are among them; under "" those that are in none."""
+    chosen = list(paths)
+    by_parent: dict[str, list[str]] = defaultdict(list)
+    for path in chosen:
+        by_parent[path.rpartition(".")[0]].append(path)
+    grouped: dict[str, list[str]] = {}
+    for parent, members in by_parent.items():
+        every = [path for path in parts if path.rpartition(".")[0] == parent]
+        is_list = parent in parts and parts[parent].kind in LISTS and len(members) > 1 and len(every) == len(members)
+        grouped.setdefault(parent if is_list else "", []).extend(members)
+    return grouped
+
+
+def reading(path: str, parts: Mapping[str, Part]) -> str:
+    """Write how Python reaches a module from `model`, or from the variable that holds it."""
+    names = path.split(".")
+    written = names[0]
+    for number, name in enumerate(names[1:], 1):
+        parent = parts.get(".".join(names[:number]))
+        if name.isidentifier():
+            written += f".{name}" if parent is None or parent.kind != "ModuleDict" else f"[{name!r}]"
+        elif name.isdigit() and parent is not None and parent.kind in ("ModuleList", "Sequential"):
+            written += f"[{name}]"
+        else:
+            written += f".get_submodule({name!r})"
+    return written
 
 
 def unified(before: str, after: str, name: str) -> str:

@@ -1,6 +1,7 @@
 """Drop advice that contradicts what the run itself shows: a setting that is on already, a change that was refuted."""
 
 import re
+from pathlib import PurePath
 
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 
@@ -24,6 +25,25 @@ def contradiction(candidate: Candidate, scene: Scene) -> str:
     if text.startswith("Nothing") and _is_cut_short(candidate, scene):
         return "the limit was hit"
     return ""
+
+
+def is_edit_of_library(candidate: Candidate, scene: Scene) -> bool:
+    """Whether a candidate asks for another text of a library's line, which its user cannot change at the call site."""
+    if candidate.rule in _AT_CALL_SITE or (candidate.trial is not None and not candidate.trial.edits):
+        return False
+    places = ((each.file, each.line) for each in scene.causes if each.id in candidate.causes)
+    inside = ((each.file, each.line) for each in scene.session.breaks)
+    foreign = {file for file, _ in (*places, *inside) if file and not scene.is_users(file)}
+    named = {PurePath(file).name for file in foreign}
+    match = _PLACE.match(candidate.text)
+    return match is not None and match["file"] in named
+
+
+_PLACE = re.compile(r"(?P<file>[^\s:/]+\.py):\d+\b")
+_AT_CALL_SITE = frozenset(
+    ("experts_of_transformers", "generation", "whole_steps", "torchs_own", "other_places", "last_resort")
+)
+"""Rules whose advice is for the caller, although it begins with the place of the finding."""
 
 
 def marking_was_refuted(scene: Scene) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.diagnosis import Counts, Effect, Finding, RootCause
 from ctrace.inspector.model.findings import Break, Cause, Danger, Owner, Recompile, Skip
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Trial, Tried
@@ -44,6 +44,11 @@ class Scene(Struct, frozen=True):
         """Return the result of a trial, or None if the trial did not run."""
         return next((each for each in self.session.trials if each.trial == trial), None)
 
+    def effect(self, trial: Trial) -> Effect | None:
+        """Return what a trial changed, or None if it did not run, or failed."""
+        tried = self.tried(trial)
+        return None if tried is None or tried.counts is None else Effect(counts(self.session), tried.counts)
+
     def is_users(self, file: str | None) -> bool:
         """Whether the user can edit a file."""
         return file is not None and owner_of(file, self.session.environment.prefixes) is Owner.USER
@@ -61,6 +66,21 @@ class Scene(Struct, frozen=True):
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     return alias.asname or "torch"
         return ""
+
+
+CALLS = 2
+"""The calls of each scenario that a run counts; a trial makes more, for its outlook."""
+
+
+def counts(session: Session) -> Counts:
+    """Return the counts to compare before and after a trial: those of the first two calls of each scenario."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    coverage = round(100 * compiled / ops, 1) if ops and compiled is not None else None
+    later = {each.id for each in session.compilations if each.call is not None and each.call >= CALLS}
+    graphs = sum(each.id not in later for each in session.graphs)
+    breaks = sum(not each.compilations or not later.issuperset(each.compilations) for each in session.breaks)
+    recompiles = sum(each.compilation not in later for each in session.recompiles)
+    return Counts(graphs, breaks, recompiles, coverage)
 
 
 class Candidate(Struct, frozen=True):
@@ -83,4 +103,4 @@ class Candidate(Struct, frozen=True):
     rule: str = ""
     """The rule that offers it."""
     change: Trial | None = None
-    """What a program can carry out although no trial checks it, as its results would differ; None: see `trial`."""
+    """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.sentences import advice_lines
 from ctrace.inspector.fusion.missed import not_fused
 from ctrace.inspector.gate.lock.paths import relative_path
 from ctrace.inspector.gate.lock.statements import qualified_name, start_of, statement
@@ -14,6 +16,7 @@ from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind, State
 from ctrace.inspector.gate.policy.model import Count
 from ctrace.inspector.model.built import Built
 from ctrace.inspector.model.cuda_graphs import CudaGraphStatus
+from ctrace.inspector.model.diagnosis import Finding, Symptom
 from ctrace.inspector.model.findings import Break, BreakKind, Cost, Danger, Owner, Recompile, Skip, UserLine
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import NOT_REAL
@@ -33,7 +36,7 @@ OF_SITES = frozenset((*_BREAKS.values(), Count.SKIPPED, Count.RECOMPILES))
 
 def state_of(session: Session, job: JobKey, root: Path) -> State:
     """Return what a check compares with the lock and the policy, with paths relative to `root`."""
-    sites = tuple(_merged(_Sites(session, root).every(), session.listings))
+    sites = tuple(_merged(_sites(session, root).every(), session.listings))
     counts = dict(_site_counts(sites)) | dict(_measured(session))
     by_inductor = any(may_be_by_inductor(each, session) for each in session.recompiles)
     not_lowered = sum(added is None for added in session.inductor_guards.values())
@@ -43,7 +46,11 @@ def state_of(session: Session, job: JobKey, root: Path) -> State:
 
 def sites_of(session: Session, root: Path) -> tuple[Site, ...]:
     """Return the sites of a session, with every recompilation, also those of warm-up."""
-    return tuple(_merged(_Sites(session, root).every(warm_up=True), session.listings))
+    return tuple(_merged(_sites(session, root).every(warm_up=True), session.listings))
+
+
+def _sites(session: Session, root: Path) -> "_Sites":
+    return _Sites(session, root, advice_lines(diagnose(session)))
 
 
 def minor_of(session: Session) -> str:
@@ -154,14 +161,26 @@ class _Sites(Struct, frozen=True):
 
     session: Session
     root: Path
+    advice: Mapping[Symptom, str]
+    """The advice of every other view on the same findings."""
 
     def every(self, *, warm_up: bool = False) -> Iterator[Site]:
         """Yield the sites of all kinds; `warm_up` includes the recompilations that happen only once."""
         yield from self._breaks()
-        yield from map(self._skip, self.session.skips)
-        recompiles = self.session.recompiles
-        yield from map(self._recompile, recompiles if warm_up else filter(is_after_warm_up, recompiles))
-        yield from map(self._danger, self.session.dangers)
+        yield from self._advised(map(self._skip, self.session.skips), Finding.SKIP)
+        again = zip(self.session.recompiles, map(self._recompile, self.session.recompiles), strict=True)
+        for index, (recompile, site) in enumerate(again):
+            if warm_up or is_after_warm_up(recompile):
+                yield self._with_advice(site, Symptom(Finding.RECOMPILE, index))
+        yield from self._advised(map(self._danger, self.session.dangers), Finding.DANGER)
+
+    def _advised(self, sites: Iterable[Site], what: Finding) -> Iterator[Site]:
+        """Yield the sites of all findings of a kind, in their order, with the advice on each."""
+        for index, site in enumerate(sites):
+            yield self._with_advice(site, Symptom(what, index))
+
+    def _with_advice(self, site: Site, finding: Symptom) -> Site:
+        return replace(site, fix=self.advice.get(finding, site.fix))
 
     def _place(self, file: str, line: int, function: str) -> str:
         name = qualified_name(self.session.listings, file, line, function)
@@ -183,11 +202,14 @@ class _Sites(Struct, frozen=True):
         A lock compares what its user can change, and does not change with a library's lines.
         """
         found: dict[tuple[object, ...], list[tuple[Break, UserLine]]] = {}
-        for each in self.session.breaks:
+        first: dict[tuple[object, ...], int] = {}
+        for index, each in enumerate(self.session.breaks):
             for line in each.user_lines:
                 key = each.kind, each.gb, line.at.file, line.at.line, line.at.span, line.owner
                 found.setdefault(key, []).append((each, line))
-        yield from map(self._break, found.values())
+                first.setdefault(key, index)
+        for key, same in found.items():
+            yield self._with_advice(self._break(same), Symptom(Finding.BREAK, first[key]))
 
     def _break(self, same: list[tuple[Break, UserLine]]) -> Site:
         first, line = same[0]

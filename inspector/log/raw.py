@@ -59,7 +59,7 @@ from ctrace.inspector.model.kernels import KernelCall, Stage
 from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
-from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.trial import Part, Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 
 MOST_PROBLEMS = 1_000
@@ -90,6 +90,7 @@ class Raw(Struct):
     scenarios: list[Scenario] = field(default_factory=list)
     dangers: list[Danger] = field(default_factory=list)
     trials: list[Tried] = field(default_factory=list)
+    parts: tuple[Part, ...] = ()
     calls: Counter[str] = field(default_factory=Counter)
     ops: list[ev.OpsCounted] = field(default_factory=list)
     unrolled: dict[str, tuple[Unrolled, ...]] = field(default_factory=dict)
@@ -293,6 +294,8 @@ class Raw(Struct):
                 self.scenarios.append(event.scenario)
             case ev.TrialDone():
                 self.trials.append(event.tried)
+            case ev.PartsSeen():
+                self.parts = event.parts
             case ev.DangerFound():
                 self.dangers.append(event.danger)
             case ev.DangersWithdrawn():

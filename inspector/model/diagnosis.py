@@ -154,13 +154,24 @@ class Effect(Struct, frozen=True):
         if self.after.breaks > self.before.breaks or self._covers(less=True):
             return False
         first = self.before.graphs == 0 < self.after.graphs
-        return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self._covers(less=False))
+        return self.gain > 0 or first or (self.after.breaks < self.before.breaks and self.covers_more)
 
     @property
     def saves(self) -> bool:
         """Whether a graph or recompilation is gone, or more ops are compiled; one break less is not enough."""
         graphs, recompiles = self.before.graphs - self.after.graphs, self.before.recompiles - self.after.recompiles
-        return graphs + recompiles > 0 or self._covers(less=False) or self.before.graphs == 0 < self.after.graphs
+        return graphs + recompiles > 0 or self.covers_more or self.before.graphs == 0 < self.after.graphs
+
+    @property
+    def covers_more(self) -> bool:
+        """Whether the share of ops in graphs is clearly higher."""
+        return self._covers(less=False)
+
+    @property
+    def keeps_most(self) -> bool:
+        """Whether at least half of the share of ops in graphs is still there; True if it was not measured."""
+        before, after = self.before.coverage, self.after.coverage
+        return before is None or after is None or after >= before / 2
 
     def _covers(self, *, less: bool) -> bool:
         """Whether the share of ops in graphs is clearly higher; with `less`, whether it is clearly lower."""

@@ -28,7 +28,7 @@ from ctrace.inspector.model.passes import Attention, Pass
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.shapes import Shaped
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
-from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.trial import Part, Tried
 from ctrace.inspector.model.user_kernels import UserKernel
 
 
@@ -279,9 +279,11 @@ class Session(Struct, frozen=True):
     asked: Asked = Asked()
     """What else the model's code asked, in a run of `ctrace check`."""
     trials: tuple[Tried, ...] = ()
+    """The trials that checked advice; see `diagnosis`."""
+    parts: tuple[Part, ...] = ()
+    """The modules of a model file's target, outer ones first; empty for a program."""
     calls: int = 0
     """All calls of the compiled model in a model file's scenarios."""
-    """The trials that checked advice; see `diagnosis`."""
     problems: tuple[Problem, ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
     """How many log entries there are of each kind that ctrace does not know."""

@@ -57,6 +57,22 @@ class Trial(Struct, frozen=True):
     """Functions, as `module:qualname`, for `torch._dynamo.config.ignore_logging_functions`."""
     sources: tuple[NewText, ...] = ()
     """Whole files with another text; those on disk do not change."""
+    parts: tuple[str, ...] = ()
+    """Modules to compile instead of the whole model, as paths of a `Part`."""
+
+
+class Part(Struct, frozen=True):
+    """A module that could be compiled instead of the whole model."""
+
+    path: str
+    """How the user's code reaches it, such as `model.blocks.0`, or `net` for a variable of the model's file."""
+    kind: str
+    """Its class."""
+    file: str
+    """Where its `forward` is."""
+    first: int
+    last: int
+    """The lines of `forward`."""
 
 
 class LaterCalls(Struct, frozen=True):
@@ -77,6 +93,8 @@ class Tried(Struct, frozen=True):
     seconds: float
     breaks: tuple[str, ...] = ()
     """Where the graph still broke, as `file:line`."""
+    compiled: tuple[str, ...] = ()
+    """The functions that were compiled, as `file:line`, for a trial that compiles parts."""
     error: str = ""
     calls: int | None = None
     """The calls that the run made; None: not known, as in logs of an earlier ctrace."""

@@ -133,6 +133,7 @@ def assemble(
         made_of=dict(raw.made_of),
         asked=raw.asked,
         trials=tuple(raw.trials),
+        parts=raw.parts,
         calls=raw.calls.total(),
         problems=(*_cut_problems(cuts), *_changed(raw), *raw.problems, *_problems(raw, unequal, cuts)),
         unknown=dict(raw.unknown),

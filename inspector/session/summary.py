@@ -238,6 +238,8 @@ def next_steps(session: Session) -> tuple[str, ...]:
         steps.insert(0, _cut_step(session))
     if not steps and session.verdict is Verdict.COMPILED and is_whole(session):
         steps.append(_healthy_step(session))
+    if not steps and session.verdict is Verdict.NOT_COMPILED and session.coverage.ops == 0 and is_whole(session):
+        steps.append("Nothing to compile here: with these inputs and in this mode, it runs no tensor operation.")
     return tuple(dict.fromkeys(step for step in steps if step))[:3]
 
 

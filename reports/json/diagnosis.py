@@ -17,6 +17,11 @@ def diagnosis_data(session: Session) -> dict[str, Any]:
     }
 
 
+def advice_data(session: Session) -> list[dict[str, Any]]:
+    """Return the advice of `explain`, best first."""
+    return [_suggestion(each, session.environment.cwd) for each in diagnose(session).advice]
+
+
 def advice_on(session: Session, *whats: Finding) -> list[dict[str, Any]]:
     """Return the advice on causes that have findings of some kinds, in the order and words of `explain`."""
     found = diagnose(session)

@@ -15,6 +15,7 @@ from ctrace.inspector.breaks.view import (
     ranked,
     unclaimed_ops,
 )
+from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Frame, Owner
 from ctrace.inspector.model.session import Function, Session
@@ -23,7 +24,6 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import break_head, line_head, place_line, skip_line, source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
-from ctrace.reports.wording.diagnosis import advised
 
 _FUNCTION_NUMBERS = 31
 """The width of the columns in the table of functions except the function."""

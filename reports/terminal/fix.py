@@ -1,12 +1,14 @@
 """Screen of `ctrace fix`: what is proved and what it saves, the patch, then what is not proved, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.model.diagnosis import Effect, RootCause
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.sentences import advice_lines
+from ctrace.inspector.model.diagnosis import Effect, RootCause, Symptom
 from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
@@ -17,6 +19,7 @@ _PATCH_LINES = 60
 _MOST = 6
 _SUMMARY = 300
 _WHY = 300
+_LONGEST = 600
 
 
 def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
@@ -124,9 +127,11 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
     tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
     if not tried:
         return
+    advice = advice_lines(diagnose(fixes.session))
     yield section("Unproved")
     for cause, mine in tried[:_MOST]:
         yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
+        yield from _advice(cause, advice)
         for each in mine[:3]:
             yield _below(f"{each.name}: {each.summary}")
             yield _below(f"  unproved, because {each.outcome.why}", "yellow")
@@ -140,6 +145,7 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in left if each.id in fixes.not_asked]
     left = [each for each in left if each.id not in fixes.not_asked]
+    advice = advice_lines(diagnose(fixes.session))
     why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
     why = "Not tried" if fixes.unstable or fixes.interrupted else why
     for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
@@ -147,7 +153,14 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
             yield section(head)
             for each in causes[:_MOST]:
                 yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
+                yield from _advice(each, advice)
             yield from more(len(causes), "finding", most=_MOST)
+
+
+def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[RenderableType]:
+    """Show what `explain` advises on a cause."""
+    lines = dict.fromkeys(advice[each] for each in cause.symptoms if each in advice)
+    yield from (_below(f"→ {each}", "green") for each in list(lines)[:1])
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
@@ -163,4 +176,4 @@ def _place(each: Tried, fixes: Fixes) -> str:
 
 
 def _below(text: str, style: str = "") -> RenderableType:
-    return Padding(Text(fmt.one_line(text, _WHY), style=style), (0, 0, 0, 3))
+    return Padding(Text(fmt.one_line(text, _LONGEST if text.startswith("→") else _WHY), style=style), (0, 0, 0, 3))

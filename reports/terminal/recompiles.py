@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Cause, Recompile
 from ctrace.inspector.model.session import Compilation, Session
@@ -16,7 +17,6 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
-from ctrace.reports.wording.diagnosis import advised
 
 _VALUES = 8
 _WORDS = {
@@ -88,9 +88,10 @@ def _group(
     yield hanging(f"{word}: {group.prospect.why}.", style)
     if group.expected:
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
-        return
     if advice:
         yield fix(advice)
+    if group.expected:
+        return
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
@@ -98,9 +99,9 @@ def _group(
 
 
 def _advice(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
-    """Return what `explain` advises on a group's recompilations, or what is known about its kind."""
+    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change."""
     numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
-    return next((advice[index] for index in numbers if index in advice), group.fix)
+    return next((advice[index] for index in numbers if index in advice), "" if group.expected else group.fix)
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:

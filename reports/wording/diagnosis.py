@@ -2,8 +2,9 @@
 
 from collections import Counter
 
-from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.diagnosis import LAST_RESORT, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.diagnosis.sentences import checked as checked
+from ctrace.inspector.diagnosis.sentences import effect as effect
+from ctrace.inspector.model.diagnosis import Finding, RootCause
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import later_calls_of
 from ctrace.reports import format as fmt
@@ -18,49 +19,6 @@ _NOUNS = {
     Finding.ATTENTION: ("attention", "attentions"),
     Finding.FAILURE: ("failure", "failures"),
 }
-
-
-def checked(each: Suggestion) -> str:
-    """Say what a trial showed; empty if nothing was tried."""
-    if each.checked and each.effect is not None:
-        return f"checked: {effect(each.effect) or _later_effect(each)}"
-    is_general = each.general and each.rule != LAST_RESORT
-    return "general advice, not checked on this model" if is_general else ""
-
-
-def _later_effect(each: Suggestion) -> str:
-    """Write what changed in later calls only, after those that a run counts."""
-    before, after = each.later or (0, 0)
-    if before <= after:  # the calls after the limit ran eagerly, and recompiled nothing
-        return f"{each.calls} calls no longer hit the recompile limit"
-    return f"recompilations in {each.calls} calls {before} → {after}"
-
-
-def advised(session: Session, what: Finding) -> dict[int, str]:
-    """Return what `explain` advises on each finding of a kind, by its index; findings without advice are left out."""
-    found = diagnose(session)
-    lines: dict[int, str] = {}
-    for each in found.advice:
-        trial = checked(each)
-        line = f"{each.text} ({trial})" if trial else each.text
-        for cause in found.causes:
-            if cause.id in each.causes:
-                lines |= {one.index: line for one in cause.symptoms if one.what is what and one.index not in lines}
-    return lines
-
-
-def effect(found: Effect) -> str:
-    """Write what changed: "graphs 4 → 1, graph breaks 3 → 0"."""
-    pairs = [
-        ("graphs", found.before.graphs, found.after.graphs),
-        ("graph breaks", found.before.breaks, found.after.breaks),
-        ("recompilations", found.before.recompiles, found.after.recompiles),
-    ]
-    parts = [f"{name} {was} → {now}" for name, was, now in pairs if was != now]
-    before, after = found.before.coverage, found.after.coverage
-    if before is not None and after is not None and int(before) != int(after):
-        parts.append(f"ops in graphs {int(before)}% → {int(after)}%")  # rounded down, like the verdict's share
-    return ", ".join(parts)
 
 
 def later_calls(session: Session) -> str:

@@ -32,7 +32,7 @@ def test_foreign_text_is_not_markup() -> None:
 )
 def test_code_in_our_sentences_stays_code(reason: str, shown: str) -> None:
     report = render_markdown(Session(breaks=(sessions.bare_break(reason=reason),)))
-    assert f"| {shown} | Keep the value a tensor. |" in report
+    assert f"| {shown} | " in report
 
 
 def test_the_costliest_break_goes_first() -> None:

@@ -29,6 +29,8 @@ class Loaded(Struct, frozen=True):
 
     model: Callable[..., Any]
     scenarios: dict[str, Way]
+    parts: tuple[str, ...] = ()
+    """What to compile instead of the whole model; see `parts.py`."""
 
 
 def load(

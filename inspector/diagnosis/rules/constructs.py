@@ -51,6 +51,78 @@ def variables(scene: Scene) -> Iterator[Candidate]:
             yield Candidate(advice, ids, Trial(edits=edits), worth=91, short="remove torch.autograd.Variable")
 
 
+def new_leaves(scene: Scene) -> Iterator[Candidate]:
+    """Offer the tensor in place of Variable(tensor, requires_grad=True), which cuts the gradient of what it is made of.
+
+    That makes a new leaf amid the graph, which Dynamo does not trace. Most code that has it predates torch 0.4.
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text = scene.session.listings.get(each.file, "")
+            calls = _variables(text) if _VARIABLE in text else iter(())
+            call = next((call for call in calls if covers(call, each.line)), None)
+            match call:
+                case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
+                    _tensor_of(text, call) or _has_no_gradient(tensor)
+                ):
+                    written = source_of(text, tensor)
+                    edits = line_edits(each.file, text, [(call, f"({written})")])
+                    advice = (
+                        f"{at_break(each)}: use `{shortened(written)}` itself{in_library(each.file)}, unless its "
+                        f"gradient has to end here: `{shortened(source_of(text, call))}` makes a new leaf, which "
+                        "Dynamo does not trace."
+                    )
+                    if edits:
+                        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=89)
+                    break
+
+
+def detached(scene: Scene) -> Iterator[Candidate]:
+    """Offer detach() in place of an assignment to a tensor's requires_grad."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text = scene.session.listings.get(each.file, "")
+            statement = statement_at(text, each.line)
+            match statement:
+                case ast.Assign(
+                    targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")],
+                    value=ast.Constant(value=False),
+                ):
+                    new = f"{name} = {name}.detach()"
+                    edits = line_edits(each.file, text, [(statement, new)])
+                    advice = (
+                        f"{at_break(each)}: write `{new}`{in_library(each.file)}: Dynamo does not trace a change of "
+                        "requires_grad."
+                    )
+                    if edits:
+                        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=88)
+                    break
+
+
+def made_with_gradients(scene: Scene) -> Iterator[Candidate]:
+    """Offer to create a tensor without requires_grad=True, with which Dynamo traces no creation."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text = scene.session.listings.get(each.file, "")
+            statement = statement_at(text, each.line) if _NEW_LEAF in each.gb else None
+            for call in ast.walk(statement) if statement is not None else ():
+                match call:
+                    case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
+                        given = (source_of(text, one) for one in call.args)
+                        named = (f"{one.arg}={source_of(text, one.value)}" for one in others if one.arg)
+                        new = f"{source_of(text, call.func)}({', '.join((*given, *named))})"
+                        edits = line_edits(each.file, text, [(call, new)])
+                        advice = (
+                            f"{at_break(each)}: write `{shortened(new)}`{in_library(each.file)}, if nothing reads its "
+                            "gradient; else create it before the compiled call and pass it in."
+                        )
+                        if edits:
+                            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=87)
+
+
+_NEW_LEAF = "GB0225"
+
+
 def _variables(text: str) -> Iterator[ast.Call]:
     """Yield the calls of torch.autograd.Variable."""
     tree = parsed(text)

@@ -1,13 +1,54 @@
-"""Advice on library statements that run only if an option is set."""
+"""Advice on options: those of torch that trace what breaks, and those of a library that a statement depends on."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits
 from ctrace.inspector.diagnosis.library import package_of
-from ctrace.inspector.diagnosis.rules.values import at_break
+from ctrace.inspector.diagnosis.rules.values import at_break, named
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.model.diagnosis import RootCause
+from ctrace.inspector.model.findings import Break
 from ctrace.inspector.model.trial import Trial
+
+_SETTING = re.compile(r"torch\._dynamo\.config\.(?P<name>\w+) = True")
+_WITH_RULES = frozenset(("capture_scalar_outputs", "capture_dynamic_output_shape_ops", "allow_rnn"))
+"""Settings that other rules offer, with advice on the code."""
+_NESTED = "nested_graph_breaks"
+
+
+def torchs_options(scene: Scene) -> Iterator[Candidate]:
+    """Offer the settings that the advice tables name for a break; a trial decides."""
+    found: dict[str, list[RootCause]] = {}
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            match = _SETTING.fullmatch(each.advice.switch)
+            if match is not None and match["name"] not in _WITH_RULES:
+                found.setdefault(match["name"], []).append(cause)
+    for name, causes in found.items():
+        switch = f"set torch._dynamo.config.{name} = True"
+        ids = tuple(dict.fromkeys(each.id for each in causes))
+        text = f"{named(causes)} {switch}: Dynamo then traces it."
+        yield Candidate(text, ids, Trial(settings=((name, True),)), worth=73, only_checked=True, short=switch)
+
+
+def nested_breaks(scene: Scene) -> Iterator[Candidate]:
+    """Offer to resume inside of a called function that breaks, where a break leaves its callers in eager."""
+    found = [cause for cause in scene.causes if not cause.expected and any(map(_is_nested, scene.breaks(cause)))]
+    if found:
+        switch = f"set torch._dynamo.config.{_NESTED} = True"
+        text = (
+            f"{named(found)} {switch}, which is off by default: Dynamo then resumes inside of the function that "
+            "breaks, and its callers stay compiled."
+        )
+        trial = Trial(settings=((_NESTED, True),))
+        yield Candidate(text, tuple(each.id for each in found), trial, worth=42, only_checked=True, short=switch)
+
+
+def _is_nested(each: Break) -> bool:
+    return any(len(path) > 1 for path in each.paths)
+
 
 _STATE = frozenset(("training",))
 """Attributes that are not options."""

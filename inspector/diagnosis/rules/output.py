@@ -54,6 +54,25 @@ def loggers(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
 
 
+def warnings_of_libraries(scene: Scene) -> Iterator[Candidate]:
+    """Offer the setting that drops warnings from compiled code, for a library's code that warns."""
+    causes = [
+        cause
+        for cause in scene.causes
+        if any(_WARN in each.called and not scene.is_users(each.place.file) for each in scene.breaks(cause))
+    ]
+    if causes:
+        place = f"{at(causes[0])}: " if at(causes[0]) else ""
+        switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
+        text = f"{place}{switch}: compiled code then drops the warning of the library."
+        trial = Trial(ignored=("warnings:warn",))
+        yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=79, only_checked=True)
+
+
+_WARN = "module: _warnings, qualname: warn"
+"""How torch names warnings.warn in the reason of a break."""
+
+
 def _all_users(scene: Scene) -> bool:
     return all(scene.is_users(each.file) for each in scene.session.breaks)
 

@@ -69,7 +69,41 @@ def used_numbers(scene: Scene) -> Iterator[Candidate]:
         tensor = source_of(text, call[1])
         advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: nothing here needs the number."
         if edits:
-            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=72, only_checked=True)
+            # What the number is returned in may need it: there, the setting comes first, which keeps it.
+            worth = 72 if _computes_with(statement, call[0]) else 62
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=worth, only_checked=True)
+
+
+def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
+    """Whether a number goes into arithmetic or into a call, which take a tensor as well."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.BinOp() | ast.UnaryOp() | ast.Call() | ast.AugAssign() if number in ast.iter_child_nodes(node):
+                return True
+    return False
+
+
+def indexed_stores(scene: Scene) -> Iterator[Candidate]:
+    """Offer an index of one element where a store is indexed by a tensor with a single number, which Python reads."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            text = scene.session.listings.get(each.file, "")
+            match statement_at(text, each.line):
+                case (
+                    ast.AugAssign(target=ast.Subscript(slice=index)) | ast.Assign(targets=[ast.Subscript(slice=index)])
+                ):
+                    items = index.elts if isinstance(index, ast.Tuple) else [index]
+                    name = next((item for item in reversed(items) if isinstance(item, ast.Name)), None)
+                case _:
+                    name = None
+            edits = line_edits(each.file, text, [(name, f"{name.id}[None]")]) if name is not None else ()
+            if name is not None and edits:
+                advice = (
+                    f"{at_break(each)}: index with `{name.id}[None]`{in_library(each.file)}: Python reads the value of "
+                    "an index that is a tensor with a single number, and none of a tensor with one dimension."
+                )
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=69, only_checked=True)
+                break
 
 
 def branched_numbers(scene: Scene) -> Iterator[Candidate]:
@@ -160,12 +194,14 @@ def _indexes(expression: str) -> bool:
 
 
 def _break_after(scene: Scene, each: Break) -> int | None:
-    """Return the line, in the same file, at which the trial that keeps numbers in the graph broke instead."""
+    """Return the line with a condition, in the same file, at which the trial that keeps numbers in the graph broke."""
     tried = scene.tried(SCALARS)
     before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
     new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
     lines = [int(place.rpartition(":")[2]) for place in new if place.rpartition(":")[0] == each.file]
-    return min((line for line in lines if line > each.line), default=None)
+    text = scene.session.listings.get(each.file, "")
+    tests = (line for line in lines if line > each.line and (found := statement_at(text, line)) and _tests(found, line))
+    return min(tests, default=None)
 
 
 def slices(scene: Scene) -> Iterator[Candidate]:

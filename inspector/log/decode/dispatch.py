@@ -404,6 +404,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
     "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
     "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, loaded(entry.payload), "the trial")),
+    "artifact:ctrace_parts": lambda entry: decode_scenarios.parts(_payload(entry)),
     "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
     "artifact:ctrace_dangers_withdrawn": lambda _entry: ev.DangersWithdrawn(),
     "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),

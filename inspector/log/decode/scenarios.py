@@ -6,6 +6,7 @@ from ctrace.inspector.model.comparison import Comparison, Rule
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.model.session import Scenario
+from ctrace.inspector.model.trial import Part
 
 
 def scenario(data: Fields) -> ev.ScenarioDone:
@@ -30,6 +31,22 @@ def planned(data: Fields) -> ev.Planned:
     """Decode the scenarios that the capture plans to call."""
     kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
     return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
+
+
+def parts(data: Fields) -> ev.PartsSeen:
+    """Decode the modules of the target; several share the code of one `forward`.
+
+    Raises:
+        ValueError: a module has no code in the record.
+    """
+    codes = [(each.text("file"), each.integer("first"), each.integer("last")) for each in data.objects("codes")]
+    found = []
+    for each in data.objects("parts"):
+        code = each.integer("code")
+        if not 0 <= code < len(codes):
+            raise ValueError(f"a part without code: {each.text('path')!r:.60}")
+        found.append(Part(each.text("path"), each.text("kind"), *codes[code]))
+    return ev.PartsSeen(tuple(found))
 
 
 def danger(data: Fields) -> ev.DangerFound:

@@ -22,7 +22,7 @@ from ctrace.inspector.model.graphs import GraphEvent, Printed, Unrolled
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.outcome import Asked
 from ctrace.inspector.model.session import Failure, Scenario
-from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.trial import Part, Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent
 
 
@@ -76,6 +76,12 @@ class TrialDone(Struct, frozen=True):
     """A separate run tried a piece of advice."""
 
     tried: Tried
+
+
+class PartsSeen(Struct, frozen=True):
+    """The modules that the target has, each of which could be compiled instead of the whole."""
+
+    parts: tuple[Part, ...]
 
 
 class DangerFound(Struct, frozen=True):
@@ -359,9 +365,9 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     FileName | Started | TorchFound | ModeChosen | DeviceUsed | ScenarioDone | CallBegan | EagerCall | OpsCounted
-    | LoopsUnrolled | FrameLeft | DangerFound | DangersWithdrawn | TrialDone | Listing | CompileStarted | BreakReported
-    | UserKernelEvent | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured | GuardEvent | PassEvent
-    | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent
+    | LoopsUnrolled | FrameLeft | DangerFound | DangersWithdrawn | TrialDone | PartsSeen | Listing | CompileStarted
+    | BreakReported | UserKernelEvent | GraphMade | GraphEvent | InductorGuardsSeen | BytecodeSeen | Measured
+    | GuardEvent | PassEvent | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent
     | BuiltEvent | CompileTimeEvent | CodegenStarted | CodegenEnded | ShapeEvent | Counted | TargetEvent
     | Planned | ProgramExited | FilesFound | SpanMarked | ProgramFailed | ProblemMet | Recorded | Ended | Ignored
     | Unknown

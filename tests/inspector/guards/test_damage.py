@@ -93,6 +93,10 @@ SPECIMENS: dict[str, Any] = {
     "artifact:ctrace_unrolled": {
         "loops": [{"file": MODEL, "line": 9, "function": "forward", "times": 12, "ops": 84}],
     },
+    "artifact:ctrace_parts": {
+        "codes": [{"file": MODEL, "first": 3, "last": 9}],
+        "parts": [{"path": "model", "kind": "Net", "code": 0}, {"path": "model.net", "kind": "Net", "code": 0}],
+    },
     "artifact:ctrace_eager_call": {"ends": True},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},
     "artifact:ctrace_files": {"files": {MODEL: "0" * 64, "size.txt": ""}},

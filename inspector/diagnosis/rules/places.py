@@ -1,0 +1,121 @@
+"""Offer another place for torch.compile: the largest modules that none of the findings pass through."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from ctrace.inspector.diagnosis.changes import LISTS, compiling, grouped, reading
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.trial import Part, Trial
+
+_SLOW = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
+_MOST = 6
+"""The most modules or lists of modules that one piece of advice names."""
+_IN_TORCH = "/torch/nn/"
+_MODEL = "model"
+
+
+def other_places(scene: Scene) -> Iterator[Candidate]:
+    """Offer to compile only what runs without a break and without a recompilation; a trial decides."""
+    causes = [each for each in scene.causes if not each.expected and _SLOW & {one.what for one in each.symptoms}]
+    parts = {each.path: each for each in scene.session.parts}
+    found = _largest_clean(parts, set(_places(scene, causes))) if causes and parts else []
+    if not found:
+        return
+    trial = Trial(parts=tuple(each.path for each in found))
+    tried = scene.tried(trial)
+    shown = [each for each in found if tried is None or _was_compiled(each, tried.compiled)]
+    statements = compiling([each.path for each in shown], parts)
+    if not shown or len(statements) > _MOST:
+        return
+    place = f"{at(causes[0])}: " if at(causes[0]) and scene.is_users(causes[0].file) else ""
+    whole = "model" if _MODEL in parts else "function"
+    text = (
+        f"{place}{'compile' if place else 'Compile'} {_joined(shown, parts)} instead of the whole {whole}: "
+        f"{'; '.join(f'`{each}`' for each in statements)}. {_rest(scene, trial, shown)}"
+    )
+    change = Trial(parts=tuple(each.path for each in shown))
+    yield Candidate(text, tuple(each.id for each in causes), trial, worth=_WORTH, only_checked=True, change=change)
+
+
+def _rest(scene: Scene, trial: Trial, shown: list[Part]) -> str:
+    """Say what remains eager, and how much of the model is left in graphs if it is little."""
+    effect = scene.effect(trial)
+    if effect is not None and not effect.keeps_most:
+        return f"That pays if {'it takes' if len(shown) == 1 else 'they take'} most of the time: the rest runs eagerly."
+    return "The rest runs eagerly, with what breaks or recompiles in it."
+
+
+_WORTH = 45
+"""After changes that would keep the whole model in one graph."""
+
+
+def _places(scene: Scene, causes: Iterable[RootCause]) -> Iterator[tuple[str, int]]:
+    """Yield the lines that findings pass through, from the user's code to the innermost."""
+    for cause in causes:
+        for broken in scene.breaks(cause):
+            yield broken.file, broken.line
+            yield broken.place.file, broken.place.line
+            yield from ((frame.file, frame.line) for path in broken.paths for frame in path)
+        for skip in scene.skips(cause):
+            yield skip.file, skip.line
+        for again in scene.recompiles(cause):
+            yield again.file, again.line
+            for each in again.causes:
+                if each.line is not None:
+                    yield each.file or again.file, each.line
+
+
+def _largest_clean(parts: Mapping[str, Part], places: set[tuple[str, int]]) -> list[Part]:
+    """Return the outermost modules below those that findings pass through; a single layer of torch is too small."""
+    by_file: dict[str, list[int]] = defaultdict(list)
+    for file, line in places:
+        by_file[file].append(line)
+    touched: set[str] = set()
+    for each in parts.values():
+        if any(each.first <= line <= each.last for line in by_file.get(each.file, ())):
+            touched |= {each.path, *_above(each.path)}
+    chosen: list[Part] = []
+    taken: set[str] = set()
+    for each in parts.values():
+        above = _above(each.path)
+        if each.path in touched or each.kind in LISTS or any(path in taken for path in above):
+            continue
+        if above and not _is_worth(each, parts):
+            continue
+        taken.add(each.path)
+        chosen.append(each)
+    return chosen
+
+
+def _above(path: str) -> list[str]:
+    names = path.split(".")
+    return [".".join(names[:number]) for number in range(1, len(names))]
+
+
+def _is_worth(part: Part, parts: Mapping[str, Part]) -> bool:
+    """Whether a module is more than one layer of torch."""
+    is_layer = _IN_TORCH in part.file.replace("\\", "/")
+    return not is_layer or any(path.startswith(f"{part.path}.") for path in parts)
+
+
+def _was_compiled(part: Part, compiled: Iterable[str]) -> bool:
+    """Whether a trial compiled a module's code; torch's own runs inside of a wrapper, which shows no place."""
+    return _IN_TORCH in part.file.replace("\\", "/") or f"{part.file}:{part.first}" in compiled
+
+
+def _joined(shown: list[Part], parts: Mapping[str, Part]) -> str:
+    """Name the modules to compile in words."""
+    names = _names(shown, parts)
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _names(shown: list[Part], parts: Mapping[str, Part]) -> list[str]:
+    names = []
+    for parent, members in grouped([each.path for each in shown], parts).items():
+        if parent:
+            names.append(f"each of {reading(parent, parts)}")
+        else:
+            names += [reading(each, parts) for each in members]
+    return names

@@ -1,0 +1,56 @@
+"""Write advice with what its trial showed: the same line in every view, for the same finding."""
+
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.model.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
+from ctrace.inspector.model.session import Session
+
+
+def advised(session: Session, what: Finding) -> dict[int, str]:
+    """Return what `explain` advises on each finding of a kind, by its index; findings without advice are left out."""
+    return {each.index: line for each, line in advice_lines(diagnose(session)).items() if each.what is what}
+
+
+def advice_lines(found: Diagnosis) -> dict[Symptom, str]:
+    """Return the first advice on each finding."""
+    lines: dict[Symptom, str] = {}
+    for each in found.advice:
+        for cause in found.causes:
+            if cause.id in each.causes:
+                lines |= {symptom: line_of(each) for symptom in cause.symptoms if symptom not in lines}
+    return lines
+
+
+def line_of(each: Suggestion) -> str:
+    """Write a piece of advice with what its trial showed, in one line."""
+    trial = checked(each)
+    return f"{each.text} ({trial})" if trial else each.text
+
+
+def checked(each: Suggestion) -> str:
+    """Say what a trial showed; empty if nothing was tried."""
+    if each.checked and each.effect is not None:
+        return f"checked: {effect(each.effect) or _later_effect(each)}"
+    is_general = each.general and each.rule != LAST_RESORT
+    return "general advice, not checked on this model" if is_general else ""
+
+
+def _later_effect(each: Suggestion) -> str:
+    """Write what changed in later calls only, after those that a run counts."""
+    before, after = each.later or (0, 0)
+    if before <= after:  # the calls after the limit ran eagerly, and recompiled nothing
+        return f"{each.calls} calls no longer hit the recompile limit"
+    return f"recompilations in {each.calls} calls {before} → {after}"
+
+
+def effect(found: Effect) -> str:
+    """Write what changed: "graphs 4 → 1, graph breaks 3 → 0"."""
+    pairs = [
+        ("graphs", found.before.graphs, found.after.graphs),
+        ("graph breaks", found.before.breaks, found.after.breaks),
+        ("recompilations", found.before.recompiles, found.after.recompiles),
+    ]
+    parts = [f"{name} {was} → {now}" for name, was, now in pairs if was != now]
+    before, after = found.before.coverage, found.after.coverage
+    if before is not None and after is not None and int(before) != int(after):
+        parts.append(f"ops in graphs {int(before)}% → {int(after)}%")  # rounded down, like the verdict's share
+    return ", ".join(parts)

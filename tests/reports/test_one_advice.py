@@ -1,0 +1,65 @@
+"""Every view shows the same first line of advice for the same cause, with what its trial showed."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.sentences import line_of
+from ctrace.inspector.gate.state import sites_of
+from ctrace.inspector.model.diagnosis import Finding, RootCause, Suggestion
+from ctrace.inspector.model.session import Session
+from ctrace.inspector.repairs.result import Fixes
+from ctrace.inspector.runs.load import load
+from ctrace.inspector.runs.store import Store
+from ctrace.reports.html.page import render_html
+from ctrace.reports.json.diagnosis import advice_data
+from ctrace.reports.json.explain import as_data
+from ctrace.reports.json.repairs.fix import fix_data
+from ctrace.reports.markdown import render_markdown
+from ctrace.reports.terminal.breaks import breaks_screen
+from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.fix import fix_screen
+from ctrace.reports.terminal.recompiles import recompiles_screen
+from tests.support.golden import drawn
+
+RUNS = Path(__file__).parents[1] / "data" / "runs"
+WIDE = 2_000
+"""So that no line is broken."""
+
+
+@pytest.fixture(params=["advised", "skipped", "stepped", "varied"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
+    with tarfile.open(RUNS / f"{request.param}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return load(Store(tmp_path).load(request.param))
+
+
+def first_advice(session: Session) -> tuple[Suggestion, RootCause]:
+    found = diagnose(session)
+    first = found.advice[0]
+    return first, next(each for each in found.causes if each.id in first.causes)
+
+
+def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Path) -> None:
+    first, cause = first_advice(session)
+    line = line_of(first)
+    whats = {each.what for each in cause.symptoms}
+    assert first.text in drawn(explain_screen(session, WIDE), WIDE)
+    assert first.text in plain(render_markdown(session))
+    assert first.text.partition("`")[0] in plain(render_html(session))
+    assert as_data(session)["advice"][0]["text"] == first.text
+    fixes = Fixes(session, diagnose(session).causes)
+    if not cause.expected:  # fix repairs what needs a change
+        assert line in drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
+    assert fix_data(fixes)["advice"] == advice_data(session)
+    assert line in {each.fix for each in sites_of(session, tmp_path)}
+    if Finding.BREAK in whats:
+        assert line in drawn(breaks_screen(session, WIDE, None, all_paths=False), WIDE)
+    elif Finding.RECOMPILE in whats:
+        assert line in drawn(recompiles_screen(session, WIDE, all_of_it=False), WIDE)
+
+
+def plain(document: object) -> str:
+    return str(document).replace("\\", "").replace("&#x27;", "'").replace("&gt;", ">").replace("&lt;", "<")
