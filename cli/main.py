@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
@@ -16,39 +17,16 @@ from ctrace.inspector.errors import CtraceError, Exit, RunError
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 from ctrace.inspector.version import __version__
 
-_COMMANDS = (
-    "explain",
-    "breaks",
-    "recompiles",
-    "guards",
-    "shapes",
-    "bytecode",
-    "graphs",
-    "fusion",
-    "kernels",
-    "kernels eject",
-    "kernels apply",
-    "kernels tune",
-    "kernels edit",
-    "kernels wrap",
-    "time",
-    "cudagraphs",
-    "autotune",
-    "diff",
-    "ranks",
-    "report",
-    "serve",
-    "browse",
-    "check",
-    "fix",
-    "repro",
-    "run",
-    "runs",
-    "targets",
-    "schema",
-    "doctor",
-)
-"""The names of all commands, in the order of `ctrace --help`."""
+_GROUPS = {
+    "Start here": ("explain", "fix", "check"),
+    "Look closer": ("breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "bytecode", "report", "browse"),
+    "Compare": ("diff", "ranks"),
+    "Speed": ("time", "cudagraphs", "autotune"),
+    "Kernels": ("kernels", "kernels eject", "kernels apply", "kernels tune", "kernels edit", "kernels wrap"),
+    "Tools": ("run", "runs", "serve", "repro", "targets", "schema", "doctor"),
+}
+"""All commands, in the groups and in the order of `ctrace --help`: that in which people need them."""
+_PANELS = {name: group for group, names in _GROUPS.items() for name in names}
 _COLLECT_AFTER = 50_000
 """How many new objects start a search for garbage: with Python's 700, a view spends a twentieth of its time on it."""
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -62,6 +40,22 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+class GroupedCommands(TyperGroup):
+    """List commands in their panels, as typer's decorated help does, and subcommands below their command."""
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the commands, a section for each panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            _, space, below = name.partition(" ")
+            shown = f"  {below}" if space else name
+            panels.setdefault(str(command.rich_help_panel), []).append((shown, command.get_short_help_str()))
+        widest = max(len(shown) for rows in panels.values() for shown, _ in rows)
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl([(shown.ljust(widest), text) for shown, text in rows])
+
+
 def command_line(words: Sequence[str] = ()) -> typer.Typer:
     """Return the command that the first word names; if it names none, as in `ctrace --help`, return all commands.
 
@@ -70,6 +64,7 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     # Plain help: decorated help takes more time than the rest of `ctrace --help`.
     commands = typer.Typer(
         name="ctrace",
+        cls=GroupedCommands,
         help="Show what torch.compile did to a model, why, and what to change.",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -77,7 +72,7 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     commands.callback(invoke_without_command=True)(_options)
-    for name in words[:1] if words and words[0] in _COMMANDS else _COMMANDS:
+    for name in words[:1] if words and words[0] in _PANELS else _PANELS:
         _add(commands, name)
     return commands
 
@@ -88,7 +83,8 @@ def _add(commands: typer.Typer, name: str) -> None:
     module = import_module(f"ctrace.cli.commands.{path}")
     command = getattr(module, name.rpartition(" ")[2])
     short = (command.__doc__ or "").partition("\n")[0]
-    commands.command(name, epilog=module.EXAMPLES, short_help=short, **_SETTINGS.get(name, {}))(command)
+    settings = {"epilog": module.EXAMPLES, "rich_help_panel": _PANELS[name], **_SETTINGS.get(name, {})}
+    commands.command(name, short_help=short, **settings)(command)
 
 
 def _options(

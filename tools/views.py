@@ -277,10 +277,10 @@ def _ranks() -> Iterator[list[str]]:
 
 def _rest() -> Iterator[list[str]]:
     """Yield what belongs to no log: helps, schemas, lessons, GPUs, runs."""
-    from ctrace.cli.main import _COMMANDS
+    from ctrace.cli.main import _PANELS
 
     yield ["--help"]
-    for command in _COMMANDS:
+    for command in _PANELS:
         yield [*command.split(), "--help"]
         yield ["schema", command]
     for name in ("targets", "runs"):

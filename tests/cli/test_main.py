@@ -352,3 +352,16 @@ def test_a_command_loads_only_itself(tmp_path: Path) -> None:
     )
     assert _process("breaks", cwd=tmp_path, code=code).stderr.splitlines()[-1] == "['ctrace.cli.commands.breaks']"
     assert "commands.doctor" in _process("--help", cwd=tmp_path, code=code).stderr
+
+
+def test_help_groups_commands_in_the_order_in_which_people_need_them(tmp_path: Path) -> None:
+    shown = _ctrace("--help", cwd=tmp_path, COLUMNS="140").stdout
+    groups = re.findall(r"^(\w[\w ]+):$", shown, re.MULTILINE)
+    assert groups == ["Options", "Start here", "Look closer", "Compare", "Speed", "Kernels", "Tools"]
+    first = shown.partition("Start here:\n")[2].splitlines()[:3]
+    assert [line.split()[0] for line in first] == ["explain", "fix", "check"]
+    below = shown.partition("\nKernels:\n")[2].partition("\n\n")[0].splitlines()
+    assert [found[0] for found in map(re.compile(r" {2,4}\w+(?=  )").match, below) if found] == [
+        "  kernels",
+        *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap")),
+    ]
