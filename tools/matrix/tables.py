@@ -1,4 +1,7 @@
-"""The tables of README.md and docs/reference/versions.md, from the stored results and from inspector/versions/."""
+"""The tables of README.md and docs/reference/versions.md.
+
+They are made from the stored results and from inspector/versions/.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
