@@ -292,7 +292,7 @@ class Session(Struct, frozen=True):
     torch_code: tuple[TorchCode, ...] = ()
     """The modules in a log that only torch wrote."""
     records: tuple[Record, ...] = ()
-    """Records of torch that ctrace shows as they are; see `versions/records.py`."""
+    """Records of torch that ctrace shows as they are; see `RECORDS`."""
     metrics: tuple[Metrics, ...] = ()
     """All of torch's metrics, for each compilation."""
     listings: Mapping[str, str] = field(default_factory=dict)
