@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause
+from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.missed import MissedFinding
@@ -134,6 +134,8 @@ class Fixes(Struct, frozen=True):
     interrupted: bool = False
     not_asked: tuple[str, ...] = ()
     """Ids of the findings that `--only` or `--finding` leaves out."""
+    advice: tuple[Suggestion, ...] = ()
+    """The advice of `explain`, best first; trials check it where there is no repair to prove."""
     texts: tuple[NewText, ...] = ()
     """The files that repairs change, as they are on disk."""
     proved_at: float | None = None

@@ -12,7 +12,7 @@ from ctrace.inspector.model.diagnosis import Effect, RootCause, Symptom
 from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
-from ctrace.reports.wording.diagnosis import effect
+from ctrace.reports.wording.diagnosis import checked, effect
 from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands
 
 _PATCH_LINES = 60
@@ -144,8 +144,17 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in left if each.id in fixes.not_asked]
-    left = [each for each in left if each.id not in fixes.not_asked]
-    advice = advice_lines(diagnose(fixes.session))
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
+    advised = {id_: each for each in reversed(fixes.advice) if each.checked for id_ in each.causes}
+    known = [each for each in left if each.id in advised]
+    left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
+    if known:
+        yield section("No patch that can be proved; explain has advice")
+        for each in known[:_MOST]:
+            yield item(Text(fmt.one_line(_titled(each, fixes), 200), style="bold"))
+            yield _below(advised[each.id].text)
+            yield _below(checked(advised[each.id]), "dim")
+        yield from more(len(known), "finding", most=_MOST)
     why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
     why = "Not tried" if fixes.unstable or fixes.interrupted else why
     for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
