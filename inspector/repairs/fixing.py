@@ -323,16 +323,10 @@ class Fixing:
                 continue
             if not self._solves(each, alone):
                 each = replace(each, removes=False)  # it only saves graphs
-            if not members:
-                attempt = alone
-            else:
-                self._say(f"combining {len(members) + 1} repairs")
-                current = self._prover.attempt(self._together([*members, each], both, joined))
-                if not current.outcome.proved or not _is_better(attempt, current):
-                    continue
-                if not self._is_answered([*members, each], current.outcome):
-                    continue  # together they ask what neither asks alone
-                attempt = current
+            current = alone if not members else self._proved_together(attempt, [*members, each], both, joined)
+            if current is None:
+                continue
+            attempt = current
             members.append(each)
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
@@ -347,6 +341,15 @@ class Fixing:
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
         return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
+
+    def _proved_together(
+        self, before: Attempt | None, members: list[Candidate], files: tuple[NewText, ...], trial: Trial
+    ) -> Attempt | None:
+        """Prove repairs together; None: they are not proved or not better, or ask what none of them asks alone."""
+        self._say(f"combining {len(members)} repairs")
+        current = self._prover.attempt(self._together(members, files, trial))
+        is_good = current.outcome.proved and _is_better(before, current)
+        return current if is_good and self._is_answered(members, current.outcome) else None
 
     def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         if self._budget.is_spent:

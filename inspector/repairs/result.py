@@ -49,6 +49,8 @@ class Outcome(Struct, frozen=True):
     """How many times as long the slowest eager call takes with the change; None: not measured."""
     questions: tuple[tuple[str, str], ...] = ()
     """What trying left to the author, as the name of an obligation and the question."""
+    later: tuple[int, int] | None = None
+    """Recompilations in ten calls, before and after, where two calls show no difference; None: not counted."""
 
     @property
     def proved(self) -> bool:

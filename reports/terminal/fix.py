@@ -13,7 +13,7 @@ from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
 from ctrace.reports.wording.diagnosis import checked, effect
-from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands
+from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands, saving
 
 _PATCH_LINES = 60
 _MOST = 6
@@ -62,6 +62,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         head = f"{number}. " if len(found.steps) > 1 else ""
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
+        saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
         detail = f"{step.name}{f': {saved}' if saved else ''}"
         lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
         before = step.counts
@@ -97,7 +98,7 @@ def _questions(fixes: Fixes) -> Iterator[RenderableType]:
     for each in asked[:_MOST]:
         yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
         yield _below(f"{each.question} If yes: --accept {each.name}")
-        if each.outcome.effect is not None and (saved := effect(each.outcome.effect)):
+        if saved := saving(each.outcome):
             yield _below(f"{each.name}: {saved}", "dim")
     yield from more(len(asked), "repair", most=_MOST)
 
@@ -112,7 +113,7 @@ def _others(fixes: Fixes) -> Iterator[RenderableType]:
     yield section("Also proved" if taken else "Proved")
     for each in others[:_MOST]:
         yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
-        saved = effect(each.outcome.effect) if each.outcome.effect is not None else ""
+        saved = saving(each.outcome)
         yield _below(": ".join(part for part in (each.name, saved) if part), "dim")
         if each.library:
             yield _below(f"in {each.library}: not changed; --report prints the text of an issue")

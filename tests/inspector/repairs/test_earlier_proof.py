@@ -31,8 +31,8 @@ class Project:
         self.data.write_text("1")
         self.made_of = {str(each): digest(each) for each in (self.net, self.data)}
 
-    def earlier(self, options: Options = Options(), asked: object = ()) -> EarlierProof:
-        return EarlierProof(self.root, "net.py", options, asked)
+    def earlier(self, options: Options | None = None, asked: object = ()) -> EarlierProof:
+        return EarlierProof(self.root, "net.py", options or Options(), asked)
 
     def fixes(self, file: Path | None = None) -> Fixes:
         file = file or self.net
@@ -49,8 +49,8 @@ class Project:
             texts=(NewText(str(file), file.read_text()),),
         )
 
-    def evidence(self, asked: Asked = Asked(), observed: str = "{}") -> list[Evidence]:
-        return [Evidence(Session(made_of=self.made_of, asked=asked), observed, (self.root,))]
+    def evidence(self, asked: Asked | None = None, observed: str = "{}") -> list[Evidence]:
+        return [Evidence(Session(made_of=self.made_of, asked=asked or Asked()), observed, (self.root,))]
 
     def record(self) -> Path:
         (path,) = (self.root / ".proved").glob("*.json")
