@@ -6,9 +6,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import advice_lines
-from ctrace.inspector.model.diagnosis import Effect, RootCause, Symptom
+from ctrace.inspector.model.diagnosis import Diagnosis, Effect, RootCause, Symptom
 from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
@@ -128,7 +127,7 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
     tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
     if not tried:
         return
-    advice = advice_lines(diagnose(fixes.session))
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
     yield section("Unproved")
     for cause, mine in tried[:_MOST]:
         yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
