@@ -3,7 +3,7 @@ all causes, try several together: one may help only with another.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -101,15 +101,16 @@ def planned(session: Session) -> tuple[Candidate, ...]:
     return tuple(found.values())[:MOST_TRIALS]
 
 
-def trials(session: Session, attempt: Attempt) -> Iterator[Tried]:
+def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = None) -> Iterator[Tried]:
     """Try at most three candidates; yield the result of each trial.
 
     Each result affects the choice of the next trial: removed causes need no further trial, and rules see the result.
+    With `causes`, only advice on these is tried.
     """
     done: list[Tried] = []
     while sum(each.trial != UNCHANGED for each in done) < MOST_TRIALS:
         known = replace(session, trials=tuple(done))
-        each = _next(_scene(known), {tried.trial for tried in done})
+        each = _next(_scene(known), {tried.trial for tried in done}, causes)
         if each is None:
             return
         if not done and _may_go_on(session):
@@ -127,7 +128,7 @@ def _may_go_on(session: Session) -> bool:
     return session.failure is None and any(each.call or not each.expected for each in session.recompiles)
 
 
-def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
+def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Candidate | None:
     """Return the most promising candidate to try next."""
     candidates = _candidates(scene)
     judged = [_judged(each, scene) for each in candidates]
@@ -136,6 +137,7 @@ def _next(scene: Scene, done: set[Trial]) -> Candidate | None:
         each
         for each in candidates
         if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
+        if wanted is None or not set(each.causes).isdisjoint(wanted)
     ]
     is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
     if is_last and (_changed_something(scene) or not any(each.rule in _WITHOUT_EDITS for each in left)):

@@ -8,8 +8,9 @@ from shutil import which
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advise import counts
-from ctrace.inspector.model.diagnosis import Effect, RootCause
+from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.model.diagnosis import Effect, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import Mined, NewText, Trial
 from ctrace.inspector.repairs.candidates import Candidate, Files, candidates
@@ -23,6 +24,7 @@ from ctrace.inspector.repairs.proving import Attempt, Change, Prover, trial_with
 from ctrace.inspector.repairs.result import Combined, Fixes, Outcome, Step, Tried
 from ctrace.inspector.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
 from ctrace.inspector.repairs.texts import changed_lines, merged_files, patch_of
+from ctrace.inspector.runs.trying import CALLS
 
 _ENOUGH = 2
 """Proved repairs to find for one finding: each alternative costs time."""
@@ -78,6 +80,7 @@ class Fixing:
         began = time.monotonic()
         unstable, combined, interrupted = "", None, False
         not_asked: tuple[str, ...] = ()
+        advice: tuple[Suggestion, ...] = ()
         findings = tuple(each for each in self._scene.causes if not each.expected)
         try:
             every = list(candidates(self._scene, self._files, self._target))
@@ -94,6 +97,7 @@ class Fixing:
                 self._try_together()
                 self._try_chains()
                 combined = self._combined() if self._choice.combine else None
+            advice = self._advice({each.id for each in findings}.difference(not_asked))
         except (InterruptedTrialError, KeyboardInterrupt):
             interrupted = True
         return Fixes(
@@ -109,6 +113,7 @@ class Fixing:
             untried=self._untried,
             interrupted=interrupted,
             not_asked=not_asked,
+            advice=advice,
             texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
         )
 
@@ -119,6 +124,25 @@ class Fixing:
             for text in each.files if each.kind == "source" else ():
                 changed[text.file].append(text.text)
         return mined(self._files.all(), changed)
+
+    def _advice(self, wanted: set[str]) -> tuple[Suggestion, ...]:
+        """Return the advice of `explain`, tried on those of the `wanted` findings that have no candidate.
+
+        A program is not run again for advice, neither here nor by `explain`.
+        """
+        known = {id_ for each, attempt in self._tried for id_ in (each.finding, *self._fixed_by(attempt))}
+        left = wanted - known
+
+        def attempt(trial: Trial, through_backend: bool) -> Session:
+            self._say("checking the advice of explain")
+            try:
+                return self._runner.capture(trial, through_backend=through_backend, calls=CALLS)
+            except FailedTrialError as error:
+                raise RunError(str(error), "see the advice of ctrace explain") from None
+
+        is_tried = bool(left) and not (self._untried or self._budget.is_spent or self._runner.is_program)
+        done = tuple(trials(self._session, attempt, left)) if is_tried else ()
+        return diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
 
     def _why_unstable(self) -> str:
         try:
@@ -298,17 +322,11 @@ class Fixing:
             if both is None or joined is None:
                 continue
             if not self._solves(each, alone):
-                each = replace(each, removes=False)  # noqa: PLW2901 - it only saves graphs
-            if not members:
-                attempt = alone
-            else:
-                self._say(f"combining {len(members) + 1} repairs")
-                current = self._prover.attempt(self._together([*members, each], both, joined))
-                if not current.outcome.proved or not _is_better(attempt, current):
-                    continue
-                if not self._is_answered([*members, each], current.outcome):
-                    continue  # together they ask what neither asks alone
-                attempt = current
+                each = replace(each, removes=False)  # it only saves graphs
+            current = alone if not members else self._proved_together(attempt, [*members, each], both, joined)
+            if current is None:
+                continue
+            attempt = current
             members.append(each)
             files, trial = both, joined
             fixed |= self._fixed_by(attempt)
@@ -323,6 +341,15 @@ class Fixing:
         base = self._files.all()
         how = tuple(each.how for each in members if each.how)
         return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
+
+    def _proved_together(
+        self, before: Attempt | None, members: list[Candidate], files: tuple[NewText, ...], trial: Trial
+    ) -> Attempt | None:
+        """Prove repairs together; None: they are not proved or not better, or ask what none of them asks alone."""
+        self._say(f"combining {len(members)} repairs")
+        current = self._prover.attempt(self._together(members, files, trial))
+        is_good = current.outcome.proved and _is_better(before, current)
+        return current if is_good and self._is_answered(members, current.outcome) else None
 
     def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         if self._budget.is_spent:

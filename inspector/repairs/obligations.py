@@ -63,6 +63,10 @@ _READ: Mapping[str, Mapping[str, str]] = {
         RANDOM: _PURE,
         OVERFLOW: "each side that may overflow computes with ones where it is not selected",
     },
+    "random_branch": {
+        RANDOM: "the condition draws once, before either side, and no side draws",
+        OVERFLOW: "each side that may overflow computes with ones where it is not selected",
+    },
     "tensor_cond": {EFFECTS: _PURE, RANDOM: _PURE, OVERFLOW: "only the side that is chosen runs"},
     "boolean_index": {EFFECTS: _PURE, RANDOM: _PURE},
     "bounded_loop": {EFFECTS: _PURE, RANDOM: _PURE},
@@ -75,6 +79,7 @@ _ASKED: Mapping[str, str] = {
     "reorderable_logging_functions": EFFECTS,
     "tensor_assert": EXCEPTIONS,
     "tensor_branch": IDENTITY,
+    "random_branch": IDENTITY,
     "counter_attribute": STATE,
     "list_growth": STATE,
     "no_grad": GRADIENT,

@@ -15,6 +15,7 @@ from ctrace.inspector.repairs.comparing import WRITTEN, Difference, checks_of, d
 from ctrace.inspector.repairs.findings import ATTENTION, Key, is_left, keys_of, new_keys, words_of
 from ctrace.inspector.repairs.result import Check, Obligation, Outcome
 from ctrace.inspector.repairs.running import FailedTrialError, Runner
+from ctrace.inspector.runs.trying import CALLS
 
 _FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "inverted")
 """Probes that are also compiled, besides one for each side of a condition."""
@@ -92,6 +93,7 @@ class Prover:
         self._inference = inference
         self._before: Observed | None = None
         self._compiled: dict[tuple[str, ...], Observed] = {}
+        self._many: Session | None = None
 
     def why_unstable(self) -> str:
         """Observe the unchanged target twice; return how the two differ, empty if they do not.
@@ -129,6 +131,10 @@ class Prover:
         before = baseline or self._session
         effect = Effect(counts(before), counts(after))
         checks = tuple(_graph_checks(before, after, change, effect))
+        later = self._later(change) if change.may_leave and _only_left(checks, change) else None
+        if later is not None:
+            detail = f"{later[0]} recompilations in {CALLS} calls before, {later[1]} after"
+            checks = tuple(replace(each, passed=True, detail=detail) if not each.passed else each for each in checks)
         new = tuple(new_keys(before, after)[0])
         found = _Behavior(())
         if all(each.passed for each in checks):
@@ -136,10 +142,25 @@ class Prover:
                 found = self._behavior(change)
             except FailedTrialError as error:
                 found = _Behavior((Check("runs", False, f"the changed target cannot be observed: {error}"),))
-        outcome = Outcome((*checks, *found.checks), effect)
+        outcome = Outcome((*checks, *found.checks), effect, later=later)
         closed = found.obligations or obligations.not_tried(outcome.why)
         outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
         return Attempt(outcome, after, new)
+
+    def _later(self, change: Change) -> tuple[int, int] | None:
+        """Return the recompilations in many calls, before and after a change; None: it saves none of them."""
+        if self._runner.is_program:
+            return None
+        try:
+            self._many = self._many or self._runner.capture(Trial(), calls=CALLS)
+            after = self._runner.capture(change.trial, calls=CALLS)
+        except FailedTrialError:
+            return None
+        before = self._many
+        if before.calls != after.calls or (after.limit.hit and not before.limit.hit):
+            return None
+        numbers = len(before.recompiles), len(after.recompiles)
+        return numbers if numbers[1] < numbers[0] else None
 
     def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
         """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
@@ -377,6 +398,12 @@ def _graph_checks(before: Session, after: Session, change: Change, effect: Effec
     lost = not after.graphs and bool(before.graphs)
     if lost:
         yield Check("graphs", False, "nothing is compiled any more")
+
+
+def _only_left(checks: Iterable[Check], change: Change) -> bool:
+    """Whether the only trouble of a change is that recompilations are left, which many calls may have fewer of."""
+    failed = [each.name for each in checks if not each.passed]
+    return failed == ["finding_gone"] and any(key[0] == "recompile" for key in change.gone)
 
 
 def _dangers(session: Session) -> list[Key]:

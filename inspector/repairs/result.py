@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause
+from ctrace.inspector.model.diagnosis import Counts, Effect, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import NewText
 from ctrace.inspector.repairs.missed import MissedFinding
@@ -49,6 +49,8 @@ class Outcome(Struct, frozen=True):
     """How many times as long the slowest eager call takes with the change; None: not measured."""
     questions: tuple[tuple[str, str], ...] = ()
     """What trying left to the author, as the name of an obligation and the question."""
+    later: tuple[int, int] | None = None
+    """Recompilations in ten calls, before and after, where two calls show no difference; None: not counted."""
 
     @property
     def proved(self) -> bool:
@@ -134,6 +136,8 @@ class Fixes(Struct, frozen=True):
     interrupted: bool = False
     not_asked: tuple[str, ...] = ()
     """Ids of the findings that `--only` or `--finding` leaves out."""
+    advice: tuple[Suggestion, ...] = ()
+    """The advice of `explain`, best first; trials check it where there is no repair to prove."""
     texts: tuple[NewText, ...] = ()
     """The files that repairs change, as they are on disk."""
     proved_at: float | None = None

@@ -113,8 +113,8 @@ class Runner:
         self._folder.mkdir(exist_ok=True)  # the program may have deleted all temporary files
         return tempfile.mkdtemp(prefix="values-", dir=self._folder)
 
-    def capture(self, trial: Trial, *, through_backend: bool = False, build: bool = False) -> Session:
-        """Capture the target with a change; by default through Dynamo alone.
+    def capture(self, trial: Trial, *, through_backend: bool = False, build: bool = False, calls: int = 0) -> Session:
+        """Capture the target with a change; by default through Dynamo alone, in two calls of each scenario.
 
         Raises:
             FailedTrialError: the changed target failed.
@@ -123,7 +123,7 @@ class Runner:
         is_traced = not (through_backend or build) and not self.is_program
         options = replace(self._options, trace_only=is_traced, build=build, guard_cost=False)
         options = options if trial.dynamic is None else replace(options, dynamic=trial.dynamic)
-        session = self._run(options, trial, None)
+        session = self._run(options, trial, None, calls)
         if session.failure is not None:
             raise FailedTrialError(f"{session.failure.type}: {session.failure.message}"[:300])
         return session
@@ -150,7 +150,7 @@ class Runner:
         except (DecodeError, ValidationError) as error:
             raise FailedTrialError(f"the observations cannot be read: {error}") from None
 
-    def _run(self, options: Options, trial: Trial, proof: ProofRequest | None) -> Session:
+    def _run(self, options: Options, trial: Trial, proof: ProofRequest | None, calls: int = 0) -> Session:
         self.runs += 1
         left = self._budget.left
         limit = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
@@ -169,6 +169,8 @@ class Runner:
                     child=child,
                     trial=trial,
                     proof=proof,
+                    calls=calls,
+                    seconds=limit / 2 if calls else 0.0,
                 )
             except CtraceError as error:
                 raise FailedTrialError(error.what) from None

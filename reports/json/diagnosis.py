@@ -13,20 +13,15 @@ def diagnosis_data(session: Session) -> dict[str, Any]:
     found = diagnose(session)
     return {
         "causes": [root_cause_data(each, session.environment.cwd) for each in found.causes],
-        "advice": [_suggestion(each, session.environment.cwd) for each in found.advice],
+        "advice": [suggestion_data(each, session.environment.cwd) for each in found.advice],
     }
-
-
-def advice_data(session: Session) -> list[dict[str, Any]]:
-    """Return the advice of `explain`, best first."""
-    return [_suggestion(each, session.environment.cwd) for each in diagnose(session).advice]
 
 
 def advice_on(session: Session, *whats: Finding) -> list[dict[str, Any]]:
     """Return the advice on causes that have findings of some kinds, in the order and words of `explain`."""
     found = diagnose(session)
     ids = {each.id for each in found.causes if any(symptom.what in whats for symptom in each.symptoms)}
-    return [_suggestion(each, session.environment.cwd) for each in found.advice if ids & set(each.causes)]
+    return [suggestion_data(each, session.environment.cwd) for each in found.advice if ids & set(each.causes)]
 
 
 def root_cause_data(each: RootCause, cwd: str) -> dict[str, Any]:
@@ -45,7 +40,8 @@ def root_cause_data(each: RootCause, cwd: str) -> dict[str, Any]:
     }
 
 
-def _suggestion(each: Suggestion, cwd: str) -> dict[str, Any]:
+def suggestion_data(each: Suggestion, cwd: str) -> dict[str, Any]:
+    """Return one piece of advice."""
     return {
         "text": each.text,
         "causes": list(each.causes),

@@ -6,14 +6,13 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import advice_lines
-from ctrace.inspector.model.diagnosis import Effect, RootCause, Symptom
+from ctrace.inspector.model.diagnosis import Diagnosis, Effect, RootCause, Symptom
 from ctrace.inspector.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
-from ctrace.reports.wording.diagnosis import effect
-from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands
+from ctrace.reports.wording.diagnosis import checked, effect
+from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands, saving
 
 _PATCH_LINES = 60
 _MOST = 6
@@ -62,6 +61,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
         head = f"{number}. " if len(found.steps) > 1 else ""
         lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
         saved = effect(Effect(before, step.counts)) if before is not None else ""
+        saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
         detail = f"{step.name}{f': {saved}' if saved else ''}"
         lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
         before = step.counts
@@ -97,7 +97,7 @@ def _questions(fixes: Fixes) -> Iterator[RenderableType]:
     for each in asked[:_MOST]:
         yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
         yield _below(f"{each.question} If yes: --accept {each.name}")
-        if each.outcome.effect is not None and (saved := effect(each.outcome.effect)):
+        if saved := saving(each.outcome):
             yield _below(f"{each.name}: {saved}", "dim")
     yield from more(len(asked), "repair", most=_MOST)
 
@@ -112,7 +112,7 @@ def _others(fixes: Fixes) -> Iterator[RenderableType]:
     yield section("Also proved" if taken else "Proved")
     for each in others[:_MOST]:
         yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
-        saved = effect(each.outcome.effect) if each.outcome.effect is not None else ""
+        saved = saving(each.outcome)
         yield _below(": ".join(part for part in (each.name, saved) if part), "dim")
         if each.library:
             yield _below(f"in {each.library}: not changed; --report prints the text of an issue")
@@ -127,7 +127,7 @@ def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
     tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
     if not tried:
         return
-    advice = advice_lines(diagnose(fixes.session))
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
     yield section("Unproved")
     for cause, mine in tried[:_MOST]:
         yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
@@ -144,8 +144,17 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in left if each.id in fixes.not_asked]
-    left = [each for each in left if each.id not in fixes.not_asked]
-    advice = advice_lines(diagnose(fixes.session))
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
+    advised = {id_: each for each in reversed(fixes.advice) if each.checked for id_ in each.causes}
+    known = [each for each in left if each.id in advised]
+    left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
+    if known:
+        yield section("No patch that can be proved; explain has advice")
+        for each in known[:_MOST]:
+            yield item(Text(fmt.one_line(_titled(each, fixes), 200), style="bold"))
+            yield _below(advised[each.id].text)
+            yield _below(checked(advised[each.id]), "dim")
+        yield from more(len(known), "finding", most=_MOST)
     why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
     why = "Not tried" if fixes.unstable or fixes.interrupted else why
     for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):

@@ -3,6 +3,7 @@
 import time
 
 from ctrace.inspector.repairs.result import Fixes, How, Outcome, chosen
+from ctrace.inspector.runs.trying import CALLS
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis import effect
 
@@ -31,7 +32,7 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     if found is not None and not repaired:
         parts = ["No finding is gone, but they cost less"]
-    if found is not None and found.outcome.effect is not None and (saved := effect(found.outcome.effect)):
+    if found is not None and (saved := saving(found.outcome)):
         parts[0] += f": {saved}"
     if left:
         parts.append(f"{len(left)} more with your choice, or in a library")
@@ -49,6 +50,13 @@ def earlier(proved_at: float) -> str:
     is_today = then[:3] == now[:3]
     at = time.strftime("%H:%M" if is_today else "%d %b %H:%M", then)
     return f"Uses the proof of {at}: nothing that it depends on has changed since."
+
+
+def saving(outcome: Outcome) -> str:
+    """Say what a repair saves; empty: nothing is known."""
+    if outcome.later is not None:
+        return f"recompilations in {CALLS} calls {outcome.later[0]} → {outcome.later[1]}"
+    return effect(outcome.effect) if outcome.effect is not None else ""
 
 
 def closing(outcome: Outcome) -> str:

@@ -1,9 +1,11 @@
 """Repairs of real models: proved, applied and taken back."""
 
+import time
 from typing import Any
 
 import pytest
 
+from ctrace.inspector.repairs.obligations import NAMES
 from tests.integration.conftest import Command
 
 pytestmark = pytest.mark.integration
@@ -55,7 +57,21 @@ def fixed(ctrace: Command, text: str, *words: str) -> dict[str, Any]:
     ran = ctrace("fix", "net.py", "--json", "--no-build", *words)
     assert ran.code == 0, ran.err
     found: dict[str, Any] = ran.report
+    assert_closed(found)
     return found
+
+
+def assert_closed(found: dict[str, Any]) -> None:
+    """Check what `proved` and `question` promise: every way to tell the programs apart is closed, or asked."""
+    every = [*found["repairs"], *([found["combined"]] if found["combined"] is not None else [])]
+    for each in (one for one in every if one["proved"]):
+        assert [one["name"] for one in each["obligations"]] == list(NAMES)
+        asked = [one for one in each["obligations"] if one["how"] == "question"]
+        assert all(one["closed"] for one in each["obligations"] if one not in asked)
+        if not each.get("question"):
+            assert all(one["closed"] for one in asked)  # by --accept
+    if found["combined"] is not None:
+        assert {"obligations", "eager_slowdown"} <= found["combined"].keys()
 
 
 def test_a_branch_is_repaired_applied_and_restored(ctrace: Command):
@@ -72,6 +88,44 @@ def test_a_branch_is_repaired_applied_and_restored(ctrace: Command):
     assert "# a comment that stays" in changed
     assert ctrace("fix", "--undo").code == 0
     assert (ctrace.folder / "net.py").read_text() == BRANCH
+
+
+def test_apply_uses_the_proof_that_just_ended(ctrace: Command):
+    ctrace.write("net.py", BRANCH)
+    words = ("fix", "net.py", "--no-build", "--only", "tensor_branch")
+    assert ctrace(*words).code == 0
+    began = time.monotonic()
+    ran = ctrace(*words, "--apply")
+    seconds = time.monotonic() - began
+    assert "Uses the proof of " in ran.out
+    assert "torch.where" in (ctrace.folder / "net.py").read_text()
+    assert ctrace("fix", "--undo").code == 0
+    ctrace.write("net.py", BRANCH.replace("h * 3", "h * 4"))
+    began = time.monotonic()
+    ran = ctrace(*words, "--apply")
+    assert "Uses the proof of " not in ran.out
+    assert "h * 4" in (ctrace.folder / "net.py").read_text()
+    assert seconds < (time.monotonic() - began) / 2
+
+
+def test_a_branch_on_a_random_number_draws_as_before(ctrace: Command):
+    text = BRANCH.replace("h.sum() > 0", "torch.rand(()) < self.p").replace(
+        "Linear(4, 4)", "Linear(4, 4)\n        self.p = 0.5"
+    )
+    found = fixed(ctrace, text, "--only", "random_branch")
+    (best,) = [each for each in found["repairs"] if each["name"] == "random_branch"]
+    assert best["proved"], best["why"]
+    assert (best["question"], best["effect"]["breaks"]) == (None, [1, 0])
+
+
+def test_what_explain_has_checked_is_no_unknown_finding(ctrace: Command):
+    text = BRANCH.replace("h.sum() > 0", "torch.rand(()) < 0.5").replace("h * 3", "h * torch.rand_like(h)")
+    ctrace.write("net.py", text)
+    ran = ctrace("fix", "net.py", "--no-build")
+    assert "No repair known" not in ran.out
+    assert "No patch that can be proved; explain has advice" in ran.out
+    assert "checked: graphs 2 → 1" in ran.out
+    assert ctrace("fix", "net.py", "--no-build", "--json").report["advice"][0]["checked"] is True
 
 
 def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):

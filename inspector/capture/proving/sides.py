@@ -1,6 +1,7 @@
 """Evaluate conditions where their line runs, and note in which calls each was true and false."""
 
 import os
+import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -95,6 +96,7 @@ class SideWatch:
             return
         self._busy = True
         stdout, stderr = sys.stdout, sys.stderr
+        drawn = torch.get_rng_state(), random.getstate()  # a condition that draws sees the number that the call sees
         try:
             with unnoticed(), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -103,6 +105,8 @@ class SideWatch:
         except Exception as error:
             self._note(condition, error)
         finally:
+            torch.set_rng_state(drawn[0])
+            random.setstate(drawn[1])
             sys.stdout, sys.stderr = stdout, stderr
             self._busy = False
 

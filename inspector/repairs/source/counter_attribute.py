@@ -1,7 +1,7 @@
 """Count in a tensor instead of in an integer attribute, on which torch.compile specializes.
 
 Matches `self.n = 0` in `__init__` and `self.n += 1` in a method. The counter becomes a buffer that is not saved;
-arithmetic reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.where. Code
+arithmetic with numbers reads it in float64, as Python computes, and `min(1.0, ...)` becomes torch.where. Code
 outside the class then reads a tensor, which the author has to allow.
 
 Leaves alone counters that Python needs as numbers: tests, `%`, indices, `range`, text, or passed to functions.
@@ -56,10 +56,14 @@ def _counter(code: Code, owner: cst.ClassDef, name: str) -> Iterator[Rewrite]:
     torch = torch_name(code, edits)
     uses = [use for use in attribute_uses(owner, name) if code.function(use) is not init or not _is_set(code, use)]
     steps = [use for use in uses if _is_count(code, use, name)]
-    limits = [_limit(code, use) for use in uses if not any(use is step for step in steps)]
-    if torch is None or not steps or any(limit is None for limit in limits):
+    others = [use for use in uses if not any(use is step for step in steps)]
+    limits = {id(use): _limit(code, use) for use in others}
+    read = [use for use in others if limits[id(use)] is None]
+    if torch is None or not steps or not all(_computes(code, use) for use in read):
         return
-    _clamp(code, edits, {id(limit[0]): limit for limit in limits if limit is not None}, name, torch)
+    for use in read:
+        edits.expression(use, f"self.{name}.double()" if _is_float(code, use) else f"self.{name}")
+    _clamp(code, edits, {id(limit[0]): limit for limit in limits.values() if limit is not None}, name, torch)
     edits.statement(
         first[0], f'self.register_buffer("{name}", {torch}.tensor({code.text(first[1])}), persistent=False)'
     )
@@ -83,6 +87,36 @@ def _is_count(code: Code, use: cst.Attribute, name: str) -> bool:
     small = code.around(use, cst.Assign) or code.around(use, cst.AugAssign)
     text = code.text(small).replace(" ", "").rstrip(";") if small is not None else ""
     return re.fullmatch(rf"self\.{name}(\+=|=self\.{name}\+)\d+", text) is not None
+
+
+def _computes(code: Code, use: cst.Attribute) -> bool:
+    """Whether an attribute is an operand of plain arithmetic, in which a tensor of one number is as good."""
+    import libcst as cst
+
+    node = code.parent(use)
+    plain = cst.Add | cst.Subtract | cst.Multiply | cst.Divide
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, plain) and not _is_tested(code, node)
+
+
+def _is_tested(code: Code, node: cst.CSTNode) -> bool:
+    """Whether Python needs the value of an expression: in a test, a call, an index, a text, or an attribute."""
+    import libcst as cst
+
+    current = code.parent(node)
+    while isinstance(current, cst.BinaryOperation | cst.UnaryOperation | cst.Expr):
+        current = code.parent(current)
+    return not isinstance(current, cst.Assign | cst.Return)
+
+
+def _is_float(code: Code, use: cst.Attribute) -> bool:
+    """Whether Python computes a float from an attribute and a number, which a tensor would round to float32."""
+    import libcst as cst
+
+    node = code.parent(use)
+    assert isinstance(node, cst.BinaryOperation)
+    other = node.right if node.left is use else node.left
+    divides = isinstance(node.operator, cst.Divide)
+    return is_number(other) and (divides or isinstance(number(other), float))
 
 
 def _limit(code: Code, use: cst.Attribute) -> tuple[cst.Call, str] | None:

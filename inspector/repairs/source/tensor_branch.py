@@ -40,8 +40,9 @@ def find(place: Place) -> Iterator[Rewrite]:
         return
     statement = code.statement(place.line)
     branch = branch_at(code, statement) if statement is not None else None
-    if branch is not None:
-        yield from _branch(code, branch)
+    condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
+    if branch is not None and condition is not None:
+        yield from selected(code, branch, condition)
     for node in code.head(place.line):
         if isinstance(node, cst.IfExp):
             yield from _ternary(code, node)
@@ -54,14 +55,14 @@ def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
     return all(is_maskable(code, side) for side in (yes, no)) and shape_of(code, yes) == shape_of(code, no)
 
 
-def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
+def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
+    """Yield a branch as torch.where on a condition; nothing if computing both sides may differ from computing one."""
     import libcst as cst
 
     test = cast("cst.BaseExpression", branch.test)
-    condition = as_tensor(code, test)
     pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
     held = returned_as_is(code, branch)
-    if condition is None or held is None or not all(selectable(code, *pair) for pair in pairs):
+    if held is None or not all(selectable(code, *pair) for pair in pairs):
         return
     edits = Edits(code)
     torch = torch_name(code, edits)

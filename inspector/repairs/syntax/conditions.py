@@ -24,17 +24,20 @@ _EXACT = 256
 """Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
 
 
-def as_tensor(code: Code, test: cst.BaseExpression) -> str | None:
+def as_tensor(code: Code, test: cst.BaseExpression, drawing: frozenset[str] = frozenset()) -> str | None:
     """Return a tensor of one boolean that is true when the test is; None: this is not a plain test of tensors.
+
+    The result computes each part of the test once, in order, so it may also draw random numbers by the ops in
+    `drawing`, where the caller evaluates it once.
 
     `bool()` of a tensor raises unless it has one element, as `reshape(())` does.
     """
     import libcst as cst
 
-    if not is_pure(code, test, extra=_ITEM):
+    if not is_pure(code, test, extra=_ITEM | drawing):
         return None
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = as_tensor(code, test.expression)
+        inner = as_tensor(code, test.expression, drawing)
         return f"~({inner})" if inner else None
     if isinstance(test, cst.BooleanOperation):
         left, right = _total(code, test.left), _total(code, test.right)

@@ -6,7 +6,7 @@ from typing import Any
 from ctrace.inspector.repairs.missed import MissedFinding
 from ctrace.inspector.repairs.result import Check, Combined, Fixes, Obligation, Step, Tried
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.json.diagnosis import advice_data, effect_data, root_cause_data
+from ctrace.reports.json.diagnosis import effect_data, root_cause_data, suggestion_data
 from ctrace.reports.json.explain import SCHEMA
 
 
@@ -24,7 +24,7 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
         "verdict": str(session.verdict),
         "target": {"path": session.target.path, "name": session.target.name, "args": list(session.target.args)},
         "findings": [root_cause_data(each, cwd) for each in fixes.findings],
-        "advice": advice_data(session),
+        "advice": [suggestion_data(each, cwd) for each in fixes.advice],
         "missed_fusions": [_missed(each) for each in fixes.missed],
         "repairs": [_tried(each) for each in fixes.repairs],
         "combined": None if fixes.combined is None else _combined(fixes.combined),
@@ -35,8 +35,12 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
         "interrupted": fixes.interrupted,
         "seconds": round(fixes.seconds, 2),
         "problems": list(fixes.problems),
-        "proved_at": None if fixes.proved_at is None else datetime.fromtimestamp(fixes.proved_at, UTC).isoformat(timespec="seconds"),
+        "proved_at": None if fixes.proved_at is None else _moment(fixes.proved_at),
     }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _missed(each: MissedFinding) -> dict[str, Any]:
@@ -63,6 +67,7 @@ def _tried(each: Tried) -> dict[str, Any]:
         "checks": [_check(check) for check in each.outcome.checks],
         "obligations": [_obligation(one) for one in each.outcome.obligations],
         "eager_slowdown": _rounded(each.outcome.eager_slowdown),
+        "later_recompiles": None if each.outcome.later is None else list(each.outcome.later),
         "effect": None if effect is None else effect_data(effect),
         "changes_arithmetic": each.changes_arithmetic,
         "question": each.question or None,
@@ -95,6 +100,7 @@ def _combined(each: Combined) -> dict[str, Any]:
         "checks": [_check(check) for check in each.outcome.checks],
         "obligations": [_obligation(one) for one in each.outcome.obligations],
         "eager_slowdown": _rounded(each.outcome.eager_slowdown),
+        "later_recompiles": None if each.outcome.later is None else list(each.outcome.later),
         "effect": None if effect is None else effect_data(effect),
         "how": list(each.how),
         "patch": each.patch,
