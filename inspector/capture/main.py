@@ -4,8 +4,10 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from os import _exit as end_process
 from os import getpid
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +48,10 @@ _TODO = {
 }
 
 
+_THREADS_SECONDS = 3.0
+"""How long threads of a model file may go on after its calls."""
+
+
 def main(loaded: frozenset[str], start: Start = NEW) -> None:
     """Carry out the request in the file named by the first argument, and exit as the program exits.
 
@@ -83,7 +89,28 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
         status = _run(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
     with suppress(Exception):  # the program may have closed or replaced it
         sys.stdout.flush()
+    if request.kind == "model":
+        _end_despite_threads(status)
     sys.exit(status)
+
+
+def _end_despite_threads(status: Any) -> None:
+    """End this process although threads go on which the model's file or a package started: its calls are done.
+
+    Python waits for such threads without a limit before it ends (threading.py:_shutdown, 3.11). Those of a thread pool
+    end then, so each gets some time.
+    """
+
+    def end() -> None:
+        time.sleep(_THREADS_SECONDS)
+        if any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate()):
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()
+            end_process(status if isinstance(status, int) else int(status is not None))
+
+    if threading.active_count() > 1:
+        threading.Thread(target=end, daemon=True).start()
 
 
 def _watcher() -> int | None:

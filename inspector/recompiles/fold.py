@@ -10,7 +10,7 @@ from ctrace.inspector.files.stored import text_of
 from ctrace.inspector.guards.failed_guard_text import check_order, sources_of, tensor_of
 from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Recompile
+from ctrace.inspector.model.findings import Advice, Cause, CauseKind, Owner, Recompile
 from ctrace.inspector.model.shapes import ConditionKind
 from ctrace.inspector.recompiles.causes import cause_of, literal_type
 from ctrace.inspector.recompiles.lines import fixing, placed
@@ -20,6 +20,7 @@ from ctrace.inspector.recompiles.torch_reasons import failed_of
 from ctrace.inspector.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.source.functions import Place, place_of
 from ctrace.inspector.source.names import argument_name, optimizer_name
+from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.text import any_keywords
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
@@ -217,7 +218,21 @@ def _cause(
     cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
-    return _advised(cause, replace(facts, is_keywords=_is_keywords(raw, place, cause)))
+    advised = _advised(cause, replace(facts, is_keywords=_is_keywords(raw, place, cause)))
+    return advised if _is_users(advised, raw) else _in_library(advised, fixed)
+
+
+def _is_users(cause: Cause, raw: Raw) -> bool:
+    """Whether a cause is at a line of the user's code, or at none."""
+    return cause.file is None or owner_of(cause.file, raw.prefixes) is Owner.USER
+
+
+def _in_library(cause: Cause, fixed: Fixed | None) -> Cause:
+    """Say which code of a library needs a number; the words for a user's line would speak of "your code"."""
+    if fixed is not None and fixed.frame is not None and fixed.kind is ConditionKind.NUMBER and fixed.value is not None:
+        return replace(cause, reason=f"{fixed.why} Each new value is a new graph.")
+    reason = cause.reason.replace("Your code", "The library's code").replace("your code", "the library's code")
+    return replace(cause, reason=reason)
 
 
 def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:

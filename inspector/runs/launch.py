@@ -55,6 +55,20 @@ def _drop_torch_logs(environment: dict[str, str]) -> None:
         environment.pop(name, None)
 
 
+def _environment(request: CaptureRequest) -> dict[str, str]:
+    """Return the environment of the child."""
+    # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
+    environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
+    if request.options.caches is not None:
+        from ctrace.inspector.runs.torch_caches.folder import cache_environment
+
+        for name, value in cache_environment(request.options.caches, request.caches).items():
+            environment.pop(name, None) if value is None else environment.update({name: value})
+    if request.trial is not None:
+        _drop_torch_logs(environment)
+    return environment
+
+
 def launch(
     request: CaptureRequest,
     run: Run | None,
@@ -80,15 +94,7 @@ def launch(
     child = child or ChildProcess(has_terminal=True)
     child.began(run)
     began = time.monotonic()
-    # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
-    environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
-    if request.options.caches is not None:
-        from ctrace.inspector.runs.torch_caches.folder import cache_environment
-
-        for name, value in cache_environment(request.options.caches, request.caches).items():
-            environment.pop(name, None) if value is None else environment.update({name: value})
-    if request.trial is not None:
-        _drop_torch_logs(environment)
+    environment = _environment(request)
     watch = _Watch(child, None if timeout is None else began + timeout, observe)
 
     order: tuple[str, ...] = ()
@@ -106,6 +112,7 @@ def launch(
         starts = [fork, new_process]
     elif child.preloads and not why_new_process(request):
         starts = [partial(started, "fork_server", "alone"), new_process]
+
     def run_first_that_starts() -> "tuple[Raw, bool]":
         for start in starts:
             with Channel(request, run) as channel, start(channel) as has_started:

@@ -56,6 +56,8 @@ def target_sentence(session: Session) -> str:
         if missing
         else ""
     )
+    if missing and len(missing) == len(session.graphs):
+        return f"No kernels generated for {called(gpu)}; the program ran on {where}.{left}"
     return f"Kernels generated for {called(gpu)}. Nothing ran on that GPU; the program ran on {where}.{left}"
 
 

@@ -127,3 +127,24 @@ def test_a_message_of_megabytes_is_cut(ctrace: Command) -> None:
     assert result.code == 3
     assert len(result.out) + len(result.err) < 40_000
     assert "more characters)" in result.err
+
+
+THREADS = """
+import threading
+import time
+
+print("loading")
+threading.Thread(target=time.sleep, args=(3600,)).start()
+
+import torch
+
+model = torch.nn.Linear(2, 2)
+inputs = (torch.rand(1, 2),)
+"""
+
+
+def test_a_model_file_that_starts_threads_ends(ctrace: Command) -> None:
+    ctrace.write("threads.py", THREADS)
+    result = ctrace("explain", "threads.py", "--fast", "--json", timeout=120)
+    assert (result.code, result.out.startswith("loading")) == (0, False)
+    assert result.report["verdict"] == "compiled"

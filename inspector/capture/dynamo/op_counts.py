@@ -23,6 +23,9 @@ _CONVERSION = "to_numpy_helper"
 _CONVERSION_DEPTH = 3
 """The frames in which to search: the helper calls Tensor.numpy(), which dispatches."""
 _DYNAMO = f"torch{os.sep}_dynamo{os.sep}"
+_WRAPPERS = (f"torch{os.sep}_compile.py", f"torch{os.sep}_dynamo{os.sep}eval_frame.py")
+"""The files of the frames between an op and a dispatch mode, which torch keeps from being compiled (2.13)."""
+_FUNCTION = f"torch{os.sep}autograd{os.sep}function.py"
 
 _Site = tuple[tuple[CodeType, int], ...]
 
@@ -125,7 +128,7 @@ def _dispatch_mode(counts: OpCounts) -> Any:
             if self.counting and getattr(func, "namespace", None) == "aten":
                 caller = sys._getframe(1)
                 site = _site(caller, torch_folder)
-                if not _is_tritons(site) and not _is_conversion(caller):
+                if not _is_tritons(site) and not _is_conversion(caller) and not _saves_output(func, caller):
                     counts.sites[site] += 1
             return func(*args, **(kwargs or {}))
 
@@ -163,6 +166,18 @@ def _is_conversion(frame: FrameType | None) -> bool:
             break
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name == _CONVERSION and _DYNAMO in frame.f_code.co_filename
+
+
+def _saves_output(op: Any, frame: FrameType | None) -> bool:
+    """Whether autograd detaches an output that a torch.autograd.Function saves for its backward.
+
+    No code calls that op, it moves no data, and torch's profiler does not show it (autograd/function.py:apply, 2.13).
+    """
+    if str(op) != "aten.detach.default":
+        return False
+    while frame is not None and frame.f_code.co_filename.endswith(_WRAPPERS):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "apply" and frame.f_code.co_filename.endswith(_FUNCTION)
 
 
 def _is_tritons(site: _Site) -> bool:

@@ -1,16 +1,19 @@
 """See whether a call changed process-wide state of libraries: modules that it imported, and what modules hold.
 
 Such state is filled by the first call in a process, and code that Dynamo traces reads it: einops 0.8 looks up in a
-dict which framework a tensor belongs to, and fills that dict on the first call. So an eager call before the first
-compiled one would change what Dynamo captures.
+dict which framework a tensor belongs to, Pyro 1.9 keeps parameters in an object of a module, and both are filled on
+the first call. So an eager call before the first compiled one would change what Dynamo captures.
 """
 
 import sys
 from collections import deque
-from types import ModuleType
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.state.torch_marks import is_mark
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
@@ -18,40 +21,51 @@ _IMPORTED_BY_TORCH = frozenset(("torch", "triton", "numpy", "sympy", "mpmath", "
 """Packages that torch imports itself: Dynamo knows NumPy's functions by name, and traces into none of the others."""
 _MOST_ITEMS = 10_000
 """A container with more items is data."""
+_MOST_OBJECTS = 200_000
+_DEPTH = 4
+"""How many steps lead from a module to what is compared: an object, its attribute, a dict, an object in it."""
 _CONTAINERS = (dict, list, set, deque)
+_UNSEARCHED = (ModuleType, FunctionType)
+"""Submodules, which imports set, and functions, which hold nothing that calls change."""
 
 
 class LibraryState:
-    """What the modules of installed packages hold now."""
+    """What the modules of installed packages hold now: containers, attributes of classes and of objects."""
 
     def __init__(self) -> None:
         self._is_library: dict[str, bool] = {}
         self._prefixes = library_prefixes()
+        self._readers: dict[type, Callable[[Any], list[Any] | None] | None] = {}
         self._modules = self._loaded()
-        self._names = {name: _names(module) for name, module in self._modules.items()}
-        self._contents = {
-            id(value): (value, _content(value)) for names in self._names.values() for value in _containers(names)
-        }
+        self._known: dict[int, tuple[str, Any, list[Any]]] = {}
+        """Objects by id, each with its package and its content; they are kept alive, so that no id is used again."""
+        waiting = deque((name.partition(".")[0], module, 0) for name, module in self._modules.items())
+        while waiting and len(self._known) < _MOST_OBJECTS:
+            package, value, depth = waiting.popleft()
+            if id(value) in self._known or (content := self._content(value)) is None:
+                continue
+            self._known[id(value)] = package, value, content
+            if depth < _DEPTH:
+                waiting.extend((package, each, depth + 1) for each in content)
 
     def changes(self) -> tuple[str, ...]:
         """Return the packages whose modules have changed, or that have new modules."""
-        changed = {name for name in self._loaded() if name not in self._modules}
-        for name, module in self._modules.items():
-            before, now = self._names[name], _names(module)
-            is_other = before.keys() != now.keys() or any(now[key] is not value for key, value in before.items())
-            if is_other or any(_differs(*self._contents[id(value)]) for value in _containers(before)):
-                changed.add(name)
-        return tuple(sorted({name.partition(".")[0] for name in changed}))
+        found = {name.partition(".")[0] for name in self._loaded() if name not in self._modules}
+        for package, value, before in self._known.values():
+            if package not in found and _differs(before, self._content(value)):
+                found.add(package)
+        return tuple(sorted(found))
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the loaded modules of libraries that torch does not use itself."""
         return {
             name: module
             for name, module in list(sys.modules.items())
-            if isinstance(module, ModuleType) and self._belongs_to_library(name.partition(".")[0])
+            if isinstance(module, ModuleType) and self._is_of_library(name)
         }
 
-    def _belongs_to_library(self, package: str) -> bool:
+    def _is_of_library(self, module: str) -> bool:
+        package = module.partition(".")[0]
         if package not in self._is_library:
             file = getattr(sys.modules.get(package), "__dict__", {}).get("__file__")
             is_other = package in _IMPORTED_BY_TORCH or package in sys.stdlib_module_names or package == "ctrace"
@@ -59,38 +73,55 @@ class LibraryState:
             self._is_library[package] = is_library
         return self._is_library[package]
 
+    def _content(self, value: Any) -> list[Any] | None:
+        """Return what an object of a library holds; None for one that holds nothing, or is not a library's."""
+        kind = type(value)
+        if kind not in self._readers:
+            self._readers[kind] = self._reader(kind)
+        read = self._readers[kind]
+        return None if read is None else read(value)
 
-def _names(module: ModuleType) -> dict[str, Any]:
-    """Return a module's globals that code may read, without submodules, which imports set."""
-    return {
+    def _reader(self, kind: type) -> Callable[[Any], list[Any] | None] | None:
+        """Return the function that reads objects of a type; None for those that hold nothing."""
+        if issubclass(kind, (*_CONTAINERS, tuple)):
+            return partial(_items, next(each for each in (*_CONTAINERS, tuple) if issubclass(kind, each)))
+        if issubclass(kind, ModuleType):
+            return lambda module: _names(vars(module)) if self._is_of_library(str(vars(module)["__name__"])) else None
+        if issubclass(kind, type):
+            return lambda cls: _names(vars(cls)) if self._is_of_library(str(cls.__module__)) else None
+        return _attributes if self._is_of_library(str(kind.__module__)) else None
+
+
+def _attributes(value: Any) -> list[Any] | None:
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return _names(attributes) if type(attributes) is dict else None
+
+
+def _items(base: Any, value: Any) -> list[Any] | None:
+    """Return the items of a container, without the methods that a subclass overrides; of a dict, keys and values."""
+    if base.__len__(value) > _MOST_ITEMS:
+        return None
+    return [*dict.keys(value), *dict.values(value)] if base is dict else list(base.__iter__(value))
+
+
+def _names(attributes: dict[str, Any] | MappingProxyType[str, Any]) -> list[Any]:
+    """Return names and values of what code may read, without marks of Dynamo."""
+    found = {
         name: value
-        for name, value in vars(module).copy().items()
-        if not name.startswith("__") and not isinstance(value, ModuleType)
+        for name, value in dict(attributes).items()
+        if not name.startswith("__") and not isinstance(value, _UNSEARCHED) and not is_mark(name)
     }
+    return [*found, *found.values()]
 
 
-def _containers(names: dict[str, Any]) -> list[Any]:
-    return [
-        value for value in names.values() if isinstance(value, _CONTAINERS) and _size(value) <= _MOST_ITEMS
-    ]
+def _differs(before: list[Any], now: list[Any] | None) -> bool:
+    if now is None or len(now) != len(before):
+        return True
+    return any(one is not other and not _is_same_name(one, other) for one, other in zip(now, before, strict=True))
 
 
-def _base(value: Any) -> Any:
-    """Return which of the containers a value is, without the methods that a subclass overrides."""
-    return next(each for each in _CONTAINERS if isinstance(value, each))
-
-
-def _size(value: Any) -> int:
-    return int(_base(value).__len__(value))
-
-
-def _content(value: Any) -> list[Any]:
-    """Return the items of a container; those of a dict are its keys and then its values."""
-    if isinstance(value, dict):
-        return [*dict.keys(value), *dict.values(value)]
-    return list(_base(value).__iter__(value))
-
-
-def _differs(value: Any, before: list[Any]) -> bool:
-    now = _content(value)
-    return len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True))
+def _is_same_name(one: Any, other: Any) -> bool:
+    return type(one) is type(other) is str and bool(one == other)

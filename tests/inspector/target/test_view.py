@@ -35,6 +35,12 @@ def test_which_gpu() -> None:
 def test_graphs_without_code_are_named() -> None:
     assert [graph.id for graph in not_emitted(NOT_ALL)] == ["1/0"]
     assert "Graph 1/0 has no code" in target_sentence(NOT_ALL)
+
+
+def test_says_first_that_no_graph_has_code() -> None:
+    sentence = target_sentence(replace(NOT_ALL, graphs=not_emitted(NOT_ALL)))
+    assert sentence.startswith("No kernels generated for ")
+    assert "Graph 1/0 has no code" in sentence
     assert not_emitted(EMITTED) == ()
     assert next_steps(NOT_ALL) == ("Read the problems: no code was generated for h100 of graph 1/0.",)
 

@@ -75,3 +75,22 @@ def test_dynamos_conversions_to_numpy_are_no_ops_of_the_user():
         assert left.total == 0
         tensor.numpy(force=True)
     assert left.total == 1
+
+
+def test_what_a_function_saves_for_its_backward_is_no_op() -> None:
+    import torch
+
+    class Exp(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            result = x.exp()
+            ctx.save_for_backward(result)
+            return result
+
+    x = torch.ones(2, requires_grad=True)
+    with OpCounter().everywhere() as counts:
+        Exp.apply(x)
+    assert counts.total == 1
+    with OpCounter().everywhere() as counts:
+        x.detach()
+    assert counts.total == 1
