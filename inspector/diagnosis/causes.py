@@ -114,6 +114,7 @@ def _same_cause(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     yield from _pairs(Finding.RECOMPILE, (_recompile_keys(each) for each in session.recompiles))
     for first, *others in steps(session):
         yield from ((Symptom(Finding.BREAK, first), Symptom(Finding.BREAK, other)) for other in others)
+    yield from _of_comprehensions(session)
     yield from _of_generation(session)
     yield from _pairs(Finding.DANGER, ([(each.kind, each.subject)] for each in session.dangers))
     yield from _pairs(Finding.ATTENTION, ([(str(state_of(each)), each.why)] for each in session.attention))
@@ -180,6 +181,29 @@ def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
         if is_switch(session, each) or growth_in(session, each) is not None:
             frame = each.compilation.partition("/")[0]
             yield Symptom(Finding.RECOMPILE, first.setdefault(frame, index)), Symptom(Finding.RECOMPILE, index)
+
+
+_ITERATOR = "GB4347"
+
+
+def _is_of_comprehension(each: Break) -> bool:
+    """Whether a comprehension breaks as a function of its own, which gets an iterator as its argument.
+
+    Dynamo inlines comprehensions (Python before 3.12 compiles each as a function). It meets one alone only where the
+    code around it runs eagerly, because of another break.
+    """
+    return _ITERATOR in each.gb and each.place.function.startswith("<")
+
+
+def _of_comprehensions(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
+    """Join the break of a comprehension to a break for which the function around it runs eagerly."""
+    for index, each in enumerate(session.breaks):
+        around = {(path[-2].file, path[-2].function) for path in each.paths if len(path) > 1}
+        for other, broken in enumerate(session.breaks if _is_of_comprehension(each) else ()):
+            frames = {(frame.file, frame.function) for path in broken.paths for frame in path}
+            if around & frames and not _is_of_comprehension(broken):
+                yield Symptom(Finding.BREAK, other), Symptom(Finding.BREAK, index)
+                break
 
 
 def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
@@ -287,13 +311,17 @@ def _place(each: Symptom) -> tuple[int, int]:
     return list(Finding).index(each.what), each.index
 
 
-def _lead(each: Symptom, session: Session) -> tuple[int, bool, int, int]:
+def _lead(each: Symptom, session: Session) -> tuple[int, bool, bool, int, int]:
     """Return a sort key that puts a finding before those that it explains: a print before the number that it reads."""
-    ops, writes = 0, False
+    ops, writes, follows = 0, False, False
     if each.what is Finding.BREAK:
         found = session.breaks[each.index]
-        ops, writes = found.cost.ops or 0, break_kind(found) is RootKind.OUTPUT
-    return _RANK.get(each.what, 9), not writes, -ops, each.index
+        ops, writes, follows = (
+            found.cost.ops or 0,
+            break_kind(found) is RootKind.OUTPUT,
+            _is_of_comprehension(found),
+        )
+    return _RANK.get(each.what, 9), follows, not writes, -ops, each.index
 
 
 def _cost(members: list[Symptom], session: Session) -> RootCost:

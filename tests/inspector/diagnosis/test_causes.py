@@ -16,6 +16,7 @@ from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, F
 from ctrace.inspector.model.passes import Attention
 from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
 from ctrace.inspector.runs.load import load_log
+from tests.inspector.diagnosis.scenes import FILE, broken, ran
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.support.helpers import MODEL
 from tests.support.places import DATA, ROOT
@@ -221,3 +222,22 @@ def test_every_kind_is_documented() -> None:
 
 def test_a_root_cause_can_be_of_every_kind_of_cause() -> None:
     assert {str(kind) for kind in CauseKind} <= {str(kind) for kind in RootKind}
+
+
+def test_a_comprehension_that_breaks_alone_follows_from_the_break_around_it() -> None:
+    text = "import torch\ndef forward(self, x):\n    n = x.max().item()\n    return [x + i for i in range(n)]"
+    outer = Frame(FILE, 3, "forward")
+    inner = Frame(FILE, 4, "<listcomp>")
+    alone = broken(
+        4,
+        "GB4347",
+        called="next(list_iterator)",
+        inside=inner,
+        paths=((Frame(FILE, 4, "forward"), inner),),
+        cost=Cost(9),
+    )
+    run = ran(text, broken(3, paths=((outer,),)), alone)
+    (cause,) = root_causes(run)
+    assert (cause.line, len(cause.symptoms)) == (3, 2)
+    (only,) = root_causes(ran(text, alone))
+    assert only.line == 4

@@ -154,3 +154,11 @@ class TestAttention:
         session = Session(graphs=(GRAPH,), attention=(wrong,))
         assert "The attention at model.py:8 returns wrong results when compiled." in sentence(session)
         assert next_steps(session)[0].startswith("model.py:8: ")
+
+
+def test_a_model_without_tensor_operations_has_nothing_to_compile() -> None:
+    run = Session(coverage=Coverage(0, 0))
+    assert next_steps(run) == (
+        "Nothing to compile here: with these inputs and in this mode, it runs no tensor operation.",
+    )
+    assert next_steps(Session(coverage=Coverage(4, 0))) == ()

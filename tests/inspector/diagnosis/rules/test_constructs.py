@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.preconditions import contradiction
+from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.rules import constructs
 from ctrace.inspector.diagnosis.scene import Candidate
 from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
@@ -130,3 +130,55 @@ def test_nothing_to_change_contradicts_a_limit_that_was_hit():
     assert not contradiction(offered, scene(run))
     hit = replace(run, limit=Limit(hit=True, functions=(CacheUse("forward", 8, 8, "0", refused=True),)))
     assert contradiction(offered, scene(hit))
+
+
+def test_a_new_leaf_amid_the_graph_is_the_tensor_itself():
+    text = VARIABLE.replace("torch.ones(2)", "(x * 2).sum()")
+    (found,) = constructs.new_leaves(scene(ran(text, broken(7, "GB0007", called=""))))
+    assert found.text.startswith("net.py:7: use `(x * 2).sum()` itself, unless its gradient has to end here")
+    assert edited(found) == ["w = ((x * 2).sum())"]
+
+
+def test_a_leaf_that_is_new_anyway_is_kept():
+    assert not list(constructs.new_leaves(scene(ran(VARIABLE, broken(7, "GB0007", called="")))))
+
+
+def test_requires_grad_is_not_set_in_compiled_code():
+    text = "import torch\ndef forward(self, mask):\n    mask.requires_grad = False\n    return mask"
+    (found,) = constructs.detached(scene(ran(text, broken(3, "GB0206", called=""))))
+    assert edited(found) == ["mask = mask.detach()"]
+    assert not list(constructs.detached(scene(ran(text.replace("False", "True"), broken(3, "GB0206", called="")))))
+
+
+def test_a_tensor_is_created_without_requires_grad():
+    text = "import torch\ndef forward(self, x):\n    loss = torch.tensor([0.5], dtype=x.dtype, requires_grad=True)"
+    (found,) = constructs.made_with_gradients(scene(ran(text, broken(3, "GB0225", called=""))))
+    assert edited(found) == ["loss = torch.tensor([0.5], dtype=x.dtype)"]
+    assert not list(constructs.made_with_gradients(scene(ran(text, broken(3, "GB0007", called="")))))
+
+
+class TestEditOfLibrary:
+    def test_it_is_no_advice_unless_a_trial_confirmed_it(self):
+        text = (
+            "import torch\ndef forward(x):\n    n = x.max().item()\n    if n > 3:\n        return x\n    return x + n"
+        )
+        run = ran(text, broken(3, file=LIBRARY, expression="x.max().item()"), file=LIBRARY)
+        assert "Not known" in diagnose(run).advice[0].text
+
+    @pytest.mark.parametrize(
+        ("words", "file", "expected"),
+        [
+            ("net.py:3: patch this line", LIBRARY, True),
+            ("net.py:3: patch this line", FILE, False),
+            ("Pass the mask in each call", LIBRARY, False),
+        ],
+    )
+    def test_which_advice_it_is(self, words: str, file: str, expected: bool):
+        run = scene(ran("import torch\n\nx.item()", broken(3, file=file), file=file))
+        ids = tuple(each.id for each in run.causes)
+        assert is_edit_of_library(Candidate(words, ids), run) is expected
+
+    def test_a_setting_is_for_the_caller(self):
+        run = scene(ran("import torch\n\nx.item()", broken(3, file=LIBRARY), file=LIBRARY))
+        setting = Candidate("net.py:3: set it", tuple(each.id for each in run.causes), Trial(settings=(("a", True),)))
+        assert not is_edit_of_library(setting, run)

@@ -86,7 +86,10 @@ def test_a_part_that_a_break_passes_through_is_not_compiled() -> None:
 @pytest.mark.parametrize(
     ("paths", "statements"),
     [
-        (["model.blocks.0", "model.blocks.1"], ["for part in model.blocks: part.forward = torch.compile(part.forward)"]),
+        (
+            ["model.blocks.0", "model.blocks.1"],
+            ["for part in model.blocks: part.forward = torch.compile(part.forward)"],
+        ),
         (["model.blocks.1"], ["model.blocks[1].forward = torch.compile(model.blocks[1].forward)"]),
         (["net"], ["net.forward = torch.compile(net.forward)"]),
     ],

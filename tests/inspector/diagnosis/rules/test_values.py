@@ -3,7 +3,8 @@
 import pytest
 
 from ctrace.inspector.diagnosis.rules import branches, values
-from tests.inspector.diagnosis.scenes import LIBRARY, broken, edited, ran, scene, with_trial
+from ctrace.inspector.model.diagnosis import Counts
+from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 
 def written(*lines: str) -> str:
@@ -176,3 +177,27 @@ def test_a_cast_that_is_tested_only_to_raise_is_no_choice_of_tensors():
 def test_an_item_of_a_list_is_not_the_number_that_a_branch_tests():
     text = written("h = self.acts[i](x)", "if h is not None:", "    x = h", "return x")
     assert not list(values.branched_numbers(scene(ran(text, broken(4, expression="self.acts[i](x)")))))
+
+
+def test_a_store_by_a_tensors_number_gets_an_index_of_one_element():
+    text = written("for i in range(3):", "    index = label[i]", "    y[i, index] += 0.5", "return y")
+    (found,) = values.indexed_stores(scene(ran(text, broken(6, "GB0033"))))
+    assert edited(found) == ["y[i, index[None]] += 0.5"]
+    assert found.only_checked
+    assert not list(values.indexed_stores(scene(ran(text.replace("+=", "=="), broken(6, "GB0033")))))
+
+
+@pytest.mark.parametrize(
+    ("line", "worth"),
+    [("y = x * x.max().item()", 72), ("stats = {'loss': x.max().item()}", 62), ("return x.max().item()", 62)],
+)
+def test_a_number_that_is_only_passed_on_is_kept_by_the_setting_first(line: str, worth: int):
+    (found,) = values.used_numbers(scene(ran(written(line, "return x"), broken(4))))
+    assert found.worth == worth
+
+
+def test_a_break_behind_is_no_branch_on_the_number():
+    text = written("n = int(x.max())", "y = x * n", "print(n)", "return y")
+    run = ran(text, broken(4, expression="int(x.max())"))
+    behind = with_trial(run, values.SCALARS, Counts(2, 1, 0), f"{FILE}:6")
+    assert not list(values.branched_numbers(scene(behind)))
