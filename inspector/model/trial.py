@@ -178,6 +178,8 @@ class Entry(Struct, frozen=True):
     """Gradients through the tensors that the call left in the state."""
     state: Any = None
     """What the call changed in the state that it can reach."""
+    memory: Any = None
+    """Which tensors of the state share memory with others than before the call."""
     printed: str = ""
     logged: tuple[str, ...] = ()
     warned: tuple[str, ...] = ()

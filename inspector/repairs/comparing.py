@@ -8,7 +8,19 @@ from msgspec import Struct, to_builtins
 from ctrace.inspector.model.trial import Entry, Observed, Sides
 from ctrace.inspector.repairs.result import Check
 
-KINDS = ("raised", "outputs", "gradients", "stored", "inputs", "state", "printed", "logged", "warned", "random")
+KINDS = (
+    "raised",
+    "outputs",
+    "gradients",
+    "stored",
+    "inputs",
+    "state",
+    "memory",
+    "printed",
+    "logged",
+    "warned",
+    "random",
+)
 """Fields of an entry, the most important first."""
 _CHECKS = {
     "raised": "exceptions_equal",
@@ -17,6 +29,7 @@ _CHECKS = {
     "stored": "stored_gradients_equal",
     "inputs": "inputs_equal",
     "state": "state_equal",
+    "memory": "memory_equal",
     "printed": "prints_equal",
     "logged": "logs_equal",
     "warned": "warnings_equal",
@@ -29,6 +42,7 @@ _WORDS = {
     "stored": "leaves tensors with different gradients in the state",
     "inputs": "changes its inputs differently",
     "state": "leaves different state behind",
+    "memory": "lets different tensors share memory",
     "printed": "prints something else",
     "logged": "logs something else",
     "warned": "warns differently",
@@ -141,6 +155,8 @@ def described(kind: str, was: Any, now: Any) -> str:
         )
     if kind == "state":
         return _of_state(was or [], now or [])
+    if kind == "memory":
+        return _of_memory(was or [], now or [])
     if kind in WRITTEN:
         return f"{_quoted(was)} before, {_quoted(now)} after"
     if kind == "stored":
@@ -168,6 +184,13 @@ def _of_state(was: list[Any], now: list[Any]) -> str:
         if one[path] != other[path]:
             return f"{_short(name)} becomes {_short(other[path][-1])}, before {_short(one[path][-1])}"
     return "the same changes in a different order"
+
+
+def _of_memory(was: list[Any], now: list[Any]) -> str:
+    one, other = ({str(path): str(after) for path, _, after in moved} for moved in (was, now))
+    path = next(path for path in (*one, *other) if one.get(path) != other.get(path))
+    before, after = (f"memory of {_short(each[path])}" if path in each else "what it was" for each in (one, other))
+    return f"{_short(path.partition(' ')[2] or path)} shares {before} before, {after} after"
 
 
 def _of_gradients(was: list[Any], now: list[Any]) -> str:

@@ -87,7 +87,11 @@ class Fixing:
             not_asked = tuple(self._not_asked(every, findings))
             waiting = list(self._ordered(every, findings))
             self._prover = Prover(
-                self._runner, self._session, inference=self._choice.inference, mined=self._mined(waiting)
+                self._runner,
+                self._session,
+                inference=self._choice.inference,
+                mined=self._mined(waiting),
+                conditions=tuple(dict.fromkeys(condition for each in waiting for condition in each.conditions)),
             )
             if waiting:
                 self._say("observing the target in eager")

@@ -36,6 +36,7 @@ _BY_KIND = {
     "gradients": GRADIENT,
     "stored": GRADIENT,
     "inputs": IDENTITY,
+    "memory": IDENTITY,
     "state": STATE,
     "printed": EFFECTS,
     "logged": EFFECTS,
@@ -44,7 +45,7 @@ _BY_KIND = {
 }
 _BY_PROBE = (
     (OVERFLOW, ("NaN", "infinity", "infinite", "large", ", times ", "plus 1000", "times 1e+06")),
-    (DTYPE, ("float16", "bfloat16", "float64", "integer inputs", "fractional inputs")),
+    (DTYPE, ("float16", "bfloat16", "float64", "integer inputs", "fractional inputs", "autocast")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
     (GRADIENT, (" trained", " frozen", "requires_grad")),
     (STATE, ("state", "saved", "loaded", "pickled", "copied", "after ", "around ", " = ", "the other mode")),
@@ -173,7 +174,10 @@ def about(difference: Difference) -> str:
 
 def _about(difference: Difference) -> str:
     kind = _BY_KIND.get(difference.kind)
-    return kind if kind is not None else _probe_for(difference.entry)
+    probe = _probe_for(difference.entry)
+    if kind == GRADIENT and probe == OVERFLOW:
+        return OVERFLOW  # NaN from a side that is not selected
+    return kind if kind is not None else probe
 
 
 def _probe_for(entry: str) -> str:

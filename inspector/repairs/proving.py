@@ -83,8 +83,15 @@ class Prover:
     """Proves changes of one target; observes the unchanged target once."""
 
     def __init__(
-        self, runner: Runner, session: Session, *, inference: bool = False, mined: Mined | None = None
+        self,
+        runner: Runner,
+        session: Session,
+        *,
+        inference: bool = False,
+        mined: Mined | None = None,
+        conditions: tuple[Condition, ...] = (),
     ) -> None:
+        """Prove changes; `conditions` are those of all of them, as far as they are known, so that one run watches them."""
         self._runner = runner
         self._request = ProofRequest(
             "", gradients=not inference, seconds=PROBE_SECONDS, mined=mined or Mined(), timed=None
@@ -92,6 +99,7 @@ class Prover:
         self._session = session
         self._inference = inference
         self._before: Observed | None = None
+        self._conditions = conditions
         self._compiled: dict[tuple[str, ...], Observed] = {}
         self._many: Session | None = None
 
@@ -102,10 +110,14 @@ class Prover:
             FailedTrialError: the target cannot be observed.
             InterruptedTrialError: Ctrl-C.
         """
-        first = self._runner.observe(Trial(), self._request)
+        first = self._runner.observe(Trial(), replace(self._request, conditions=self._conditions))
         second = self._runner.observe(Trial(), replace(self._request, probes=first.probes, timed=()))
-        self._before = first
         found = differences(first, second)
+        if found and self._conditions:
+            # Evaluating a condition may change a call: each change watches its own conditions then.
+            self._conditions = ()
+            return self.why_unstable()
+        self._before = first
         if found:
             return f"two eager runs with the same seeds differ with {found[0].entry}: {found[0].detail}"
         if first.left_out:
@@ -228,8 +240,10 @@ class Prover:
         """Observe the unchanged target with the conditions of a change watched; return what failed, too."""
         before = self._before
         assert before is not None
-        if not change.conditions and not folder:
-            return before, None
+        if set(change.conditions) <= set(self._conditions) and not folder:
+            return replace(
+                before, sides=tuple(each for each in before.sides if each.condition in change.conditions)
+            ), None
         watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
         if watched.left_out:
             return watched, Check("probes", False, watched.left_out)

@@ -61,7 +61,7 @@ def observe(
     if backward:
         _clear_gradients(*own, *leaves)
     reference = None if rounding is None else rounding.reference(subject, call)
-    raised, outputs, described = "", None, None
+    raised, outputs, described, failed = "", None, None, None
     gradients: list[tuple[str, Any]] | None = None
     with noting_effects() as effects:
         try:
@@ -71,7 +71,11 @@ def observe(
             raised = without_addresses(kind_and_message(error))
     if not raised:
         described = describe(outputs, storages, name="output")
-        gradients = _gradients(subject, call, outputs) if backward else None
+        failed = _backward(outputs) if backward else None
+    after = State(subject)  # with what hooks of the backward pass changed
+    reached = leaves_of(subject, after)
+    if not raised:
+        gradients = _collected(call, reached, failed) if backward else None
         if rounding is not None:
             rounding.finish(
                 entry,
@@ -94,12 +98,11 @@ def observe(
         random=random_digest(),
     )
     if backward:
-        _clear_gradients(*own, *leaves)
-    after = State(subject)
+        _clear_gradients(*own, *leaves, *(leaf for _, leaf in reached))
     changes = before.changes(after)
-    changes += _moved(shared, after.sharing(storages))
-    stored = _stored_gradients(subject, call, after) if backward and not raised else None
-    return Seen(replace(found, state=changes, stored=stored), outputs, gradients)
+    memory = _moved(shared, after.sharing(storages))
+    stored = _stored_gradients(call, after, reached) if backward and not raised else None
+    return Seen(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
 
 
 class Rounding:
@@ -131,7 +134,7 @@ def _moved(was: dict[str, str], now: dict[str, str]) -> list[Any]:
     """List the tensors of the state that share memory with others than before the call."""
     own = "its own"
     return [
-        [f"memory the memory of {path}", was.get(path, own), now.get(path, own)]
+        [path, was.get(path, own), now.get(path, own)]
         for path in sorted({*was, *now})
         if was.get(path) != now.get(path)
     ]
@@ -156,7 +159,12 @@ def _named(subject: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
-    """Run a backward pass from all outputs, each value with a different weight; return the gradients by name.
+    """Run a backward pass from all outputs; return the gradients by name. None: no output has a gradient."""
+    return _collected(call, leaves_of(subject), _backward(outputs))
+
+
+def _backward(outputs: Any) -> str | None:
+    """Run a backward pass from all outputs, each value with a different weight; return how it failed.
 
     None: no output has a gradient.
     """
@@ -174,22 +182,31 @@ def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] 
         total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
         total.backward(retain_graph=True)
     except Exception as error:
-        return [("backward", kind_and_message(error).splitlines()[0])]
+        return kind_and_message(error).splitlines()[0]
+    return ""
+
+
+def _collected(call: Call, reached: list[tuple[str, Any]], failed: str | None) -> list[tuple[str, Any]] | None:
+    """Return the gradients that a backward pass left, by name, or how it failed; None: there was none."""
+    if failed is None:
+        return None
+    if failed:
+        return [("backward", failed)]
     inputs = ((f"input {index}", leaf) for index, leaf in enumerate(tensors(call)))
-    every = [(name, leaf) for name, leaf in (*inputs, *leaves_of(subject)) if leaf.is_leaf and leaf.requires_grad]
+    every = [(name, leaf) for name, leaf in (*inputs, *reached) if leaf.is_leaf and leaf.requires_grad]
     return [(name, leaf.grad) for name, leaf in every]
 
 
-def _stored_gradients(subject: Any, call: Call, state: State) -> list[Any] | None:
+def _stored_gradients(call: Call, state: State, reached: list[tuple[str, Any]]) -> list[Any] | None:
     """Run a backward pass from each tensor that a call left in the state; return the gradients by its path.
 
     None: it left none that has a history.
     """
     found = []
     for path, leaf in state.with_history()[:_MOST_STORED]:
-        gradients = _gradients(subject, call, leaf) or []
+        gradients = _collected(call, reached, _backward(leaf)) or []
         found.append([path, [[name, describe(each, exact=False)] for name, each in gradients]])
-        _clear_gradients(*(leaf for _, leaf in leaves_of(subject, state)), *tensors(call))
+        _clear_gradients(*(leaf for _, leaf in reached), *tensors(call))
     return found or None
 
 

@@ -71,6 +71,8 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     found |= {
         "in the other mode": Observer(_in_the_other_mode),
         "with layers in place": Observer(_in_place, is_crossed=True),
+        "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
+        "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
         "after a call in the other mode": Observer(sequence=_after_the_other_mode),
         "copied after a call": Observer(sequence=_copied_after_a_call),
         "pickled": Observer(_pickled),
@@ -198,6 +200,21 @@ def _in_place(model: Any) -> Any:
     for each in layers:
         each.inplace = not each.inplace
     return model
+
+
+def _under_autocast(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    devices = {leaf.device.type for leaf in tensors(call)} or {"cpu"}
+    with torch.autocast(min(devices), dtype=torch.bfloat16):
+        return _one_call(subject, called, call)
+
+
+def _under_no_grad(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return _one_call(subject, called, call)
 
 
 def _after_the_other_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:

@@ -23,7 +23,7 @@ from ctrace.inspector.repairs.syntax.edits import Edits
 from ctrace.inspector.repairs.syntax.effects import is_literal, shape_of
 from ctrace.inspector.repairs.syntax.masking import is_maskable, masked, needs_mask
 from ctrace.inspector.repairs.syntax.names import fresh, read, torch_name
-from ctrace.inspector.repairs.syntax.sharing import escaping, is_unshared, returned_as_is
+from ctrace.inspector.repairs.syntax.sharing import doubtful, escaping, is_unshared, returned_as_is
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -143,7 +143,7 @@ def _escapes(code: Code, node: cst.IfExp) -> bool:
     if isinstance(above, cst.Assign):
         names = {one.value for target in above.targets for one in walk(target.target) if isinstance(one, cst.Name)}
         plain = all(isinstance(target.target, cst.Name) for target in above.targets)
-        return not plain or bool(names & escaping(code, node))
+        return not plain or bool(names & (escaping(code, node) | doubtful(code, node)))
     return not isinstance(above, cst.BinaryOperation | cst.UnaryOperation | cst.Attribute)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, cast
 
+from ctrace.inspector.repairs.syntax.classes import assigned_value, initializer, is_plain_module
 from ctrace.inspector.repairs.syntax.code import walk
 from ctrace.inspector.repairs.syntax.effects import (
     FACTS,
@@ -15,7 +16,7 @@ from ctrace.inspector.repairs.syntax.effects import (
     is_pure_call,
     op_of,
 )
-from ctrace.inspector.repairs.syntax.names import full_name, parameters, read, targets, variables
+from ctrace.inspector.repairs.syntax.names import full_name, parameters, read, self_attribute, targets, variables
 from ctrace.inspector.repairs.syntax.words import words
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 
 def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
-    """Return the tensors that a branch leaves as they are and the function returns; None: more happens to them.
+    """Return the tensors that a branch leaves as they are and others may hold; None: more certainly happens to them.
 
-    A selected value is new on both sides: a caller that also holds the existing tensor can tell. None if a line of the
-    function stores such a tensor, changes it in place or compares it by identity.
+    The function returns them, or a call gets them that may keep them or write to them. A selected value is new on both
+    sides: a caller that also holds the existing tensor can tell. None if a line of the function stores such a tensor,
+    changes it in place or compares it by identity.
     """
     import libcst as cst
 
@@ -44,6 +46,10 @@ def returned_as_is(code: Code, branch: Branch) -> set[str] | None:
         if not bare:
             continue
         names = {name for one in bare for name in read(one)}
+        if doubtful(code, branch.replaced) & (names | {side.target} - {""}):
+            if not all(isinstance(one, cst.Name) for one in bare):
+                return None
+            found |= names
         if written(code, branch.replaced) & names or side.target in escaping(code, branch.replaced, returns=False):
             return None
         if not side.target or side.target in escaping(code, branch.replaced):
@@ -73,6 +79,8 @@ def is_unshared(code: Code, node: cst.CSTNode, at: cst.CSTNode) -> bool:
     if any(name in read(one) for one in inner):
         return False
     if any(name in _shown(code, one) for one in nodes if not isinstance(one, cst.Return)):
+        return False
+    if name in doubtful(code, at):
         return False
     early = nodes if _in_loop(code, at) else itertools.takewhile(lambda one: one is not at, nodes)
     inside = {id(one) for one in walk(at)}
@@ -109,6 +117,8 @@ def _is_new(code: Code, node: cst.CSTNode) -> bool:
 
     if isinstance(node, cst.BinaryOperation):
         return isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply | cst.MatrixMultiply)
+    if isinstance(node, cst.Call) and self_attribute(node.func) and _layer(code, node) in _NEW_LAYERS:
+        return True
     if not isinstance(node, cst.Call) or op_of(code, node) not in _NEW or not is_pure_call(code, node):
         return False
     return full_name(code, node.func).startswith("torch.") or all(is_number(one.value) for one in node.args)
@@ -188,6 +198,111 @@ def escaping(code: Code, after: cst.CSTNode, *, returns: bool = True) -> set[str
     function = code.function(after)
     nodes = walk(function) if function is not None else ()
     return {name for one in nodes if returns or not isinstance(one, cst.Return) for name in _shown(code, one)}
+
+
+def doubtful(code: Code, near: cst.CSTNode) -> set[str]:
+    """Return the names of a function whose tensors a call gets that may keep them, or write to them."""
+    import libcst as cst
+
+    function = code.function(near)
+    nodes = walk(function) if function is not None else ()
+    calls = [one for one in nodes if isinstance(one, cst.Call)]
+    return {name for one in calls if not _is_harmless(code, one, _DEEPEST) for name in _given(one)}
+
+
+def _given(call: cst.Call) -> set[str]:
+    """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
+    import libcst as cst
+
+    found = {name for arg in call.args for name in _bare_names(arg.value)}
+    if isinstance(call.func, cst.Attribute):
+        return found | (_bare_names(call.func.value) - {"self"})
+    return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
+
+
+def _is_harmless(code: Code, call: cst.Call, deep: int) -> bool:
+    """Whether a call certainly neither writes to what it gets nor keeps it, by its name or by its code in this file."""
+    import libcst as cst
+
+    whole = full_name(code, call.func)
+    if any(arg.keyword is not None and arg.keyword.value in {"out", "inplace"} for arg in call.args):
+        return False
+    if is_pure_call(code, call) or whole in _HARMLESS:
+        return True
+    if whole.startswith("torch."):
+        return not whole.endswith("_")
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _ASKING:
+        return True
+    name = self_attribute(call.func)
+    if name and _layer(code, call):
+        return _layer(code, call) in _NEW_LAYERS | _VIEWING_LAYERS
+    return bool(deep) and any(_computes_only(code, one, deep - 1) for one in _definitions(code, call, name))
+
+
+def _layer(code: Code, call: cst.Call) -> str:
+    """Return which layer of torch.nn a call of an attribute runs, by the one line of `__init__` that makes it."""
+    import libcst as cst
+
+    function = code.function(call)
+    owner = code.owner(function) if function is not None else None
+    init = initializer(owner) if owner is not None else None
+    made = assigned_value(code, init, self_attribute(call.func)) if init is not None else None
+    if made is None or not isinstance(made[1], cst.Call):
+        return ""
+    package, _, kind = full_name(code, made[1].func).rpartition(".")
+    return kind if package == "torch.nn" else ""
+
+
+def _definitions(code: Code, call: cst.Call, name: str) -> list[cst.CSTNode]:
+    """Return the one function of this file, or the class of a submodule, whose code a call runs; empty: not known."""
+    import libcst as cst
+
+    function = code.function(call)
+    owner = code.owner(function) if function is not None else None
+    kinds = (cst.FunctionDef, cst.ClassDef)
+    if isinstance(call.func, cst.Name):
+        found = [one for one in walk(code.module) if isinstance(one, kinds) and one.name.value == call.func.value]
+        return list(found) if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else []
+    if not name or owner is None:
+        return []
+    methods = [one for one in walk(code.module) if isinstance(one, cst.FunctionDef) and one.name.value == name]
+    if methods:
+        return list(methods) if len(methods) == 1 and code.owner(methods[0]) is owner else []
+    init = initializer(owner)
+    made = assigned_value(code, init, name) if init is not None else None
+    if made is None or not isinstance(made[1], cst.Call) or not isinstance(made[1].func, cst.Name):
+        return []
+    kind = made[1].func.value
+    classes = [one for one in walk(code.module) if isinstance(one, cst.ClassDef) and one.name.value == kind]
+    plain = len(classes) == 1 and is_plain_module(classes[0])
+    return [one for one in classes[0].body.body if isinstance(one, cst.FunctionDef)] if plain else []
+
+
+def _computes_only(code: Code, definition: cst.CSTNode, deep: int) -> bool:
+    """Whether a function's lines neither write in place nor keep anything; what `__init__` does was before the call."""
+    import libcst as cst
+
+    assert isinstance(definition, cst.FunctionDef)
+    if definition.name.value == "__init__":
+        return True
+    for one in walk(definition):
+        if isinstance(one, cst.AugAssign | cst.Global | cst.Nonlocal | cst.Yield | cst.Lambda):
+            return False
+        if isinstance(one, cst.Assign) and any(_root(target.target) for target in one.targets):
+            return False
+        if isinstance(one, cst.Call) and (_writes(one) or (_given(one) and not _is_harmless(code, one, deep))):
+            return False
+    return True
+
+
+_DEEPEST = 2
+"""Calls of calls that are read."""
+_HARMLESS = words("print len range zip enumerate str repr type isinstance tuple list dict sorted sum super")
+_ASKING = words("item tolist cpu backward register_hook retain_grad size dim numel new_tensor __init__")
+"""Methods that neither write to a tensor nor keep it elsewhere."""
+_NEW_LAYERS = words("Linear Bilinear Conv1d Conv2d Conv3d LayerNorm GroupNorm RMSNorm Softmax GELU SiLU Tanh Sigmoid")
+_VIEWING_LAYERS = words("Identity Flatten Dropout Embedding BatchNorm1d BatchNorm2d MultiheadAttention")
+"""Layers that write to nothing that they get, and may return it."""
 
 
 def written(code: Code, near: cst.CSTNode) -> set[str]:
