@@ -51,7 +51,6 @@ def test_reading_is_allowed_and_the_end_of_the_block_ends_it(tmp_path: Path):
 
 def test_a_program_that_catches_the_refusal_is_still_named(tmp_path: Path):
     outside = Outside()
-    with outside.refused():
-        with suppress(OSError):
-            (tmp_path / "log.txt").write_text("x")
+    with outside.refused(), suppress(OSError):
+        (tmp_path / "log.txt").write_text("x")
     assert outside.deed.endswith("log.txt")
