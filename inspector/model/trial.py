@@ -213,5 +213,7 @@ class Observed(Struct, frozen=True):
     """Values compared with `against`."""
     left_out: str = ""
     """Why probes are missing."""
+    uncopied: str = ""
+    """Why the model cannot be copied, so that each probe gets it as the last one left it; empty: it can."""
     times: tuple[tuple[str, float], ...] = ()
     """Seconds of the fastest of several calls in eager, by name of the call."""

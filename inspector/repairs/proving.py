@@ -220,7 +220,10 @@ class Prover:
             checks.append(check)
         slowdown = 1.0 if change.keeps_eager else _slowdown(before, after)
         if slowdown is None:
-            checks.append(Check("eager_cost", False, "the times of eager calls could not be measured"))
+            why = "the times of eager calls could not be measured"
+            if before.uncopied:
+                why = f"the model cannot be copied ({before.uncopied}), so no two calls begin with the same state"
+            checks.append(Check("eager_cost", False, why))
         leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
         questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
         cost = _question_of_cost(slowdown, _longer(before, after))

@@ -123,7 +123,7 @@ def _others(fixes: Fixes) -> Iterator[RenderableType]:
 
 def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
     """Show, for each finding without a proved repair, what was tried and why it is unproved."""
-    open_ = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
+    open_ = [each for each in fixes.findings if not each.expected and not fixes.proved_for(each.id)]
     tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
     if not tried:
         return

@@ -31,7 +31,7 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     verb = "has" if 1 in (repaired, len(open_)) else "have"
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     if found is not None and not repaired:
-        parts = ["No finding is gone, but they cost less"]
+        parts = ["No finding is gone, but what is proved saves something"]
     if found is not None and (saved := saving(found.outcome)):
         parts[0] += f": {saved}"
     if left:

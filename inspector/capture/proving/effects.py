@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import random
 import sys
 import warnings
@@ -15,6 +16,11 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.proving.digests import digest, digest_of, without_addresses
 
 SEED = 20_011
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGING = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
+_NETWORK = ("socket.connect", "socket.bind", "socket.sendto")
+_NO_DEED = ("__pycache__", "/dev/null", "/dev/shm/")
+"""Parts of paths that Python and torch write by themselves."""
 
 
 class Effects(Struct):
@@ -23,6 +29,59 @@ class Effects(Struct):
     printed: str = ""
     logged: list[str] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
+
+
+class Outside:
+    """Keeps a call from changing files and from using the network, as far as Python's audit events show it.
+
+    Nobody agreed to what a call with odd inputs would write or send, and two such effects cannot be compared.
+    """
+
+    _current: "Outside | None" = None
+    _is_listening = False
+
+    def __init__(self, own: str = "") -> None:
+        """Allow writes below `own`, a folder of ctrace's; empty: there is none."""
+        self._allowed = (*_NO_DEED, own) if own else _NO_DEED
+        self.deed = ""
+        """What a call was kept from doing, such as `write out/x.txt`; empty: nothing."""
+
+    @contextmanager
+    def refused(self) -> Iterator[None]:
+        """Refuse such deeds during the block."""
+        if not Outside._is_listening:  # a hook stays as long as the process
+            sys.addaudithook(_hear)
+            Outside._is_listening = True
+        Outside._current = self
+        try:
+            yield
+        finally:
+            Outside._current = None
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note a deed, and raise instead of it.
+
+        Raises:
+            PermissionError: the event is such a deed.
+        """
+        deed = ""
+        if event == "open":
+            path, _mode, flags = arguments
+            is_written = isinstance(flags, int) and bool(flags & _WRITING) and isinstance(path, str | bytes)
+            deed = f"write {os.fsdecode(path)}" if is_written else ""
+        elif event in _CHANGING:
+            deed = f"change {arguments[0]}"
+        elif event in _NETWORK:
+            deed = f"use the network ({arguments[1]})"
+        if deed and not any(each in deed for each in self._allowed):
+            self.deed = self.deed or deed
+            raise PermissionError(f"ctrace keeps a call with odd inputs from this: {deed}")
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    current = Outside._current
+    if current is not None:
+        current.hear(event, arguments)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.proving.calls import Rounding, Seen, observe
 from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.probing import Probing, callable_of
@@ -33,6 +34,7 @@ class ModelObserver:
         self._probed: list[str] = []
         self.rounding = Rounding(request) if request.values or request.against else None
         self.left_out = ""
+        self.uncopied = ""
         self.times: tuple[tuple[str, float], ...] = ()
         self._slowest = 0.0
         if train and isinstance(self._model, torch.nn.Module):
@@ -50,11 +52,19 @@ class ModelObserver:
 
     def observe(self) -> Iterator[Seen]:
         """Call the model in its scenarios, then with probes."""
-        pristine = _copied(self._model)
+        pristine = self._pristine()
         for name, way in self._ways.items():
             yield from self._scenario(name, way)
         if not self._request.compiled or self._request.probes:
             yield from self._probes(pristine)
+
+    def _pristine(self) -> Any:
+        """Copy the model with its state; None: it cannot be copied."""
+        try:
+            return copy.deepcopy(self._model)
+        except Exception as error:
+            self.uncopied = kind_and_message(error).splitlines()[0]
+            return None
 
     def _scenario(self, name: str, way: Way) -> Iterator[Seen]:
         called = callable_of(self._model, self._request)
@@ -90,7 +100,7 @@ class ModelObserver:
         probing = Probing(self._request, self._watch, self.rounding, self._slowest)
 
         def fresh() -> Any:
-            return self._model if pristine is None else _copied(pristine)
+            return self._model if pristine is None else copy.deepcopy(pristine)
 
         yield from probing.run(name, fresh, way)
         self._probed += probing.run_names
@@ -98,11 +108,3 @@ class ModelObserver:
         if pristine is not None and not self._request.compiled:
             asked = {each: way for each, way in self._ways.items() if way.kind is not ScenarioKind.PROVOKED}
             self.times = tuple(probing.times(name, fresh, asked or {name: way}))
-
-
-def _copied(model: Any) -> Any:
-    """Copy a model with its state; None: it cannot be copied."""
-    try:
-        return copy.deepcopy(model)
-    except Exception:
-        return None

@@ -25,6 +25,7 @@ def observe_model(loaded: Loaded, request: ProofRequest, *, train: bool) -> None
         rounding=() if rounding is None else tuple(rounding.unexplained),
         compared=0 if rounding is None else rounding.compared,
         left_out=observer.left_out,
+        uncopied=observer.uncopied,
         times=observer.times,
     )
     write(found, request)

@@ -10,7 +10,7 @@ from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.proving.calls import Rounding, Seen, observe
 from ctrace.inspector.capture.proving.digests import without_addresses
-from ctrace.inspector.capture.proving.effects import noting_effects, seed
+from ctrace.inspector.capture.proving.effects import Outside, noting_effects, seed
 from ctrace.inspector.capture.proving.observers import Observer, observers
 from ctrace.inspector.capture.proving.probes import mined, probes, searches
 from ctrace.inspector.capture.proving.sides import SideWatch
@@ -55,6 +55,7 @@ class Probing:
         self._ends = time.monotonic() + request.seconds
         self.run_names: list[str] = []
         self.left_out = ""
+        self._outside = Outside(request.values)
 
     def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
         """Call a fresh subject once for each probe."""
@@ -71,6 +72,9 @@ class Probing:
             if asked is not None and full not in asked:
                 continue
             yield from self._probe(observer, full, fresh, way)
+            if self._outside.deed:
+                self.left_out = f"a call with odd inputs would {self._outside.deed}"
+                return
             if self._unended >= _MOST_UNENDED and asked is None:
                 self.left_out = f"{self._unended} calls with odd inputs did not end within {self._limit:g} s"
                 return
@@ -145,7 +149,7 @@ class Probing:
     def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> Seen:
         """Observe one probe; end it if it takes too long."""
         try:
-            with ending_after(self._limit), self._watch.during(name):
+            with ending_after(self._limit), self._watch.during(name), self._outside.refused():
                 return observe(
                     subject,
                     call,
@@ -176,7 +180,12 @@ class Probing:
                 seed()
                 call = _changed(observer, ways.get(name, first))
                 subject = observer.prepare(fresh())
-                with noting_effects(), ending_after(self._limit), gradients(ways.get(name, first)):
+                with (
+                    noting_effects(),
+                    ending_after(self._limit),
+                    self._outside.refused(),
+                    gradients(ways.get(name, first)),
+                ):
                     seconds = _fastest(_in_sequence(observer, subject, subject), call)
             except Exception:
                 continue  # a call that raises has no time

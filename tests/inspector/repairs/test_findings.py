@@ -6,7 +6,7 @@ from ctrace.inspector.model.diagnosis import Finding as What
 from ctrace.inspector.model.diagnosis import RootCause, RootKind, Symptom
 from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.repairs.findings import keys_of, keys_of_cause, scene_of, words_of
+from ctrace.inspector.repairs.findings import is_left, keys_of, keys_of_cause, new_keys, scene_of, words_of
 from tests.support.sessions import PARTIAL
 
 
@@ -33,3 +33,28 @@ def test_a_recompilation_with_two_causes_is_two_findings():
     gone = keys_of_cause(cause, both)
     assert not gone & keys_of(left)
     assert keys_of(left) <= keys_of(both)
+
+
+def test_a_break_that_gets_another_name_at_its_place_is_not_new():
+    renamed = replace(PARTIAL, breaks=tuple(replace(each, gb=("GB9999",)) for each in PARTIAL.breaks))
+    new, known = new_keys(PARTIAL, renamed)
+    assert not new
+    assert {key[0] for key in known} == {"break"}
+    old = next(key for key in keys_of(PARTIAL) if key[0] == "break")
+    assert is_left(old, known)
+
+
+def test_a_break_at_a_place_that_was_fine_is_new():
+    (first, *others) = PARTIAL.breaks
+    moved = replace(PARTIAL, breaks=(replace(first, source="elsewhere(x)", line=99), *others))
+    new, known = new_keys(PARTIAL, moved)
+    assert [key[3] for key in new] == ["elsewhere(x)"]
+    assert not known
+
+
+def test_a_recompilation_has_no_place_that_may_keep_it():
+    size = Cause(CauseKind.SIZE, "x.size(0)", "4", "8")
+    after = Session(recompiles=(Recompile("0/1", "forward", "f.py", 3, False, (size,)),))
+    new, known = new_keys(Session(), after)
+    assert new == keys_of(after)
+    assert not known
