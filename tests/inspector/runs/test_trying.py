@@ -95,7 +95,7 @@ def test_trials_leave_inductor_out_where_it_added_no_guard(
         asked.append(options)
         return printing(0)
 
-    monkeypatch.setattr(run, "capture", capture)
+    monkeypatch.setattr(trying, "capture", capture)
     session = replace(printing(3), late_guards=late, recompiles=recompiles)
     with_trials(session, lambda *_: None, MODEL, Options())
     assert {(each.trace_only, each.inductor_guards) for each in asked} == {(True, not is_settled)}
