@@ -11,7 +11,7 @@ from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.target import DeviceQuestion
 from ctrace.inspector.recompiles.view import groups
-from ctrace.inspector.scenarios.view import not_compared, provoked
+from ctrace.inspector.scenarios.view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.session.completeness import first_lines, other_problems
 from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
 from ctrace.inspector.target.view import open_sentence, question_place, question_sentence, questions, target_sentence
@@ -138,7 +138,9 @@ def _provoked(session: Session) -> Iterator[str]:
 def _facts(session: Session) -> Iterator[tuple[str, str]]:
     guards = guard_count(session)
     yield "graphs", str(len(session.graphs))
-    yield "ops in graphs", fmt.share(session.coverage.compiled, session.coverage.ops)
+    why = why_no_coverage(session)
+    share = fmt.share(session.coverage.compiled, session.coverage.ops)
+    yield "ops in graphs", text(f"not measured: {why}") if why else share
     yield "guards", "not measured" if guards is None else str(guards)
     if session.limit.hit:
         yield "recompile limit", "hit"

@@ -58,8 +58,8 @@ def run_scenarios(
 
     A scenario that fails is recorded, and the next one is called. In a provoked scenario, a failure is an answer; in
     any other, `failed` is called with the exception: an EagerError if the model fails without torch.compile, else what
-    the compiled model raised. `cycle` is the least number of calls, and the seconds for those that are left then.
-    `order` is the order of the first calls.
+    the compiled model raised. `cycle` is the least number of calls, and the seconds for those that are left then;
+    with it, calls are only counted: no result is compared with eager. `order` is the order of the first calls.
 
     Raises:
         TargetError: torch.compile has no such backend or mode, or there is nothing to train.
@@ -71,7 +71,7 @@ def run_scenarios(
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
     recorder.record("plan", plan(loaded.scenarios))
-    runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order)
+    runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=not cycle[0])
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
             if way.kind is ScenarioKind.PROVOKED:
@@ -93,11 +93,14 @@ class _Runs:
         around_eager: Around,
         calls: int,
         order: Order,
+        *,
+        compares: bool,
     ) -> None:
         model = loaded.model
         self._model = model
         self._options = options
         self._calls = calls
+        self._compares = compares
         self._recorder = recorder
         self._ops = ops
         self._order = order
@@ -170,7 +173,8 @@ class _Runs:
         counting = nullcontext if counted else self._ops.everywhere
         order, self._order = self._order, Order.EAGER_FIRST
         before = None
-        if self._options.compare and order is not Order.COMPILED_FIRST:
+        # Without a comparison, one eager call counts the ops; it also warms up what libraries keep, as elsewhere.
+        if self._options.compare and order is not Order.COMPILED_FIRST and (self._compares or not counted):
             libraries = LibraryState() if order is Order.EAGER_FIRST_IF_EQUAL else None
             before = self._dangers.before(name, index, call, way, counting)
             if libraries is not None and libraries.changes():
@@ -182,13 +186,13 @@ class _Runs:
         outside = self._ops.outside_graphs() if last and counted else None
         results, left = called(self._compiled, call, way, train=self._options.train, counting=outside)
         self._outputs = results.outputs if self._options.build else None
-        if before is None:
-            if order is Order.COMPILED_FIRST and self._options.compare:
-                return None, left  # later calls are compared
-            self._dangers.skip(name, "the request left the eager calls out")
-            return None, None
-        self._dangers.after(before, results)
-        return before.counts, left
+        if before is None and order is Order.COMPILED_FIRST and self._options.compare:
+            return None, left  # later calls are compared
+        if before is None or not self._compares:
+            self._dangers.skip(name, "the request left the comparison with eager out")
+        else:
+            self._dangers.after(before, results)
+        return before.counts if before is not None else None, left
 
     def _timed(self, way: Way) -> float | None:
         """Time more calls until one compiles; return the shortest time, or None if the last call before compiled."""

@@ -94,10 +94,11 @@ def diagnose(session: Session) -> Diagnosis:
 
 def planned(session: Session) -> tuple[Candidate, ...]:
     """Return the candidates to try before any trial has run, most promising first, without duplicate trials."""
+    scene = _scene(session)
     found: dict[Trial, Candidate] = {}
-    for each in sorted(_candidates(_scene(session)), key=lambda candidate: -candidate.worth):
-        if each.trial is not None:
-            found.setdefault(each.trial, each)
+    for each in sorted(_worth_trying(scene, _candidates(scene)), key=lambda candidate: -candidate.worth):
+        assert each.trial is not None
+        found.setdefault(each.trial, each)
     return tuple(found.values())[:MOST_TRIALS]
 
 
@@ -112,7 +113,7 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         known = replace(session, trials=tuple(done))
         each = _next(_scene(known), {tried.trial for tried in done}, causes)
         if each is None:
-            return
+            break
         if not done and _may_go_on(session):
             done.append(_tried(UNCHANGED, attempt, through_backend=False))
             yield done[-1]
@@ -135,8 +136,8 @@ def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Can
     solved = {id_ for each in judged for id_ in each.gone}
     left = [
         each
-        for each in candidates
-        if each.trial is not None and each.trial not in done and not set(each.causes) <= solved
+        for each in _worth_trying(scene, candidates)
+        if each.trial not in done and not set(each.causes) <= solved
         if wanted is None or not set(each.causes).isdisjoint(wanted)
     ]
     is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
@@ -155,6 +156,17 @@ def _changed_something(scene: Scene) -> bool:
         for each in scene.session.trials
         if each.trial != UNCHANGED
     )
+
+
+def _worth_trying(scene: Scene, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates that can be tried and change more than what is expected: nobody needs to change that.
+
+    A repeated call should reuse its graph, so what recompiles there may go on.
+    """
+    expected = {
+        cause.id for cause in scene.causes if cause.expected and not any(each.call for each in scene.recompiles(cause))
+    }
+    return [each for each in candidates if each.trial is not None and not set(each.causes) <= expected]
 
 
 def _scene(session: Session) -> Scene:

@@ -132,6 +132,14 @@ def by_bytes(row: Row) -> tuple[bool, int, bool]:
     return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
 
 
+def largest_first(found: Iterable[Part]) -> list[Part]:
+    """Sort graph parts as their kernels are sorted: those that move the most bytes first, the others in torch's order.
+
+    A part with a kernel of unknown bytes moves at least what is known.
+    """
+    return sorted(found, key=lambda part: -(part.known.bytes or 0))
+
+
 class _Scheduled:
     """The scheduler's nodes and buffers of one graph part, by name."""
 

@@ -113,6 +113,7 @@ class Raw(Struct):
     modules: dict[tuple[str, bool], dict[str, Module]] = field(default_factory=dict)
     """By compile id, and whether Dynamo traced the nodes; the joint graph comes before its parts and is kept."""
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    late_guards: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
@@ -328,6 +329,8 @@ class Raw(Struct):
             case ModulesSeen():
                 known = self.modules.setdefault((event.id, event.traced), {})
                 self.modules[event.id, event.traced] = {**event.modules, **known}
+            case ev.InductorGuardsSeen(whole=True):
+                self.late_guards[event.id] = event.added or ()
             case ev.InductorGuardsSeen():
                 self.inductor_guards[event.id] = event.added
             case ev.BytecodeSeen():

@@ -303,6 +303,8 @@ class Session(Struct, frozen=True):
     """For a capture without Inductor: the guards that lowering added to each graph with symbolic sizes, keyed by
     compilation; None: the graph was not lowered.
     """
+    late_guards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For a capture with Inductor: the guards that it and AOTAutograd added to each graph with symbolic sizes."""
     codes: Mapping[str, Rewritten] = field(default_factory=dict)
     """Bytecode by compilation."""
     printed: Mapping[str, Graphs] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.model.findings import CauseKind
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
 from ctrace.inspector.model.trial import Trial, Tried
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 INTERRUPTED = "advice not checked: interrupted"
 CALLS = 10
 """The calls of a trial, through all scenarios: what two calls save, the eighth may lose again at the limit."""
+_OF_SIZES = frozenset((CauseKind.SIZE, CauseKind.RANGE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE))
 _LEAST_SECONDS = 60.0
 _TIMES_AS_LONG = 3.0
 """The time limit of a trial, as a multiple of the run's time, in case the trial hangs."""
@@ -68,12 +70,15 @@ def with_trials(
     """
     if not _can_be_tried(resolved, options) or not _may_help(session):
         return session
+    lowers = not has_settled_guards(session)
     limit = max(_LEAST_SECONDS, _TIMES_AS_LONG * (session.time.total or 0.0))
     done: list[Tried] = []
 
     def attempt(trial: Trial, through_backend: bool) -> "Session":
         say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS}")
-        trial_options = replace(options, trace_only=not through_backend, build=False, guard_cost=False)
+        trial_options = replace(
+            options, trace_only=not through_backend, inductor_guards=lowers, build=False, guard_cost=False
+        )
         trial_options = trial_options if trial.dynamic is None else replace(trial_options, dynamic=trial.dynamic)
         with scratch() as folder, _dropped_output() as sink:
             found = capture(
@@ -107,6 +112,17 @@ def with_trials(
     finally:
         server.close()
     return replace(session, trials=tuple(done), problems=problems)
+
+
+def has_settled_guards(session: "Session") -> bool:
+    """Whether Inductor compiled graphs with symbolic sizes and added no guard, so that Dynamo alone decides what
+    recompiles.
+
+    Each function that recompiled for a size must have such a graph: another function may ask Inductor another question.
+    """
+    sized = {each.compilation for each in session.recompiles if any(cause.kind in _OF_SIZES for cause in each.causes)}
+    late = session.late_guards
+    return bool(late) and not any(late.values()) and sized <= late.keys()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Say what each provoked scenario showed, and which scenarios' results were not compared with eager."""
+"""Say what each provoked scenario showed, and what of the scenarios was not compared or not measured."""
 
 from msgspec import Struct
 
@@ -62,3 +62,17 @@ def not_compared(session: Session) -> dict[str, list[str]]:
         if each.not_compared:
             found.setdefault(each.not_compared, []).append(each.name)
     return found
+
+
+def why_no_coverage(session: Session) -> str:
+    """Return why the share of ops in graphs is not measured; empty if it is."""
+    if session.coverage.ops is not None and session.coverage.compiled is not None:
+        return ""
+    if not session.environment.ctrace:
+        return "torch alone wrote this log"
+    if session.failure is not None:
+        return "the run ended early"
+    if not session.scenarios:
+        return "a program gets no eager call"
+    own = [each for each in session.scenarios if each.kind is not ScenarioKind.PROVOKED]
+    return next((each.not_compared for each in own if each.not_compared), "no call was counted in eager")

@@ -145,6 +145,7 @@ def assemble(
         guards=_guards(raw),
         printed=_printed(raw),
         inductor_guards=dict(raw.inductor_guards),
+        late_guards=dict(raw.late_guards),
         codes={compile_id: seen.codes for compile_id, seen in raw.bytecode.items() if seen.codes is not None},
     )
 

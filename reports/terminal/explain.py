@@ -12,7 +12,7 @@ from ctrace.inspector.cuda_graphs.view import sentence as cuda_graphs
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Session
-from ctrace.inspector.scenarios.view import not_compared, provoked
+from ctrace.inspector.scenarios.view import not_compared, provoked, why_no_coverage
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
 from ctrace.inspector.shapes.view import violations
@@ -27,6 +27,7 @@ from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
 _REASONS = 2
+_WHY = 120
 _PROVOKED = 10
 
 
@@ -210,6 +211,8 @@ def _see(session: Session) -> str:
 
 def _coverage(session: Session) -> str:
     """Write the share of ops in graphs, also for each scenario unless all scenarios agree."""
+    if why := why_no_coverage(session):
+        return fmt.one_line(f"not measured: {why}", _WHY)
     whole = fmt.share(session.coverage.compiled, session.coverage.ops)
     shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
     coverages = [each.coverage for each in session.scenarios]

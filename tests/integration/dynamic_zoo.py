@@ -235,6 +235,7 @@ def compared(name: str) -> dict[str, Any]:
         "checked": seen(checked),
         "left_out": seen(left_out),
         "added": {id_: list(added or ()) for id_, added in checked.inductor_guards.items()},
+        "late": {id_: list(added) for id_, added in whole.late_guards.items()},
         "not_lowered": [id_ for id_, added in left_out.inductor_guards.items() if added is None],
         "generated": len(generated),
         "kept": [bool(checked.code), bool(checked.fusions), bool(checked.kernels), bool(checked.passes)],

@@ -28,7 +28,7 @@ from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.capture.guards.lowering import add_late_guards
+from ctrace.inspector.capture.guards.lowering import add_late_guards, has_hinted_symbols, late_guards
 from ctrace.inspector.capture.virtual.choices.flex import trainable
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Metal
 from ctrace.inspector.capture.virtual.move_graph import move
@@ -190,10 +190,17 @@ class _Emitter:
         eager = _copied(model)  # compile_fx changes its argument
         self._own.active = True
         try:
-            with _paused_collector(), self._inside(), self._backwards.of_one_graph() as pending:
+            with (
+                _paused_collector(),
+                self._inside(),
+                self._backwards.of_one_graph() as pending,
+                late_guards() as added,
+            ):
                 self._emit(model, example_inputs, *args, **kwargs)
         finally:
             self._own.active = False
+        if self._recorder.keeps("codegen") and has_hinted_symbols(eager):
+            self._recorder.record("inductor_guards", {"seen": True, "added": added, "whole": True})
         if not self._recorder.keeps("codegen"):  # a backward compiled later adds no guard
             return eager.forward
         return self._backwards.triggering(self._running(eager), pending)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.values import class_name
-from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols
+from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols, late_guards
 from ctrace.inspector.capture.guards.unmet import Unmet
 from ctrace.inspector.runs.request import Options
 
@@ -38,15 +38,10 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
 def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> Any:
     """Lower a graph and record the guards that this adds; a failure reaches the program, as with torch.compile."""
     import torch
-    from torch._guards import TracingContext
 
-    shape_env = TracingContext.get().fake_mode.shape_env  # type: ignore[union-attr]
-    guards, fixed = len(shape_env.guards), set(shape_env.replacements)  # type: ignore[union-attr]
     inductor = torch._TorchCompileInductorWrapper(options.mode, None, options.dynamic)
-    with recorder.keeping(KEPT):
+    with recorder.keeping(KEPT), late_guards() as added:
         eager = inductor(graph, inputs)
-    added = [str(guard.expr) for guard in shape_env.guards[guards:]]  # type: ignore[union-attr]
-    added += [f"Eq({symbol}, {value})" for symbol, value in shape_env.replacements.items() if symbol not in fixed]  # type: ignore[union-attr]
     recorder.record("inductor_guards", {"seen": True, "added": added})
     return eager
 

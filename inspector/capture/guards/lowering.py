@@ -11,6 +11,7 @@ their index by 2**31 (codegen/simd.py: `check_leq`), templates, subgraphs, other
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 KEPT = frozenset(
@@ -51,6 +52,23 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield from _flat(value)
         else:
             yield value
+
+
+@contextmanager
+def late_guards() -> Iterator[list[str]]:
+    """Yield a list; fill it with the guards that the shape environment gains in the block, after Dynamo's."""
+    from torch._guards import TracingContext
+
+    context = TracingContext.try_get()
+    shape_env = context.fake_mode.shape_env if context is not None and context.fake_mode is not None else None
+    added: list[str] = []
+    if shape_env is None:
+        yield added
+        return
+    guards, fixed = len(shape_env.guards), set(shape_env.replacements)
+    yield added
+    added += [str(guard.expr) for guard in shape_env.guards[guards:]]
+    added += [f"Eq({symbol}, {value})" for symbol, value in shape_env.replacements.items() if symbol not in fixed]
 
 
 def add_late_guards(graph: Any) -> None:

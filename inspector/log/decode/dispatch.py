@@ -272,7 +272,8 @@ def _mode(entry: Entry) -> ev.ModeChosen:
 
 def _inductor_guards(entry: Entry) -> ev.InductorGuardsSeen:
     data = _payload(entry)
-    return ev.InductorGuardsSeen(_id(entry), data.texts("added") if data.flag("seen") else None)
+    added = data.texts("added") if data.flag("seen") else None
+    return ev.InductorGuardsSeen(_id(entry), added, data.maybe_flag("whole"))
 
 
 def _codegen_ended(entry: Entry) -> ev.CodegenEnded:

@@ -233,11 +233,13 @@ class LoopsUnrolled(Struct, frozen=True):
 
 
 class InductorGuardsSeen(Struct, frozen=True):
-    """The guards that Inductor would add to a graph with symbolic sizes, in a capture without Inductor."""
+    """The guards that AOTAutograd and Inductor add to a graph with symbolic sizes."""
 
     id: str
     added: tuple[str, ...] | None
     """Conditions on sizes, found by lowering the graph; None: the graph was not lowered."""
+    whole: bool = False
+    """Whether Inductor compiled the graph; else the capture only lowered it for its guards."""
 
 
 class BytecodeSeen(Struct, frozen=True):

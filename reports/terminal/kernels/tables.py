@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.view import Part, Row, Work, by_bytes, parts
+from ctrace.inspector.kernels.view import Part, Row, Work, by_bytes, largest_first, parts
 from ctrace.inspector.model.kernels import Kernel
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
@@ -79,12 +79,13 @@ def _nothing(session: Session) -> str:
 def kernels_screen(
     session: Session, found: Sequence[Part], width: int, *, all_of_it: bool = False
 ) -> Iterator[RenderableType]:
-    """Show the kernels of each graph part, the kernels that move the most bytes first."""
+    """Show the graph parts that move the most bytes first, and so the kernels of each."""
     yield headline(session)
     if not found:
         yield Text(f"\n{_nothing(session)}", style="dim")
         return
-    shown = found if all_of_it else found[:_PARTS]
+    ordered = largest_first(found)
+    shown = ordered if all_of_it else ordered[:_PARTS]
     for part in shown:
         yield part_title(session, part)
         yield _kernels(session, part, part.rows if all_of_it else part.rows[:_ROWS], width)
@@ -93,7 +94,7 @@ def kernels_screen(
         yield Text(_total(part), style="dim")
     if len(shown) < len(found):
         yield Text(f"\nand {fmt.count(len(found) - len(shown), 'more graph part')}: see --all", style="dim")
-    yield from _ending(found)
+    yield from _ending(ordered)
     yield from basis_line(session)
 
 

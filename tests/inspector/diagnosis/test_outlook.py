@@ -91,3 +91,17 @@ def test_two_calls_do_not_hide_the_storm():
     assert as_data(storm)["outlook"] == {"calls": 10, "graphs": 8, "recompiles": 7, "limit_hit": True}
     assert as_data(run())["outlook"] is None
     assert not later_calls(run(result(UNCHANGED, 1, LaterCalls(10, 2, 1, limit_hit=False))))
+
+
+def test_expected_recompilations_get_trials_only_where_a_repeated_call_has_them() -> None:
+    def attempt(_trial: Trial, _through_backend: bool) -> Session:
+        return run()
+
+    repeated = run(expected=True)
+    (made,) = repeated.recompiles
+    cause = Cause(CauseKind.SIZE, "x.size(0)", "2", "4", 3, file=FILE, expected="The first change", is_open=True)
+    once = replace(made, causes=(cause,), why_expected="The first change", scenario="other", call=0)
+    other = replace(repeated, recompiles=(once,))
+    assert not list(trials(other, attempt))
+    assert list(trials(replace(other, recompiles=(replace(once, expected=False, why_expected=""),)), attempt))
+    assert list(trials(repeated, attempt))

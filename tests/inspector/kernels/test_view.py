@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
 from ctrace.inspector.kernels.code import passages, wrappers
-from ctrace.inspector.kernels.view import Work, added, named, parts, rows, work_of
+from ctrace.inspector.kernels.view import Part, Row, Work, added, largest_first, named, parts, rows, work_of
 from ctrace.inspector.model.graphs import GraphStage, Printed
 from ctrace.inspector.model.kernels import Launch
 from tests.support import kernelsessions as made
@@ -19,6 +19,15 @@ class <lambda>(torch.nn.Module):
         y: "f32[2, 3][3, 1]cpu" = {}
         return (y,)
 """
+
+
+def test_the_graph_part_that_moves_most_comes_first() -> None:
+    def part(graph: str, *sizes: int | None) -> Part:
+        moved = (Work(each, 0 if each is not None else None, None) for each in sizes)
+        return Part(graph, GraphStage.FORWARD, tuple(Row(made.MM, each, None, (), (), ()) for each in moved))
+
+    found = [part("0/0", 9), part("1/0", None, 4096), part("2/0", None), part("3/0", 9, 8192)]
+    assert [each.graph for each in largest_first(found)] == ["3/0", "1/0", "0/0", "2/0"]
 
 
 class TestWork:

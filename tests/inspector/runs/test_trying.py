@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.model.session import Failure, FailurePhase, Session
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.runs import trying
@@ -67,3 +69,33 @@ def test_what_cannot_be_tried_is_left(target: Any, options: Options, monkeypatch
     stopping(monkeypatch, AssertionError("a trial was run"))
     session = printing(3)
     assert with_trials(session, lambda *_: None, target, options) is session
+
+
+SIZED = Recompile("0/1", "forward", "net.py", 3, True, (Cause(CauseKind.SIZE, "x.size(0)", "2", "4"),))
+
+
+@pytest.mark.parametrize(
+    ("late", "recompiles", "is_settled"),
+    [
+        ({"0/1": ()}, (SIZED,), True),
+        ({"0/1": ("Eq(s0, 4)",)}, (SIZED,), False),
+        ({"1/1": ()}, (SIZED,), False),  # another function's graph says nothing about this one
+        ({}, (), False),
+    ],
+)
+def test_trials_leave_inductor_out_where_it_added_no_guard(
+    late: dict[str, tuple[str, ...]],
+    recompiles: tuple[Recompile, ...],
+    is_settled: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Options] = []
+
+    def capture(_resolved: Any, options: Options, **_rest: Any) -> Session:
+        asked.append(options)
+        return printing(0)
+
+    monkeypatch.setattr(trying, "capture", capture)
+    session = replace(printing(3), late_guards=late, recompiles=recompiles)
+    with_trials(session, lambda *_: None, MODEL, Options())
+    assert {(each.trace_only, each.inductor_guards) for each in asked} == {(True, not is_settled)}

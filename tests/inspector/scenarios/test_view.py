@@ -3,9 +3,10 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.model.findings import Limit, Recompile
+from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.model.session import Coverage, Scenario, Session
-from ctrace.inspector.scenarios.view import not_compared, provoked
+from ctrace.inspector.model.session import Coverage, Environment, Scenario, Session
+from ctrace.inspector.scenarios.view import not_compared, provoked, why_no_coverage
 from tests.support import sessions
 from tests.support.helpers import MODEL
 
@@ -35,3 +36,14 @@ def test_recompiles_are_counted_and_marked_as_expected():
 
 def test_what_was_not_compared_is_grouped_by_reason():
     assert not_compared(sessions.DANGEROUS) == {"the model gives different results each time": ["clock"]}
+
+
+def test_a_share_of_ops_that_was_not_measured_has_a_reason():
+    own = Environment(ctrace="1.0")
+    refused = Scenario("base", 2, not_compared="the model cannot be called in eager")
+    assert why_no_coverage(Session()) == "torch alone wrote this log"
+    assert why_no_coverage(Session(environment=own)) == "a program gets no eager call"
+    assert why_no_coverage(Session(environment=own, scenarios=(refused,))) == "the model cannot be called in eager"
+    failed = Session(environment=own, failure=Failure(FailurePhase.RUN, "ValueError", "no"), scenarios=(refused,))
+    assert why_no_coverage(failed) == "the run ended early"
+    assert not why_no_coverage(Session(coverage=Coverage(2, 2)))
