@@ -1,7 +1,7 @@
 """Generate programs in which a repair is right or wrong, repair them, and ask an oracle about each proof.
 
     make traps                              100 programs with a new seed
-    python tools/traps.py --count 20 --seed 7 [--jsonl FILE]
+    python -m tools.traps --count 20 --seed 7 [--jsonl FILE]
 
 Each program is a pattern that a repair matches, in contexts that make the obvious repair wrong: written rarely, kept in
 the state, frozen, saved, in half precision, raising, read elsewhere. The oracle, trap_oracle.py, runs the program
@@ -10,8 +10,9 @@ before and after each repair that was proved without a question. Exit 1: a proof
 
 import argparse
 import json
+import os
 import random
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -24,14 +25,18 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.repairs.fixing import Fixing, RepairChoice
-from ctrace.inspector.repairs.result import Fixes
+from ctrace.inspector.repairs.obligations import COMPILED, NAMES
+from ctrace.inspector.repairs.result import Fixes, How, Tried
 from ctrace.inspector.repairs.running import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.repairs.source import all_repairs
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
+from tools import trap_oracle
 
-ORACLE = Path(__file__).with_name("trap_oracle.py")
 _LIMIT = 120.0
+_REPAIRS = tuple(each.name for each in all_repairs())
+"""Repairs of source: an option of torch.compile changes nothing that the oracle can see."""
 
 HEAD = """\
 import copy
@@ -45,10 +50,32 @@ class Config:
         self.k = torch.tensor(2.0)
 
 
+KEPT = []
+
+
+def keep(t):
+    if KEPT:
+        t.clamp_(max=0.1)
+    return t
+
+
+class Act(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hard = False
+
+    def forward(self, t):
+        if self.hard:
+            t.clamp_(max=0.1)
+        return t * 1
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(8, 8)
+        self.act = Act()
+        self.callback = None
         self.warm = False
         self.strict = False
         self.config = Config()
@@ -60,6 +87,11 @@ class Net(nn.Module):
 
     def reset(self):
         {reset}
+
+    def post(self, t):
+        if self.strict and self.warm:
+            t.mul_(0.5)
+        return t + 1
 
     def forward(self, x):
         h = self.linear(x)
@@ -103,6 +135,18 @@ COPIES = ("c = copy.deepcopy(self.config)", "c = copy.copy(self.config)")
 INDEXED = ("y[y > 0] = y[y > 0] * 2", "y[y > {limit}] *= 0.5", "y[y < 0] = y[y < 0] ** 2", "y[y < 0] = 0.0")
 
 
+TERNARIES = ("y = {first} if {test} else {second}", "y = {second}\nif {test}:\n    y = {first}")
+MASKED = ("h.relu()", "h * 2", "h.tanh()", "h")
+LOOPS = ("h = h * 0.5", "h = h - h.mean()", "h = h * h * 0.1", "h = h.tanh()")
+LAYERS = (
+    "self.act(h)",
+    "self.post(h)",
+    "self.callback(h) if self.callback is not None else h",
+    "keep(h)",
+    "h.detach()",
+)
+
+
 class Program(NamedTuple):
     """A generated program; `is_right`: nothing in it makes the obvious repair wrong."""
 
@@ -118,7 +162,7 @@ def programs(draw: Any) -> Program:
     def pick(words: tuple[str, ...]) -> str:
         return str(draw(st.sampled_from(words)))
 
-    pattern = pick(("number", "branch", "copy", "index"))
+    pattern = pick(("number", "branch", "copy", "index", "alias", "choice", "loop"))
     is_right = draw(st.booleans())
     between = "" if is_right else pick(BETWEEN)
     of_pattern = AFTER if pattern == "number" else tuple(each for each in AFTER if " n " not in each)
@@ -133,6 +177,26 @@ def programs(draw: Any) -> Program:
         lines = [between, f"if {test}:", f"    y = {first}", "else:", f"    y = {second}"]
     elif pattern == "copy":
         lines = [pick(COPIES), between, "y = h * c.k"]
+    elif pattern == "alias":
+        # `h` itself where the test holds: who else has it, and writes to it?
+        lines = [
+            between,
+            "y = h * 2",
+            f"if {pick(TESTS)}:",
+            "    y = h",
+            *([] if is_right else [f"z = {pick(LAYERS)}"]),
+        ]
+    elif pattern == "choice":
+        shape = pick(TERNARIES).format(test=pick(TESTS), first=pick(MASKED), second=pick(SIDES))
+        lines = [between, *shape.split("\n")]
+    elif pattern == "loop":
+        lines = [
+            "step = 0",
+            "while h.abs().max() > {limit} and step < 4:",
+            f"    {pick(LOOPS)}",
+            "    step += 1",
+            "y = h * 1",
+        ]
     else:
         lines = ["y = h * 1", between, pick(INDEXED)]
     body = [each for each in (*lines, after, "return y + 1") if each]
@@ -166,7 +230,7 @@ def drawn(count: int, number: int) -> list[Program]:
 def repaired(path: Path, server: ForkServer) -> Fixes | None:
     """Search for repairs of a program; None: it cannot be run."""
     budget = Budget(_LIMIT)
-    choice = RepairChoice(build=False, combine=False)
+    choice = RepairChoice(names=_REPAIRS, build=False, combine=False)
     try:
         with Runner(resolve(str(path)), Options(), _LIMIT, budget, server) as runner:
             session = runner.capture(Trial())
@@ -176,25 +240,71 @@ def repaired(path: Path, server: ForkServer) -> Fixes | None:
 
 
 def told_apart(before: Path, after: Path) -> list[str]:
-    """Ask the oracle, in a process of its own."""
-    command = [sys.executable, str(ORACLE), str(before), str(after)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
-    if ran.returncode not in (0, 1) or (ran.returncode and not ran.stdout.strip()):
-        raise RuntimeError(ran.stderr[-500:])
-    return ran.stdout.split("\n")[:-1] if ran.returncode else []
+    """Ask the oracle in a fork, which keeps torch's import and nothing of what the programs do."""
+    asking, answering = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(int(_LIMIT))
+            os.write(answering, json.dumps(trap_oracle.differences(str(before), str(after))).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(answering)
+    with os.fdopen(asking, "rb") as opened:
+        found = opened.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise RuntimeError(f"the oracle ended with {status} for {after}")
+    told: list[str] = json.loads(found)
+    return told
+
+
+def still_open(each: Tried) -> list[str]:
+    """Return the obligations that trying left open; none if it was not tried."""
+    tried = each.outcome.obligations
+    found = [one.name for one in tried if not one.closed and one.how is How.TRYING]
+    return found if len(found) < len(tried) and found != [COMPILED] else []
+
+
+def is_free(each: Tried, without: frozenset[str]) -> bool:
+    """Whether a repair is proved without a question, or would be without some obligations."""
+    if each.is_free or not without:
+        return each.is_free
+    open_ = set(still_open(each)) - {COMPILED}  # compiled calls are not tried where eager ones differ
+    return bool(open_) and open_ <= without
+
+
+def described(each: Tried) -> list[Any]:
+    """Return what the log says about a repair."""
+    return [each.name, each.proved, each.question, each.outcome.why, still_open(each)]
+
+
+def arguments() -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument(
+        "--without",
+        choices=NAMES,
+        action="append",
+        default=[],
+        help="count a repair as proved although this obligation is open: shows what it alone catches",
+    )
+    parser.add_argument("--jsonl", type=Path, help="append one line for each program")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Generate, repair and check; print the counts by pattern, and every false proof."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--jsonl", type=Path, help="append one line for each program")
-    asked = parser.parse_args()
+    asked = arguments()
     number = random.randrange(1 << 31) if asked.seed is None else asked.seed
     print(f"seed {number}", flush=True)
     counts: Counter[str] = Counter()
-    false = 0
+    alone: Counter[str] = Counter()
+    false = proofs = 0
     server = new_server()
     folder = Path(tempfile.mkdtemp(prefix="traps-"))
     for index, program in enumerate(drawn(asked.count, number)):
@@ -202,11 +312,14 @@ def main() -> int:
         path.write_text(program.text)
         began = time.monotonic()
         fixes = repaired(path, server)
-        free = [each for each in (fixes.repairs if fixes is not None else ()) if each.is_free and each.files]
+        every = fixes.repairs if fixes is not None else ()
+        free = [each for each in every if each.files and is_free(each, frozenset(asked.without))]
+        alone.update(open_[0] for each in every for open_ in [still_open(each)] if len(open_) == 1)
         kind = f"{program.pattern}, {'right' if program.is_right else 'trap'}"
         counts[kind] += 1
         counts[f"{kind}: proved"] += any(each.kind == "source" for each in free)
         apart: list[list[str]] = []
+        proofs += len(free)
         for place, each in enumerate(free):
             after = folder / f"trap_{index}_repaired_{place}.py"
             after.write_text(next(text.text for text in each.files))
@@ -216,24 +329,15 @@ def main() -> int:
                 apart.append([each.name, *acts])
                 print(f"FALSE PROOF: {each.name}: {', '.join(acts)}\n  {path}\n  {after}", flush=True)
         if asked.jsonl is not None:
-            tried = (
-                []
-                if fixes is None
-                else [[each.name, each.proved, each.question, each.outcome.why] for each in fixes.repairs]
-            )
-            row = {
-                "seed": number,
-                "index": index,
-                "kind": kind,
-                "seconds": time.monotonic() - began,
-                "false": apart,
-                "repairs": tried,
-            }
+            about = {"seed": number, "index": index, "kind": kind, "seconds": time.monotonic() - began, "false": apart}
             with asked.jsonl.open("a") as log:
-                log.write(json.dumps(row) + "\n")
+                log.write(json.dumps({**about, "repairs": [described(each) for each in every]}) + "\n")
     server.close()
     for kind in sorted(counts):
         print(f"{counts[kind]:5} {kind}")
+    for name, number in alone.most_common():
+        print(f"{number:5} repairs that {name} alone refuses")
+    print(f"{proofs} proofs without a question")
     print(f"{false} false proofs in {asked.count} programs; the programs are in {folder}")
     return int(false > 0)
 

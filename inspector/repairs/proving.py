@@ -91,7 +91,7 @@ class Prover:
         mined: Mined | None = None,
         conditions: tuple[Condition, ...] = (),
     ) -> None:
-        """Prove changes; `conditions` are those of all of them, as far as they are known, so that one run watches them."""
+        """Prove changes; one run watches `conditions`, those of all changes that are known."""
         self._runner = runner
         self._request = ProofRequest(
             "", gradients=not inference, seconds=PROBE_SECONDS, mined=mined or Mined(), timed=None
