@@ -214,23 +214,33 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
         return _Judged(candidate, True, effect)
     later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
-    if later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks:
+    helps = _is_better_place(effect, tried.trial, scene) if tried.trial.parts else effect.helps
+    is_later = later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks
+    if is_later and (helps or not tried.trial.parts):
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
-    helps = _is_better_place(effect) if tried.trial.parts else effect.helps
     if later < 0 or not helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
 
 
-def _is_better_place(effect: Effect) -> bool:
+def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
-    If most ops are left out, a part pays only where the whole becomes many graphs, as a solver's loop does.
+    If most ops are left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler
+    does, and where they hold most parameters: then they are the network, and the ops that are left out are cheap.
     """
     before, after = effect.before, effect.after
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    return helps and (effect.keeps_most or before.graphs >= max(_MANY, _TIMES * after.graphs))
+    is_network = before.graphs >= max(_MANY, _TIMES * after.graphs) and _holds_parameters(trial, scene)
+    return helps and (effect.keeps_most or is_network)
+
+
+def _holds_parameters(trial: Trial, scene: Scene) -> bool:
+    """Whether the parts of a trial hold most parameters of the target."""
+    held = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
+    every = sum(each.parameters for each in scene.session.parts if "." not in each.path)
+    return 2 * held > every
 
 
 _MANY = 10
