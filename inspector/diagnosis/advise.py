@@ -232,7 +232,7 @@ def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     before, after = effect.before, effect.after
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    is_network = before.graphs >= max(_MANY, _TIMES * after.graphs) and _holds_parameters(trial, scene)
+    is_network = before.graphs >= _TIMES * after.graphs and _holds_parameters(trial, scene)
     return helps and (effect.keeps_most or is_network)
 
 
@@ -243,9 +243,8 @@ def _holds_parameters(trial: Trial, scene: Scene) -> bool:
     return 2 * held > every
 
 
-_MANY = 10
 _TIMES = 4
-"""A whole of so many graphs, so many times those of its parts, may lose to parts that hold fewer ops."""
+"""A whole of so many times the graphs of its parts may lose to parts that hold fewer ops."""
 
 
 def _later(scene: Scene, tried: Tried) -> int:
@@ -308,9 +307,7 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    if not holds or each.effect is None:
-        return 0
-    return max(each.effect.gain, 1) if each.effect.keeps_most else 1
+    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:
