@@ -12,6 +12,8 @@ KINDS = ("error", "verdict", "graphs", "sites", "places", "recompiles", "limit",
 _CONFIG = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?P<value>True|False)")
 _DYNAMIC = re.compile(r"(?:torch\.compile\([^)]*|compile (?:it )?with )`?dynamic=(?P<value>True|False)", re.IGNORECASE)
 _UNKNOWN = re.compile(r"not known|no advice", re.IGNORECASE)
+_OPS_OF_ONE = 5
+"""Where breaks become fewer and ops outside of graphs more, one graph, break or recompilation is worth so many ops."""
 _COUNTED = ("graphs", "breaks", "recompiles", "limit", "outside")
 
 
@@ -188,7 +190,10 @@ def effect(before: Data, now: Data) -> Judgement:
         return Judgement.WORSE
     if not any(problems):
         return _of_sign(is_now["graphs"] - was["graphs"])
-    return _of_sign(sum(is_now[each] - was[each] for each in ("graphs", "breaks", "recompiles", "limit")))
+    fewer = sum(was[each] - is_now[each] for each in ("graphs", "breaks", "recompiles", "limit"))
+    if is_now["outside"] - was["outside"] > _OPS_OF_ONE * max(fewer, 0) and fewer > 0:
+        return Judgement.NO_EFFECT
+    return _of_sign(-fewer)
 
 
 def _of_sign(more: int) -> Judgement:

@@ -226,28 +226,37 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
         return _Judged(candidate, True, effect)
     later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
-    if later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks:
+    helps = _is_better_place(effect, tried.trial, scene) if tried.trial.parts else effect.helps
+    is_later = later > 0 and effect.gain >= 0 and effect.after.breaks <= effect.before.breaks
+    if is_later and (helps or not tried.trial.parts):
         return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
-    helps = _is_better_place(effect) if tried.trial.parts else effect.helps
     if later < 0 or not helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
 
 
-def _is_better_place(effect: Effect) -> bool:
+def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
-    If most ops are left out, a part pays only where the whole becomes many graphs, as a solver's loop does.
+    If most ops are left out, parts pay only where the whole becomes many graphs, as the loop of a solver or a sampler
+    does, and where they hold most parameters: then they are the network, and the ops that are left out are cheap.
     """
     before, after = effect.before, effect.after
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    return helps and (effect.keeps_most or before.graphs >= max(_MANY, _TIMES * after.graphs))
+    is_network = before.graphs >= _TIMES * after.graphs and _holds_parameters(trial, scene)
+    return helps and (effect.keeps_most or is_network)
 
 
-_MANY = 10
+def _holds_parameters(trial: Trial, scene: Scene) -> bool:
+    """Whether the parts of a trial hold most parameters of the target."""
+    held = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
+    every = sum(each.parameters for each in scene.session.parts if "." not in each.path)
+    return 2 * held > every
+
+
 _TIMES = 4
-"""A whole of so many graphs, so many times those of its parts, may lose to parts that hold fewer ops."""
+"""A whole of so many times the graphs of its parts may lose to parts that hold fewer ops."""
 
 
 def _later(scene: Scene, tried: Tried) -> int:
@@ -310,9 +319,7 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
 def _gain(each: _Judged | Suggestion) -> int:
     """Return how much a trial saved; 0 if it did not run or did not help."""
     holds = each.holds if isinstance(each, _Judged) else each.checked
-    if not holds or each.effect is None:
-        return 0
-    return max(each.effect.gain, 1) if each.effect.keeps_most else 1
+    return max(each.effect.gain, 1) if holds and each.effect is not None else 0
 
 
 def _rank(each: Suggestion, rank: dict[str, int]) -> tuple[bool, bool, int, int]:

@@ -208,8 +208,8 @@ class _Sites(Struct, frozen=True):
                 key = each.kind, each.gb, line.at.file, line.at.line, line.at.span, line.owner
                 found.setdefault(key, []).append((each, line))
                 first.setdefault(key, index)
-        for key, same in found.items():
-            yield self._with_advice(self._break(same), Symptom(Finding.BREAK, first[key]))
+        for same, index in zip(found.values(), first.values(), strict=True):
+            yield self._with_advice(self._break(same), Symptom(Finding.BREAK, index))
 
     def _break(self, same: list[tuple[Break, UserLine]]) -> Site:
         first, line = same[0]

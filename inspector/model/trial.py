@@ -73,6 +73,8 @@ class Part(Struct, frozen=True):
     first: int
     last: int
     """The lines of `forward`."""
+    parameters: int = 0
+    """The elements of its parameters, with those of the modules inside."""
 
 
 class LaterCalls(Struct, frozen=True):

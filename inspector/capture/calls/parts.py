@@ -20,7 +20,9 @@ def described(model: Any) -> dict[str, Any]:
     for path, module in islice(_modules(model), _MOST):
         code = _forward(module)
         if code is not None:
-            parts.append({"path": path, "kind": type(module).__name__, "code": codes.setdefault(code, len(codes))})
+            number = codes.setdefault(code, len(codes))
+            part = {"path": path, "kind": type(module).__name__, "code": number, "parameters": _elements(module)}
+            parts.append(part)
     lines = [{"file": code.co_filename, "first": code.co_firstlineno, "last": _last_line(code)} for code in codes]
     return {"codes": lines, "parts": parts}
 
@@ -42,6 +44,14 @@ def _roots(model: Any) -> dict[str, Any]:
     names = getattr(model, "__globals__", None)
     found = names if isinstance(names, dict) else {}
     return {name: each for name, each in found.items() if isinstance(each, torch.nn.Module) and name != _MODEL}
+
+
+def _elements(module: Any) -> int:
+    """Count the elements of a module's parameters; those of a lazy module are not known yet."""
+    import torch
+
+    parameters = torch.nn.Module.parameters(module)
+    return sum(each.numel() for each in parameters if not torch.nn.parameter.is_lazy(each))
 
 
 def _forward(module: Any) -> CodeType | None:

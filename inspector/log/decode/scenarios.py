@@ -45,7 +45,7 @@ def parts(data: Fields) -> ev.PartsSeen:
         code = each.integer("code")
         if not 0 <= code < len(codes):
             raise ValueError(f"a part without code: {each.text('path')!r:.60}")
-        found.append(Part(each.text("path"), each.text("kind"), *codes[code]))
+        found.append(Part(each.text("path"), each.text("kind"), *codes[code], each.integer("parameters")))
     return ev.PartsSeen(tuple(found))
 
 

@@ -95,7 +95,10 @@ SPECIMENS: dict[str, Any] = {
     },
     "artifact:ctrace_parts": {
         "codes": [{"file": MODEL, "first": 3, "last": 9}],
-        "parts": [{"path": "model", "kind": "Net", "code": 0}, {"path": "model.net", "kind": "Net", "code": 0}],
+        "parts": [
+            {"path": "model", "kind": "Net", "code": 0, "parameters": 20},
+            {"path": "model.net", "kind": "Net", "code": 0, "parameters": 16},
+        ],
     },
     "artifact:ctrace_eager_call": {"ends": True},
     "artifact:ctrace_plan": {"scenarios": [{"name": "base", "kind": "base"}, {"name": "wide", "kind": "given"}]},

@@ -23,8 +23,8 @@ class Field(torch.nn.Module):
         return self.net(x)"""
 TORCH = "/env/lib/python3.11/site-packages/torch/nn/modules/container.py"
 PARTS = (
-    Part("model", "Solve", FILE, 3, 4),
-    Part("model.field", "Field", FILE, 6, 7),
+    Part("model", "Solve", FILE, 3, 4, 100),
+    Part("model.field", "Field", FILE, 6, 7, 90),
     Part("model.field.net", "Sequential", TORCH, 10, 20),
     Part("model.field.net.0", "Linear", TORCH, 30, 31),
     Part("model.act", "ReLU", TORCH, 40, 41),
@@ -67,8 +67,14 @@ def tried_with(graphs: int, coverage: float) -> Session:
 
 
 def test_a_small_part_is_offered_only_in_place_of_many_graphs() -> None:
-    assert "model.field" not in diagnose(tried_with(4, 20.0)).advice[0].text
+    assert "model.field" not in diagnose(tried_with(3, 20.0)).advice[0].text
     assert "That pays if it takes most of the time" in diagnose(tried_with(47, 20.0)).advice[0].text
+
+
+def test_a_small_part_without_the_parameters_is_never_offered() -> None:
+    run = tried_with(47, 20.0)
+    empty = tuple(replace(each, parameters=0) for each in PARTS)
+    assert "model.field" not in diagnose(replace(run, parts=empty)).advice[0].text
 
 
 def test_a_part_that_no_call_reached_is_not_named() -> None:
@@ -122,7 +128,7 @@ LISTED = {
 )
 def test_how_python_reaches_a_module(path: str, written: str) -> None:
     assert reading(path, LISTED) == written
-    assert compile(written, "", "eval")
+    compile(written, "", "eval")  # it is Python
 
 
 def test_a_variable_of_a_functions_module_is_read_first() -> None:
