@@ -30,6 +30,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -41,10 +42,12 @@ from _truth_compare import KINDS, Judgement, change_of, differences, has_finding
 
 HERE = Path(__file__).resolve().parent
 MODELS = HERE / "truth_models"
+KNOWN = HERE / "truth_known.toml"
 _GIB = 1 << 30
 _CALLS = 10
 _COUNTED_AT = (2, 10)
 _WIDE = 4000
+_CELL = 160
 _WITHOUT_ADVICE = """\
 import sys
 del sys.path[0]
@@ -84,6 +87,8 @@ def main() -> int:
         _run_all(todo, asked, results)
     done = [json.loads(file.read_text()) for each in cases if (file := _file(results, each.name)).exists()]
     print("\n".join(table(done)))
+    if asked.write:
+        asked.write.write_text("\n".join(page(done, _results_of(asked.before, done))) + "\n", encoding="utf-8")
     return int(any(each.get("differences") for each in done))
 
 
@@ -107,6 +112,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--facts", action="store_true", help="compare facts only: try and judge no advice")
     parser.add_argument("--torch-of", type=Path, metavar="FOLDER", help="take what torch did from another study")
     parser.add_argument("--recount", action="store_true", help="ask torch again, and keep what ctrace said")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the facts as a page of Markdown")
+    parser.add_argument(
+        "--before", type=Path, metavar="FOLDER", help="another study, of an earlier ctrace, for --write"
+    )
     parser.add_argument("--only-table", action="store_true", help="run nothing")
     asked = parser.parse_args()
     asked.folder = asked.folder.resolve()
@@ -582,8 +591,7 @@ def _of_source(source: str, results: list[Data]) -> Iterator[str]:
         yield f"  without a report: {', '.join(_short_name(each) for each in failed)}"
     if not explained:
         return
-    facts = sum(not any(each["kind"] == kind for each in one["differences"]) for one in explained for kind in KINDS)
-    yield f"  facts equal: {facts} of {len(explained) * len(KINDS)} ({facts / len(explained) / len(KINDS):.1%})"
+    yield f"  facts equal: {_equal_facts(explained)}"
     for kind in KINDS:
         wrong = [one for one in explained if any(each["kind"] == kind for each in one["differences"])]
         if wrong:
@@ -606,6 +614,73 @@ def _judgements(results: list[Data]) -> Iterator[str]:
 
 def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{number} {what}" for what, number in counter.most_common())
+
+
+def _results_of(folder: Path | None, like: list[Data]) -> list[Data]:
+    """Return another study's results for the same cases."""
+    files = [_file(folder / "results", each["case"]) for each in like] if folder else []
+    return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+def page(now: list[Data], before: list[Data]) -> Iterator[str]:
+    """Yield a page of Markdown: versions and seeds, facts equal to torch's, and every difference with its reason."""
+    versions: dict[str, str] = {}
+    for each in now:
+        versions |= each.get("eager", {}).get("versions", {})
+    known = {(each["case"], each["kind"]): each["reason"] for each in tomllib.loads(KNOWN.read_text()).get("known", [])}
+    yield "# Facts of `ctrace explain` beside plain torch"
+    yield ""
+    yield "Made by `benchmarks/truth.py --facts --write`. Each case has ten facts: " + ", ".join(KINDS) + "."
+    yield f"Versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}."
+    yield ""
+    yield "| source | seeds | cases | say nothing | no findings, not run | explained | facts equal | before, same |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for source in dict.fromkeys(each["source"] for each in now):
+        yield _page_row(source, now, before)
+    yield ""
+    yield "| kind | case | torch | ctrace | reason |"
+    yield "| --- | --- | --- | --- | --- |"
+    for each in now:
+        for difference in each.get("differences", []):
+            cells = [difference["kind"], each["case"], difference["torch"], difference["ctrace"]]
+            reason = known.get((each["case"], difference["kind"]), "not explained")
+            yield f"| {' | '.join(_cell(cell) for cell in (*cells, reason))} |"
+    if left := Counter(f"{each['source']}: {each['left_out']}" for each in now if "left_out" in each):
+        yield ""
+        yield "Cases that say nothing about torch.compile:"
+        yield ""
+        yield from (f"- {number} {why}" for why, number in left.most_common())
+    yield ""
+    yield "Cases: " + ", ".join(_short_name(each) for each in now) + "."
+
+
+def _page_row(source: str, now: list[Data], before: list[Data]) -> str:
+    those = [each for each in now if each["source"] == source]
+    explained = [each for each in those if "differences" in each]
+    names = {each["case"] for each in explained}
+    earlier = [each for each in before if each["case"] in names and "differences" in each]
+    cells = [
+        source,
+        ", ".join(sorted({str(each["seed"]) for each in those})),
+        len(those),
+        sum("left_out" in each for each in those),
+        sum(bool(each.get("not_explained")) for each in those),
+        len(explained),
+        _equal_facts(explained),
+        f"{_equal_facts(earlier)} ({len(earlier)} cases)" if earlier else "not measured",
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _equal_facts(results: list[Data]) -> str:
+    of = len(results) * len(KINDS)
+    equal = sum(not any(each["kind"] == kind for each in one["differences"]) for one in results for kind in KINDS)
+    return f"{equal} of {of} ({equal / of:.1%})" if of else "0"
+
+
+def _cell(value: Any) -> str:
+    text = " ".join(str(value).split()).replace("|", "\\|")
+    return text if len(text) <= _CELL else f"{text[:_CELL]}…"
 
 
 def _short_name(result: Data) -> str:

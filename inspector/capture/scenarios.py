@@ -10,8 +10,8 @@ from typing import Any
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.parts import compiled
-from ctrace.inspector.capture.calls.ways import Way, plan, training
-from ctrace.inspector.capture.comparing.dangers import Dangers
+from ctrace.inspector.capture.calls.ways import Call, Way, plan, training
+from ctrace.inspector.capture.comparing.dangers import Before, Dangers
 from ctrace.inspector.capture.comparing.eager import Around, Eager, EagerError
 from ctrace.inspector.capture.core.exception_text import message, type_name
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -105,6 +105,8 @@ class _Runs:
         self._ops = ops
         self._order = order
         """The order of the next call, which only matters for the first."""
+        self._keeps_libraries = order is Order.COMPILED_FIRST
+        """Whether eager calls are known to change what libraries hold, which is then restored after each."""
         self._frames_before_last = 0
         self._outputs: Any = None
         """What the last call returned. A program holds it during the next call, as in `out = model(x)` in a loop, and
@@ -175,10 +177,8 @@ class _Runs:
         before = None
         # Without a comparison, one eager call counts the ops; it also warms up what libraries keep, as elsewhere.
         if self._options.compare and order is not Order.COMPILED_FIRST and (self._compares or not counted):
-            libraries = LibraryState() if order is Order.EAGER_FIRST_IF_EQUAL else None
-            before = self._dangers.before(name, index, call, way, counting)
-            if libraries is not None and libraries.changes():
-                end_process(WARMED)
+            is_first = order is Order.EAGER_FIRST_IF_EQUAL
+            before = self._called_eagerly(name, index, call, way, counting, is_first=is_first)
             counted = counted or before.counts is not None
         self._recorder.record("call", {"scenario": name, "index": index})
         self._frames_before_last = _frames()
@@ -193,6 +193,18 @@ class _Runs:
         else:
             self._dangers.after(before, results)
         return before.counts if before is not None else None, left
+
+    def _called_eagerly(
+        self, name: str, index: int, call: Call, way: Way, counting: Callable[[], Any], *, is_first: bool
+    ) -> Before:
+        """Make the eager call, and look after what it changed in libraries; a change by the first ends the process."""
+        libraries = LibraryState() if is_first or self._keeps_libraries else None
+        before = self._dangers.before(name, index, call, way, counting)
+        if libraries is not None and self._keeps_libraries:
+            libraries.restore()
+        elif libraries is not None and libraries.changes():
+            end_process(WARMED)
+        return before
 
     def _timed(self, way: Way) -> float | None:
         """Time more calls until one compiles; return the shortest time, or None if the last call before compiled."""

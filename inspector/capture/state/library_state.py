@@ -6,8 +6,9 @@ the first call. So an eager call before the first compiled one would change what
 """
 
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
@@ -55,6 +56,13 @@ class LibraryState:
             if package not in found and _differs(before, self._content(value)):
                 found.add(package)
         return tuple(sorted(found))
+
+    def restore(self) -> None:
+        """Restore what has changed, as far as it can be set; modules that were imported stay."""
+        for _, value, before in self._known.values():
+            if _differs(before, self._content(value)):
+                with suppress(Exception):  # a metaclass or a read-only attribute may forbid it
+                    _put(value, before)
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the loaded modules of libraries that torch does not use itself."""
@@ -105,6 +113,40 @@ def _items(base: Any, value: Any) -> list[Any] | None:
     if base.__len__(value) > _MOST_ITEMS:
         return None
     return [*dict.keys(value), *dict.values(value)] if base is dict else list(base.__iter__(value))
+
+
+def _put(value: Any, content: list[Any]) -> None:
+    """Give an object the content that it had."""
+    if isinstance(value, list):
+        list.__setitem__(value, slice(None), content)
+    elif isinstance(value, set | deque):
+        base: Any = set if isinstance(value, set) else deque
+        base.clear(value)
+        (set.update if base is set else deque.extend)(value, content)
+    else:
+        half = len(content) // 2
+        before = dict(zip(content[:half], content[half:], strict=True))
+        if isinstance(value, dict):
+            base = OrderedDict if isinstance(value, OrderedDict) else dict
+            base.clear(value)
+            for key, item in before.items():
+                base.__setitem__(value, key, item)
+        else:
+            _put_attributes(value, before)
+
+
+def _put_attributes(value: Any, before: dict[str, Any]) -> None:
+    names = _names(vars(value))
+    half = len(names) // 2
+    now = dict(zip(names[:half], names[half:], strict=True))
+    put, remove = (type.__setattr__, type.__delattr__) if isinstance(value, type) else (setattr, delattr)
+    if not isinstance(value, type | ModuleType):
+        put, remove = object.__setattr__, object.__delattr__
+    for name in now.keys() - before.keys():
+        remove(value, name)
+    for name, item in before.items():
+        if name not in now or now[name] is not item:
+            put(value, name, item)
 
 
 def _names(attributes: dict[str, Any] | MappingProxyType[str, Any]) -> list[Any]:

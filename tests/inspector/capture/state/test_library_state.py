@@ -60,6 +60,16 @@ def test_finds_changes(library: Any, change: Callable[[Any], object]) -> None:
     assert "somelib" in state.changes()
 
 
+@pytest.mark.parametrize("change", [each for name, each in CHANGES.items() if name != "import"])
+def test_restores_changes(library: Any, change: Callable[[Any], object]) -> None:
+    state = LibraryState()
+    change(library)
+    state.restore()
+    assert "somelib" not in state.changes()
+    assert (library.cache, library.names, library.number) == ({}, ["one"], 1)
+    assert vars(library.registry) == {"inner": {"deep": {}}}
+
+
 def test_equal_content_is_no_change(library: Any) -> None:
     state = LibraryState()
     library.names.append("two")
