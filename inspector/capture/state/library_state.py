@@ -66,11 +66,7 @@ class LibraryState:
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the loaded modules of libraries that torch does not use itself."""
-        return {
-            name: module
-            for name, module in list(sys.modules.items())
-            if isinstance(module, ModuleType) and self._is_of_library(name)
-        }
+        return {name: module for name, module in list(sys.modules.items()) if self._is_of_library(name)}
 
     def _is_of_library(self, module: str) -> bool:
         package = module.partition(".")[0]
@@ -119,15 +115,17 @@ def _put(value: Any, content: list[Any]) -> None:
     """Give an object the content that it had."""
     if isinstance(value, list):
         list.__setitem__(value, slice(None), content)
-    elif isinstance(value, set | deque):
-        base: Any = set if isinstance(value, set) else deque
-        base.clear(value)
-        (set.update if base is set else deque.extend)(value, content)
+    elif isinstance(value, set):
+        set.clear(value)
+        set.update(value, content)
+    elif isinstance(value, deque):
+        deque.clear(value)
+        deque.extend(value, content)
     else:
         half = len(content) // 2
         before = dict(zip(content[:half], content[half:], strict=True))
         if isinstance(value, dict):
-            base = OrderedDict if isinstance(value, OrderedDict) else dict
+            base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
             base.clear(value)
             for key, item in before.items():
                 base.__setitem__(value, key, item)
