@@ -130,12 +130,12 @@ class Fixing:
         return mined(self._files.all(), changed)
 
     def _advice(self, wanted: set[str]) -> tuple[Suggestion, ...]:
-        """Return the advice of `explain`, tried on those of the `wanted` findings that have no candidate.
+        """Return the advice of `explain`, tried on those of the `wanted` findings for which no source repair was tried.
 
         A program is not run again for advice, neither here nor by `explain`.
         """
-        known = {id_ for each, attempt in self._tried for id_ in (each.finding, *self._fixed_by(attempt))}
-        left = wanted - known
+        proved = (self._fixed_by(attempt) for _, attempt in self._tried if attempt.outcome.proved)
+        left = wanted.difference((each.finding for each, _ in self._tried if each.kind == "source"), *proved)
 
         def attempt(trial: Trial, through_backend: bool) -> Session:
             self._say("checking the advice of explain")

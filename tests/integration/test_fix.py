@@ -120,12 +120,11 @@ def test_a_branch_on_a_random_number_draws_as_before(ctrace: Command):
 
 def test_what_explain_has_checked_is_no_unknown_finding(ctrace: Command):
     text = BRANCH.replace("h.sum() > 0", "torch.rand(()) < 0.5").replace("h * 3", "h * torch.rand_like(h)")
-    ctrace.write("net.py", text)
-    ran = ctrace("fix", "net.py", "--no-build")
-    assert "No repair known" not in ran.out
-    assert "No patch that can be proved; explain has advice" in ran.out
-    assert "checked: graphs 2 → 1" in ran.out
-    assert ctrace("fix", "net.py", "--no-build", "--json").report["advice"][0]["checked"] is True
+    found = fixed(ctrace, text)
+    assert not any(each["proved"] for each in found["repairs"])
+    (cause,) = [each for each in found["findings"] if each["kind"] == "tensor_branch"]
+    (advice,) = [each for each in found["advice"] if cause["id"] in each["causes"]]
+    assert (advice["checked"], advice["effect"]["breaks"]) == (True, [1, 0])
 
 
 def test_a_model_that_is_not_deterministic_proves_nothing(ctrace: Command):
