@@ -188,6 +188,7 @@ class _Emitter:
         if self.is_active():  # compile_fx calls itself to apply settings
             return self._original(model, example_inputs, *args, **kwargs)
         eager = _copied(model)  # compile_fx changes its argument
+        records_guards = self._recorder.keeps("codegen") and has_hinted_symbols(model)  # a guard may fix a symbol
         self._own.active = True
         try:
             with (
@@ -199,7 +200,7 @@ class _Emitter:
                 self._emit(model, example_inputs, *args, **kwargs)
         finally:
             self._own.active = False
-        if self._recorder.keeps("codegen") and has_hinted_symbols(eager):
+        if records_guards:
             self._recorder.record("inductor_guards", {"seen": True, "added": added, "whole": True})
         if not self._recorder.keeps("codegen"):  # a backward compiled later adds no guard
             return eager.forward
