@@ -88,7 +88,7 @@ truth: $(READY)  ## Compare explain with plain torch on foreign models, a random
 	$(BIN)/python benchmarks/truth.py --sample 20 $(ARGS)
 
 traps: $(READY)  ## Repair 100 generated programs, and ask an oracle that knows no repair about each proof
-	$(BIN)/python -m tools.traps $(ARGS)
+	$(BIN)/python tools/traps.py $(ARGS)
 
 schemas: $(READY)  ## Write the JSON Schemas of --json from the code
 	$(BIN)/python tools/schemas.py

@@ -1,7 +1,7 @@
 """Generate programs in which a repair is right or wrong, repair them, and ask an oracle about each proof.
 
     make traps                              100 programs with a new seed
-    python -m tools.traps --count 20 --seed 7 [--jsonl FILE]
+    python tools/traps.py --count 20 --seed 7 [--jsonl FILE]
 
 Each program is a pattern that a repair matches, in contexts that make the obvious repair wrong: written rarely, kept in
 the state, frozen, saved, in half precision, raising, read elsewhere. The oracle, trap_oracle.py, runs the program
@@ -20,6 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import trap_oracle
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,6 @@ from ctrace.inspector.repairs.source import all_repairs
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
-from tools import trap_oracle
 
 _LIMIT = 120.0
 _REPAIRS = tuple(each.name for each in all_repairs())

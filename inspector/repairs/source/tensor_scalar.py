@@ -109,7 +109,7 @@ def _assigns(node: cst.CSTNode, name: str) -> bool:
 
     if not isinstance(node, cst.AssignTarget | cst.AnnAssign):
         return False
-    target = node.target
+    target: cst.BaseExpression = node.target
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
         target = target.value
     return isinstance(target, cst.Attribute) and target.attr.value == name
