@@ -140,6 +140,12 @@ def test_a_change_is_judged_by_ten_calls(before, now, judgement):
     assert effect(torch_said(before), torch_said(now)) is judgement
 
 
+@pytest.mark.parametrize(("outside", "judgement"), [(45, Judgement.IMPROVED), (163, Judgement.NO_EFFECT)])
+def test_fewer_breaks_do_not_pay_for_most_of_the_model(outside, judgement):
+    before = torch_said(counts(9, [site(1)]), outside=10)
+    assert effect(before, torch_said(counts(2), outside=outside)) is judgement
+
+
 def test_a_change_that_raises_or_changes_results_is_worse():
     before = torch_said(counts(2, [site(1)]))
     assert effect(before, {"error": {"type": "E", "message": "m"}}) is Judgement.WORSE

@@ -49,3 +49,44 @@ def test_fast_runs_only_dynamo(ctrace: Command) -> None:
     assert "kernels" in report["environment"]["not_looked_at"]
     assert report["time"]["advice"] is None
     assert set(report["time"]["phases"]) == {"dynamo", "backend"}
+
+
+SEARCH = """import torch
+
+
+class Cell(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x)) + x
+
+
+class Search(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = Cell()
+
+    def forward(self, x):
+        for step in range(6):
+            x = self.cell(x)
+            if float(x.abs().max()) > 100:
+                break
+        return x
+
+
+model = Search().eval()
+inputs = (torch.ones(2, 4),)
+"""
+
+
+@pytest.mark.integration
+def test_the_part_that_a_loop_calls_is_compiled_instead_of_the_whole(ctrace: Command) -> None:
+    ctrace.write("model.py", SEARCH)
+    report = ctrace("explain", "model.py", "--json").report
+    found = next(each for each in report["advice"] if each["rule"] == "other_places")
+    assert found["checked"]
+    assert found["apply"]["kind"] == "place"
+    assert found["apply"]["text"] == "model.cell.forward = torch.compile(model.cell.forward)"
+    assert found["effect"]["breaks"][1] == 0

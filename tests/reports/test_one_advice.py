@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.sentences import line_of
+from ctrace.inspector.diagnosis.sentences import checked, line_of
 from ctrace.inspector.gate.state import sites_of
 from ctrace.inspector.model.diagnosis import Finding, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
@@ -14,7 +14,6 @@ from ctrace.inspector.repairs.result import Fixes
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.page import render_html
-from ctrace.reports.json.diagnosis import advice_data
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.repairs.fix import fix_data
 from ctrace.reports.markdown import render_markdown
@@ -50,10 +49,13 @@ def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Pa
     assert first.text in plain(render_markdown(session))
     assert first.text.partition("`")[0] in plain(render_html(session))
     assert as_data(session)["advice"][0]["text"] == first.text
-    fixes = Fixes(session, diagnose(session).causes)
+    found = diagnose(session)
+    fixes = Fixes(session, found.causes, advice=found.advice)
     if not cause.expected:  # fix repairs what needs a change
-        assert line in drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
-    assert fix_data(fixes)["advice"] == advice_data(session)
+        shown = drawn(fix_screen(fixes, WIDE, target="net.py"), WIDE)
+        assert first.text in shown
+        assert checked(first) in shown
+    assert fix_data(fixes)["advice"] == as_data(session)["advice"]
     assert line in {each.fix for each in sites_of(session, tmp_path)}
     if Finding.BREAK in whats:
         assert line in drawn(breaks_screen(session, WIDE, None, all_paths=False), WIDE)

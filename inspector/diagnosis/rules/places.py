@@ -7,6 +7,7 @@ from ctrace.inspector.diagnosis.changes import LISTS, compiling, grouped, readin
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.findings import CauseKind
 from ctrace.inspector.model.trial import Part, Trial
 
 _SLOW = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
@@ -61,10 +62,24 @@ def _places(scene: Scene, causes: Iterable[RootCause]) -> Iterator[tuple[str, in
         for skip in scene.skips(cause):
             yield skip.file, skip.line
         for again in scene.recompiles(cause):
-            yield again.file, again.line
-            for each in again.causes:
-                if each.line is not None:
-                    yield each.file or again.file, each.line
+            kept = [each for each in again.causes if each.kind in _KEPT]
+            if kept:
+                yield again.file, again.line
+            yield from ((each.file or again.file, each.line) for each in kept if each.line is not None)
+
+
+_KEPT = frozenset(
+    (
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.BREAK_RESULT,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.IDENTITY,
+        CauseKind.KEY_ORDER,
+        CauseKind.LENGTH,
+    )
+)
+"""Changes of what code keeps or reads; other inputs recompile code wherever it is compiled."""
 
 
 def _largest_clean(parts: Mapping[str, Part], places: set[tuple[str, int]]) -> list[Part]:
@@ -78,6 +93,8 @@ def _largest_clean(parts: Mapping[str, Part], places: set[tuple[str, int]]) -> l
             touched |= {each.path, *_above(each.path)}
     chosen: list[Part] = []
     taken: set[str] = set()
+    if _MODEL in parts and _MODEL not in touched:
+        return []
     for each in parts.values():
         above = _above(each.path)
         if each.path in touched or each.kind in LISTS or any(path in taken for path in above):
