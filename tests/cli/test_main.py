@@ -360,8 +360,5 @@ def test_help_groups_commands_in_the_order_in_which_people_need_them(tmp_path: P
     assert groups == ["Options", "Start here", "Look closer", "Compare", "Speed", "Kernels", "Tools"]
     first = shown.partition("Start here:\n")[2].splitlines()[:3]
     assert [line.split()[0] for line in first] == ["explain", "fix", "check"]
-    below = shown.partition("\nKernels:\n")[2].partition("\n\n")[0].splitlines()
-    assert [found[0] for found in map(re.compile(r" {2,4}\w+(?=  )").match, below) if found] == [
-        "  kernels",
-        *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap")),
-    ]
+    below = re.findall(r"^ {2,4}\w+(?=  )", shown.partition("\nKernels:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert below == ["  kernels", *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap"))]

@@ -205,7 +205,7 @@ def _original_error(failure: Failure) -> str:
 
 def _keep_out(scene: Scene, cause: RootCause) -> str:
     if scene.is_users(cause.file):
-        return "Move it to a separate function with @torch.compiler.disable, or rewrite it."
+        return "Move the line to a separate function with @torch.compiler.disable, or rewrite it."
     if cause.file:
         return "The line is in a library: another option or version may avoid it; else compile the parts around it."
     return "Compile the parts of the model one by one to find the one that raises."
