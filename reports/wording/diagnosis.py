@@ -33,7 +33,7 @@ def asks_nothing(each: Suggestion) -> bool:
 
 
 def at_stake(each: Suggestion, found: Diagnosis) -> str:
-    """Say what the causes of untried advice cost in this run, which is the most that it can gain; empty if not known."""
+    """Say what the causes of untried advice cost in this run, the most that it can gain; empty if not known."""
     if each.checked:
         return ""
     own = [cause for cause in found.causes if cause.id in each.causes and not is_failure_alone(cause)]
