@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.graphs import Pairs, Seen
 from ctrace.inspector.gate.lock.matching import paired
+from ctrace.inspector.kernels.view import label_of
 from ctrace.inspector.model.built import Built
 from ctrace.inspector.model.kernels import Kernel, Stage
 from ctrace.inspector.words.counting import count
