@@ -41,7 +41,7 @@ def at_stake(each: Suggestion, found: Diagnosis) -> str:
     seconds = sum(cause.cost.seconds or 0 for cause in own)
     time = f"{fmt.seconds(seconds)} of compile time" if seconds else ""
     costs = ", ".join(part for part in (symptoms(counted) if counted else "", time) if part)
-    return f"not tried; would save at most {costs}" if costs and time else ""
+    return f"at stake: {costs}" if costs and time else ""
 
 
 def saved(each: Suggestion, found: Diagnosis) -> str:
@@ -50,7 +50,7 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
         return ""
     own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
     seconds = sum(cause.cost.seconds or 0 for cause in own.values())
-    return f"saves {fmt.seconds(seconds)} of compile time" if seconds else ""
+    return f"the recompilations took {fmt.seconds(seconds)}" if seconds else ""
 
 
 def later_calls(session: Session) -> str:
