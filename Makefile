@@ -16,6 +16,7 @@ PLATFORM :=
 VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO := .venv-demo
 
 # Each torch is built for one triton: given one, pip would happily install the newest of the other.
 ifneq ($(if $(TORCH),set),$(if $(TRITON),set))
@@ -43,8 +44,8 @@ help:  ## List the targets
 	@echo '  make types PLATFORM=darwin                   check the types as on macOS'
 	@echo '  make demo PYTHON=/path/to/python3.12       make the environment with another Python'
 
-demo: $(READY)  ## Explain a small attention model
-	$(BIN)/ctrace explain sample_models/attention.py
+demo: $(DEMO)/.ready  ## Explain a small attention model
+	$(DEMO)/bin/ctrace explain sample_models/attention.py
 
 check: lint types  ## Lint, types, architecture and the fast tests: before each commit
 	$(BIN)/python -m pytest $(FAST) $(ARGS)
@@ -120,9 +121,20 @@ $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e '.[docs]'
 	@touch $@
 
+define new_enough
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	"ctrace needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3")'
+endef
+
+# Only what explaining a model needs: none of the packages of `dev`.
+$(DEMO)/.ready: pyproject.toml constraints.txt
+	$(new_enough)
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install -q -c constraints.txt .
+	@touch $@
+
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
-		"ctrace needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3")'
+	$(new_enough)
 	$(PYTHON) -m venv $(VENV)
 	$(if $(TORCH),sed -e 's/^torch==.*/torch==$(TORCH)/' -e 's/^triton==.*/triton==$(TRITON)/',cat) \
 		constraints.txt > $(VENV)/constraints.txt

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import RunError, TargetError, did_you_mean
 from ctrace.inspector.files.scratch import scratch
 
 if TYPE_CHECKING:
-    from ctrace.inspector.diff.changes import What
+    from ctrace.inspector.diff.changes import RunDiff, What
     from ctrace.inspector.model.session import Session
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -43,6 +43,41 @@ def kinds(text: str | None) -> "tuple[What, ...]":
     if not found:
         raise TargetError("--fail-on names no kind of change", f"choose from: {', '.join(known)}, or any")
     return tuple(dict.fromkeys(found))
+
+
+_HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "target", "fast")
+"""The options of a capture that a user names, in the order in which their differences are listed."""
+
+
+def with_settings(found: "RunDiff", before: str, after: str) -> "RunDiff":
+    """Add which options differ, if both sides are saved runs of one target: they explain the rest."""
+    from msgspec.structs import replace
+
+    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.runs.rerun import request_of
+    from ctrace.inspector.runs.store import Store
+
+    store = Store()
+    try:
+        one, other = (request_of(store.load(name)) for name in (before, after))
+    except RunError:  # a log, a file, or a run that cannot be run again: nothing is known about its options
+        return found
+    if (one.path, one.module, one.name) != (other.path, other.module, other.name):
+        return found
+    pairs = [(name, getattr(one.options, name), getattr(other.options, name)) for name in _HOW]
+    listed = [f"--{name} {_option(was)}, then {_option(now)}" for name, was, now in pairs if was != now]
+    if not listed:
+        return found
+    return replace(found, notes=(f"one target under other settings: {'; '.join(listed)}", *found.notes))
+
+
+def _option(value: object) -> str:
+    """Write an option's value; what is not set is torch's default."""
+    if value in (None, False, ()):
+        return "not set"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return "set" if value is True else str(value)
 
 
 def side(text: str, timeout: float | None) -> "Session":

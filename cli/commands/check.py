@@ -10,6 +10,7 @@ from ctrace.cli import options as opt
 EXAMPLES = """\b
 Examples:
   ctrace check --init "models/*.py"      write ctrace.yaml and ctrace.lock
+  ctrace check --init --github net.py    and a workflow for GitHub
   ctrace check                           check all models of ctrace.yaml
   ctrace check models/mask.py --train    one model, with or without a policy
   ctrace check --update                  make the current state the baseline
@@ -33,6 +34,9 @@ LockFile = Annotated[
     typer.Option("--lock", metavar="FILE", help="Use FILE as the lock. Default: ctrace.lock beside the policy."),
 ]
 Init = Annotated[bool, typer.Option("--init", help="Write a commented policy, and a lock with the current state.")]
+Github = Annotated[
+    bool, typer.Option("--github", help="With --init, also write .github/workflows/ctrace.yml, which runs this check.")
+]
 Update = Annotated[bool, typer.Option("--update", help="Write the current state to the lock.")]
 OnlyImprove = Annotated[
     bool, typer.Option("--only-improve", help="With --update, write only improvements; never loosen the lock.")
@@ -91,6 +95,7 @@ def check(
     policy: PolicyFile = None,
     lock: LockFile = None,
     init: Init = False,
+    github: Github = False,
     update: Update = False,
     only_improve: OnlyImprove = False,
     jobs: Jobs = None,
@@ -131,6 +136,9 @@ def check(
 
     if only_improve and not update:
         raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")
+    if github and not init:
+        todo = 'use both: ctrace check --init --github "models/*.py"'
+        raise TargetError("--github writes a workflow for a new policy", todo)
     if budget is not None and not suggest:
         raise TargetError("--budget limits the search of --suggest", "use both: ctrace check --suggest --budget 120s")
     if suggest and update:
@@ -145,7 +153,10 @@ def check(
     request = replace(request, cache=not no_cache, forks=not fresh_processes, engine=opt.engine_of(on), suggest=seconds)
     request.refuse(init=init)
     try:
-        outcome = started(request) if init else checked(request, update=update, only_improve=only_improve)
+        if init:
+            outcome = started(request, github=github)
+        else:
+            outcome = checked(request, update=update, only_improve=only_improve)
     except NotUpdatedError as error:
         reports.write(error.outcome)
         raise

@@ -83,7 +83,7 @@ def _compared(
     Raises:
         CtraceError: one of them cannot be read or captured.
     """
-    from ctrace.cli.diffing import in_folder, side, worktrees
+    from ctrace.cli.diffing import in_folder, side, with_settings, worktrees
     from ctrace.inspector.diff.compare import compare
     from ctrace.inspector.errors import TargetError
 
@@ -96,7 +96,7 @@ def _compared(
             return (f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"), compare(one, other)
     if after is None:
         raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
-    return (before, after), compare(side(before, timeout), side(after, timeout))
+    return (before, after), with_settings(compare(side(before, timeout), side(after, timeout)), before, after)
 
 
 def _show(

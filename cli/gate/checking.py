@@ -26,12 +26,14 @@ from ctrace.inspector.gate.policy.file import load_policy
 from ctrace.inspector.gate.policy.model import CPU, ModelRule, Policy
 from ctrace.inspector.gate.policy.model_globs import named_by
 from ctrace.inspector.gate.policy.starter import starter
+from ctrace.inspector.gate.policy.workflow import workflow_path, workflow_text
 from ctrace.inspector.gate.policy.yaml_nodes import named
 from ctrace.inspector.gate.trust import seen
 from ctrace.inspector.gate.verdict import Outcome, Seen
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
+from ctrace.inspector.versions.installed import check_environment, torch_version
 
 
 def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> Outcome:
@@ -40,6 +42,8 @@ def checked(request: CheckRequest, *, update: bool = False, only_improve: bool =
     Raises:
         CtraceError: the command line, the policy or the lock is wrong.
     """
+    if request.from_trace is None and request.engine is not Engine.RAY:  # the workers of a cluster have torch
+        check_environment()
     policy, root = policy_of(request)
     path = request.lock or root / LOCK
     lock = load_lock(path)
@@ -80,8 +84,8 @@ class NotUpdatedError(LockError):
         self.outcome = outcome
 
 
-def started(request: CheckRequest) -> Outcome:
-    """Write a first policy for models, and a lock with the current state.
+def started(request: CheckRequest, *, github: bool = False) -> Outcome:
+    """Write a first policy for models, a lock with the current state, and with `github` the workflow that checks it.
 
     Raises:
         CtraceError: there is a policy already, or the command line is wrong; then nothing is written.
@@ -94,10 +98,28 @@ def started(request: CheckRequest) -> Outcome:
         raise TargetError("--init needs models to check", todo)
     if not path.absolute().parent.is_dir():
         raise PolicyError(f"{path}: there is no folder {path.parent}", "make it, or name another file")
+    check_environment()
+    workflow = workflow_path(path) if github else None
     models = [named_by(each, path.parent).key for each in request.models]
     _refuse_wrong(models, request, path.parent)
     _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
+    if workflow is not None:
+        _write_workflow(workflow, path)
     return checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
+
+
+def _write_workflow(workflow: Path, policy: Path) -> None:
+    """Write the workflow beside a new policy.
+
+    Raises:
+        PolicyError: it cannot be written.
+    """
+    try:
+        workflow.parent.mkdir(parents=True, exist_ok=True)
+        write_new(workflow, workflow_text(workflow, policy, torch_version() or ""))
+    except OSError as error:
+        raise PolicyError(f"{named(workflow)} cannot be written: {reason(error)}", "leave out --github") from None
+    say(f"ctrace: wrote {named(workflow)}; put your copy of ctrace in the place of OWNER")
 
 
 def _policy_is_there(path: Path) -> PolicyError:

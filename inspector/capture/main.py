@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from os import _exit as end_process
 from os import getpid
 from pathlib import Path
@@ -31,6 +31,7 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message, messa
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.guards.eager_backend import every_backend_traces
 from ctrace.inspector.capture.proving.effects import seed
 from ctrace.inspector.capture.proving.observation import observe_model, observe_program
 from ctrace.inspector.capture.scenarios import Order, run_scenarios
@@ -140,7 +141,7 @@ def _run(
     compiles_first: bool,
 ) -> Any:
     if ops is None:
-        status = _status(lambda: _run_program(request, preloaded), _Reporting(recorder, "run"))
+        status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run"))
         status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
         _measure_postponed(recorder, failed=bool(status))
         return status
@@ -152,9 +153,12 @@ def _run(
     return 0
 
 
-def _run_program(request: CaptureRequest, preloaded: Preloaded) -> None:
+def _run_program(request: CaptureRequest, preloaded: Preloaded, recorder: Recorder) -> None:
     trial = request.trial or Trial()
-    with edited_sources(trial.edits, trial.sources):
+    with ExitStack() as around:
+        around.enter_context(edited_sources(trial.edits, trial.sources))
+        if request.options.fast:
+            around.enter_context(every_backend_traces(request.options, recorder))
         if request.proof is not None:
             observe_program(lambda: run_program(request, preloaded), request.proof)
         else:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diff.changes import Change, How, What, edited
 from ctrace.inspector.diff.graphs import Pairs, Seen
 from ctrace.inspector.gate.lock.matching import paired
+from ctrace.inspector.kernels.view import label_of
 from ctrace.inspector.model.built import Built
 from ctrace.inspector.model.kernels import Kernel, Stage
 from ctrace.inspector.words.counting import count
@@ -221,4 +222,4 @@ def _text(seen: KernelSeen, facts: tuple[str, ...]) -> str:
     """Write `cpp_fused_relu_0 (aten.relu): 1,024 bytes`."""
     ops = f" ({', '.join(seen.kernel.ops)})" if seen.kernel.ops else ""
     numbers = ", ".join(f"{seen.facts[name]:,} {name}" for name in facts if name != "calls" or seen.facts[name] != 1)
-    return f"{seen.kernel.name}{ops}" + (f": {numbers}" if numbers else "")
+    return f"{label_of(seen.kernel)}{ops}" + (f": {numbers}" if numbers else "")

@@ -14,6 +14,11 @@ _LIBRARY = "extern_kernels."
 """The wrapper's prefix for torch's library functions (2.13, _inductor/select_algorithm.py)."""
 
 
+def label_of(kernel: Kernel) -> str:
+    """Return a kernel's name on screens: without the prefix of library functions."""
+    return kernel.name.removeprefix(_LIBRARY)
+
+
 class Work(Struct, frozen=True):
     """Bytes moved and operations computed; None if not known."""
 
@@ -61,7 +66,7 @@ class Row(Struct, frozen=True):
     @property
     def label(self) -> str:
         """The kernel's name without the prefix of library functions."""
-        return self.kernel.name.removeprefix(_LIBRARY)
+        return label_of(self.kernel)
 
 
 class Part(Struct, frozen=True):

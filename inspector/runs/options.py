@@ -15,28 +15,31 @@ def check_options(resolved: Resolved, options: Options) -> None:
     if options.target is not None:
         check_target(build=options.build, backend=options.backend)
     if options.fast:
-        _check_fast(resolved, options)
+        _check_fast(options)
     allowed = Options(
         build=options.build,
         guard_cost=options.guard_cost,
         target=options.target,
         trace_only=options.trace_only,
+        inductor_guards=options.inductor_guards,
+        fast=options.fast,
         caches=options.caches,
     )
     if isinstance(resolved, ProgramTarget) and options != allowed:
         what = f"{resolved.path} is a program: it makes its own inputs and calls torch.compile itself"
-        raise TargetError(what, "use only --build, --target and --timeout with it, or name an object: file.py:name")
+        todo = "use only --build, --fast, --target and --timeout with it, or name an object: file.py:name"
+        raise TargetError(what, todo)
     for text in options.inputs:
         parse_input(text)
     for text in options.vary:
         parse_vary(text)
 
 
-def _check_fast(resolved: Resolved, options: Options) -> None:
+def _check_fast(options: Options) -> None:
     """Refuse options that `--fast` cannot serve.
 
     Raises:
-        TargetError: another option needs a backend, or a program chooses its backend.
+        TargetError: another option needs a backend.
     """
     others = {"--target": options.target is not None, "--build": options.build, "--backend": options.backend}
     conflict = next((name for name, is_set in others.items() if is_set), None)
@@ -44,9 +47,6 @@ def _check_fast(resolved: Resolved, options: Options) -> None:
         raise TargetError(
             f"--fast and {conflict} exclude each other", "remove one: with --fast, graphs do not go through a backend"
         )
-    if isinstance(resolved, ProgramTarget):
-        what = f"{resolved.path or resolved.module} is a program: it calls torch.compile itself, with a backend"
-        raise TargetError(what, "remove --fast, or name an object: file.py:name")
 
 
 def check_target(*, build: bool = False, backend: str | None = None) -> None:

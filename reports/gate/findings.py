@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.gate.model import SiteKind
+from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot
 from ctrace.reports.gate.suggestions import suggestion_lines
 from ctrace.reports.gate.words import GRAVEST_FIRST, cost, numbers
 
+_CODE = 120
 LONGEST = 500
 """Most characters of a line, so that a hostile name cannot bury the rest."""
 
@@ -60,11 +62,33 @@ def _weight(finding: Finding) -> tuple[int, int, int]:
     return GRAVEST_FIRST.index(EXITS[finding.kind]), -ops, -graphs
 
 
+_SITES = {
+    SiteKind.BREAK: "graph break",
+    SiteKind.DISABLED: "call of a disabled function",
+    SiteKind.SKIP: "function that runs eagerly",
+    SiteKind.RECOMPILE: "recompilation",
+}
+
+
+def headline(finding: Finding) -> str:
+    """Write what a stranger needs first, such as "new graph break: `x.item()`"; ids and the place come after it."""
+    site = finding.site
+    if site is None:
+        return finding.what
+    more = {FindingKind.NEW_SITE: "new ", FindingKind.MORE_TIMES: "more of a known "}.get(finding.kind, "")
+    where = code(finding)
+    begin, end = site.span or (0, 0)
+    if site.source and 0 <= begin < end <= len(where):
+        where = where[begin:end]
+    shown = f": `{fmt.one_line(where, _CODE)}`" if where else ""
+    return f"{more}{_SITES[site.key.kind]}{shown} ({finding.what})"
+
+
 def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
     """Write a finding as the terminal shows it: what, where, code, reason, cost, fix."""
     site = finding.site
     parts = [
-        finding.what,
+        headline(finding),
         str(at) if at else "",
         f"  {code(finding)}" if site else "",
         site.reason if site else "",

@@ -12,7 +12,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
-from ctrace.reports.gate.findings import LONGEST, lines
+from ctrace.reports.gate.findings import LONGEST, headline, lines
 from ctrace.reports.gate.places import near, own_spot
 from ctrace.reports.gate.words import GRAVEST_FIRST, verdict
 
@@ -92,7 +92,7 @@ def _case(
         worst = min((finding for finding, _ in found), key=lambda each: GRAVEST_FIRST.index(EXITS[each.kind]))
         tag = "failure" if EXITS[worst.kind] is Exit.WORSE else "error"
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        message = f"{fmt.one_line(worst.what, LONGEST)}{more}"
+        message = f"{fmt.one_line(headline(worst), LONGEST)}{more}"
         wrong = ElementTree.SubElement(case, tag, message=_valid(message), type=str(worst.kind))
         wrong.text = _valid("\n\n".join("\n".join(_lines(each, one, outcome)) for each, one in found))
     return case

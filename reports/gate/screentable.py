@@ -12,7 +12,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.gate.words import VERDICTS, gravest_first
 from ctrace.reports.terminal.widgets import item, section, table
 
-MOST_JOBS = 20
+MOST_JOBS = 100
 """If there are more jobs than this, only count those that pass."""
 UNKNOWN = "–"
 _BREAKS = (Count.BREAKS, Count.LIBRARY_BREAKS, Count.TORCH_BREAKS)

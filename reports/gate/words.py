@@ -98,8 +98,16 @@ def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
 
 
 def gravest_first(outcome: Outcome) -> list[Checked]:
-    """Sort jobs by result, the gravest first; equal ones keep the policy's order."""
-    return sorted(outcome.checked, key=lambda one: GRAVEST_FIRST.index(one.exit))
+    """Sort jobs by what to do first: the gravest result, then what compiles worst, then the policy's order."""
+    return sorted(outcome.checked, key=lambda one: (GRAVEST_FIRST.index(one.exit), _left_to_do(one)))
+
+
+def _left_to_do(one: Checked) -> tuple[int, int, float]:
+    """Return what torch.compile left out of a job: the more, the sooner it is worth a look."""
+    counts = one.state.counts if one.state else {}
+    breaks = sum(counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
+    coverage = one.state.coverage if one.state else None
+    return -breaks, -counts.get(Count.RECOMPILES, 0), 100.0 if coverage is None else float(coverage)
 
 
 def cost(finding: Finding, checked: Checked | None) -> str:

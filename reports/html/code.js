@@ -141,7 +141,7 @@ class CodePage {
   // Reads the stages of the graph that the URL names, or that has the selected line or kernel.
   async readGraph(query) {
     const wanted = query.get("g") || this.graphOfSelection();
-    this.graph = this.graphs.find((each) => each.id === wanted) || this.graphs[0] || null;
+    this.graph = this.graphs.find((each) => each.id === wanted) || mostWork(this.graphs);
     this.offer(this.graphBox, this.graphs.map((each) => [each.id, `${each.id} ${each.function}`]), this.graph?.id);
     if (!this.graph) { this.links = new Links("", []); return; }
     this.labels = this.graph.stages.map((each) => each.stage);

@@ -91,6 +91,13 @@ function read(name) {
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
 const number = (value) => Number(value).toLocaleString("en-US");
+// The name of a kernel on all pages: without the prefix of the wrapper's calls of library functions, as on the terminal.
+const kernelName = (name) => name.replace(/^extern_kernels\./, "");
+// The graph that has the most ops: a page about one graph opens on it.
+const mostWork = (graphs) => {
+  const ops = (graph) => graph.stages.reduce((sum, stage) => sum + (stage.nodes || stage.ops || 0), 0);
+  return graphs.reduce((most, each) => (most && ops(most) >= ops(each) ? most : each), null);
+};
 const plural = (value, noun, several) => `${number(value)} ${value === 1 ? noun : several || `${noun}s`}`;
 
 function memory(bytes) {

@@ -50,7 +50,7 @@ class FusionPage {
   }
 
   update(query) {
-    const part = this.parts.find((each) => this.label(each) === query.get("p")) || this.parts[0];
+    const part = this.parts.find((each) => this.label(each) === query.get("p")) || this.parts.reduce((most, each) => (each.nodes.length > most.nodes.length ? each : most));
     const last = part.rounds.length;
     const asked = query.get("step");
     this.step = asked === null ? last : Math.max(0, Math.min(last, Number(asked) || 0));

@@ -13,7 +13,7 @@ PAGES.push({
     const data = await read("graphs");
     put(root, h("h1", {}, "Graph"));
     if (!data?.graphs.length) { put(root, empty("The run has no graph.")); return; }
-    const graph = data.graphs.find((each) => each.id === query.get("g")) || data.graphs[0];
+    const graph = data.graphs.find((each) => each.id === query.get("g")) || mostWork(data.graphs);
     const labels = graph.stages.map((each) => each.stage);
     const stage = labels.includes(query.get("st")) ? query.get("st") : labels.find((label) => ["forward", "inference"].includes(label)) || labels[0];
     const nodes = flat((await read(`stage ${graph.id} ${stage}`))?.graph);

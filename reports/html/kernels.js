@@ -14,11 +14,11 @@ PAGES.push({
     if (!kernels.length) { put(root, empty("The run has no kernels.")); return; }
     const languages = [...new Set(kernels.map((each) => each.language))];
     put(root, h("p", { class: "legend" }, languages.map((each) => h("span", { class: `key hue-${HUES[each] || "d"}` }, LANGUAGES[each] || each))));
-    put(root, h("div", { class: "columns even" }, section("Roofline", roofline(data, kernels)), section("Bytes moved", treemap(kernels))));
+    put(root, h("div", { class: "columns even" }, section(hasRoof(data) ? "Roofline" : "FLOPs per byte moved", roofline(data, kernels)), section("Bytes moved", treemap(kernels))));
     const bounds = new Map(data.bounds.flatMap((part) => part.kernels.map((each) => [`${part.graph} ${part.stage} ${each.name}`, each])));
     const rows = [...kernels].sort((a, b) => bytesOf(b) - bytesOf(a)).map((each) => () => {
       const least = bounds.get(keyOf(each));
-      return [h("a", { href: hashOf("code", { g: each.graph, k: keyOf(each), sel: `kernel~${keyOf(each)}` }) }, each.name), `${each.graph} ${each.stage}`, LANGUAGES[each.language] || each.language, number(each.calls),
+      return [h("a", { href: hashOf("code", { g: each.graph, k: keyOf(each), sel: `kernel~${keyOf(each)}` }) }, kernelName(each.name)), `${each.graph} ${each.stage}`, LANGUAGES[each.language] || each.language, number(each.calls),
         bytesOf(each) ? memory(bytesOf(each)) : "not known", each.flops === null ? "not known" : scaled(each.flops), each.intensity === null ? "" : each.intensity.toFixed(1), least ? `${seconds(least.least_seconds)} ${least.set_by.join(", ")}` : "",
         each.lines.slice(0, 3).map((line, at) => [at ? ", " : "", lineLink(fileOf(line), lineOf(line))])];
     });
@@ -30,12 +30,15 @@ PAGES.push({
 
 const bytesOf = (kernel) => (kernel.read === null || kernel.written === null ? 0 : kernel.read + kernel.written);
 
+const gpuOf = (data) => data.gpu || data.target_gpu;
+const hasRoof = (data) => Boolean(gpuOf(data)?.bandwidth && gpuOf(data).vector_rates?.float32);
+
 // Performance over intensity, both logarithmic. A kernel lies on the roof of its GPU unless its time was measured.
 function roofline(data, kernels) {
-  const gpu = data.gpu || data.target_gpu;
+  const gpu = gpuOf(data);
   const points = kernels.filter((each) => each.intensity);
   if (!points.length) return empty("No kernel with known bytes and FLOPs.");
-  if (!gpu?.bandwidth || !gpu.vector_rates?.float32) return intensityChart(points);
+  if (!hasRoof(data)) return intensityChart(points);
   const peak = gpu.vector_rates.float32;
   const half = gpu.rates?.bfloat16 || 0;
   const top = Math.max(peak, half);
@@ -62,7 +65,7 @@ function roofline(data, kernels) {
     const took = measured.get(keyOf(each));
     const bound = least.get(keyOf(each));
     const rate = took ? each.flops / each.calls / took : bound ? each.flops / bound : Math.min(peak, each.intensity * gpu.bandwidth);
-    const title = `${each.name}\n${each.intensity.toFixed(1)} FLOP per byte, ${memory(bytesOf(each))}\n${took ? `${scaled(rate, "FLOP/s")} measured` : `at most ${scaled(rate, "FLOP/s")}, not measured`}`;
+    const title = `${kernelName(each.name)}\n${each.intensity.toFixed(1)} FLOP per byte, ${memory(bytesOf(each))}\n${took ? `${scaled(rate, "FLOP/s")} measured` : `at most ${scaled(rate, "FLOP/s")}, not measured`}`;
     drawn.push(chartLink(each, h("circle", { cx: x(each.intensity), cy: y(Math.max(rate, 10 ** y0)), r: 4 + 8 * Math.sqrt(bytesOf(each) / most), class: `point hue-${HUES[each.language] || "d"}` }, h("title", {}, title))));
   }
   return [h("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "group", "aria-label": `Roofline of ${gpu.title || gpu.name} with ${plural(points.length, "kernel")}; the table below has the same data` }, drawn),
@@ -76,13 +79,13 @@ function intensityChart(points) {
   return [h("div", { class: "bars" }, shown.map((each) => {
     const bar = h("span", { class: `bar hue-${HUES[each.language] || "d"}` });
     bar.style.width = `${Math.max(1, (100 * each.intensity) / most)}%`;
-    return h("a", { class: "barrow", href: hashOf("code", { g: each.graph, sel: `kernel~${keyOf(each)}` }) }, h("span", { class: "label" }, each.name), h("span", { class: "track" }, bar), h("span", { class: "value" }, each.intensity.toFixed(1)));
+    return h("a", { class: "barrow", href: hashOf("code", { g: each.graph, sel: `kernel~${keyOf(each)}` }) }, h("span", { class: "label" }, kernelName(each.name)), h("span", { class: "track" }, bar), h("span", { class: "value" }, each.intensity.toFixed(1)));
   })), h("p", { class: "dim" }, "FLOP per byte. A roofline needs a GPU: capture the run with --target h100, or with --build on a GPU.")];
 }
 
 function chartLink(kernel, shape) {
   const open = () => go("code", { g: kernel.graph, k: keyOf(kernel), sel: `kernel~${keyOf(kernel)}` });
-  return h("g", { class: "clickable", tabindex: "0", role: "link", "aria-label": `${kernel.name}, ${memory(bytesOf(kernel))}`, onclick: open, onkeydown: (event) => { if (event.key === "Enter") open(); } }, shape);
+  return h("g", { class: "clickable", tabindex: "0", role: "link", "aria-label": `${kernelName(kernel.name)}, ${memory(bytesOf(kernel))}`, onclick: open, onkeydown: (event) => { if (event.key === "Enter") open(); } }, shape);
 }
 
 function treemap(kernels) {
@@ -91,7 +94,7 @@ function treemap(kernels) {
   const [width, height] = [560, 340];
   const total = known.reduce((sum, each) => sum + bytesOf(each), 0);
   const drawn = squarified(known.map((each) => ({ each, area: (bytesOf(each) / total) * width * height })), 0, 0, width, height).map(({ each, x, y, w, hgt }) => {
-    const label = each.name.replace("extern_kernels.", "");
+    const label = kernelName(each.name);
     const fits = Math.floor((w - 12) / 7);
     return chartLink(each, [h("rect", { x: x + 1, y: y + 1, width: Math.max(0, w - 2), height: Math.max(0, hgt - 2), rx: 3, class: `tile-shape hue-${HUES[each.language] || "d"}` }, h("title", {}, `${each.name}\n${memory(bytesOf(each))} in ${plural(each.calls, "call")}\n${(100 * bytesOf(each) / total).toFixed(1)}%`)),
       fits > 5 && hgt > 22 ? h("text", { x: x + 7, y: y + 17, class: "tile-text" }, cut(label, fits)) : null,

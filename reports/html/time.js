@@ -24,8 +24,9 @@ PAGES.push({
 
 function capture({ total, phases, advice }) {
   const names = { dynamo: "Dynamo", aot: "AOTAutograd", inductor: "Inductor", backend: "Backend" };
-  const parts = Object.entries(phases).filter(([name]) => name !== "codegen").map(([name, value]) => [names[name] || name, value, "b"]);
-  if (advice) parts.push(["Checking advice", advice, "c"]);
+  const hues = { dynamo: "a", aot: "b", inductor: "c", backend: "c" }; // those of the legend of the flame graph
+  const parts = Object.entries(phases).filter(([name]) => name !== "codegen").map(([name, value]) => [names[name] || name, value, hues[name] || "c"]);
+  if (advice) parts.push(["Checking advice", advice, "d"]);
   const known = parts.reduce((sum, [, value]) => sum + value, 0);
   if (total > known) parts.push(["Everything else: starting, importing torch, calling the model", total - known, "d"]);
   const whole = total ?? known;
@@ -52,7 +53,7 @@ function compilations(all) {
   const most = Math.max(1e-9, ...compiled.map((each) => each.seconds));
   const columns = [{ title: "Compilation" }, { title: "Function" }, { title: "Time", kind: "n" }, { title: "" }, { title: "Guards", kind: "n" }, { title: "Attempts", kind: "n" }];
   return section("By compilation", compiled.length ? table(columns, compiled.map((each) => () => {
-    const bar = h("span", { class: "bar hue-a" });
+    const bar = h("span", { class: "bar hue-d" }); // all phases together
     bar.style.width = `${(160 * each.seconds) / most}px`;
     return [h("code", {}, each.id), [each.function, " ", lineLink(each.file, each.line)], seconds(each.seconds), bar, each.guards === null ? "not known" : number(each.guards), number(each.attempts)];
   }), { label: "Compile time by compilation" }) : empty("Not measured."));

@@ -14,7 +14,17 @@ from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, section
 from ctrace.reports.wording.comparison import basis
-from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.wording.diagnosis import (
+    MOST_ADVICE,
+    MOST_CAUSES,
+    asks_nothing,
+    at_stake,
+    checked,
+    cost,
+    is_failure_alone,
+    saved,
+    symptoms,
+)
 
 _ADVICE = 320
 """The most characters to show of a piece of advice."""
@@ -33,20 +43,22 @@ _SENTENCE_END = re.compile(r"[.:;](?= |$)")
 
 def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
     """Show the best advice, each with the effect that a trial measured."""
-    if not found.advice:
-        return
-    yield section("What to do")
-    for number, each in enumerate(found.advice[:MOST_ADVICE], 1):
-        head = f"{number}. " if len(found.advice) > 1 else ""
-        lines: list[RenderableType] = [
-            _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
-        ]
-        if effect := checked(each):
-            lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
-        yield item(Group(*lines))
-    left = len(found.advice) - MOST_ADVICE
-    if left > 0:
-        yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
+    asked = [each for each in found.advice if not asks_nothing(each)]
+    if asked:
+        yield section("What to do")
+        for number, each in enumerate(asked[:MOST_ADVICE], 1):
+            head = f"{number}. " if len(asked) > 1 else ""
+            lines: list[RenderableType] = [
+                _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
+            ]
+            if effect := ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part):
+                lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
+            yield item(Group(*lines))
+        left = len(asked) - MOST_ADVICE
+        if left > 0:
+            yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
+    for number, each in enumerate(each for each in found.advice if asks_nothing(each)):
+        yield Text(f"{'' if number else chr(10)}{_bounded(each.text, _ADVICE)}", style="green")
 
 
 def _hanging(text: Text, indent: int) -> RenderableType:

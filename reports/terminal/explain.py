@@ -105,7 +105,9 @@ def _environment(session: Session) -> Text:
 def _healthy(session: Session) -> Iterator[RenderableType]:
     """Show the next steps of a run without advice."""
     steps = next_steps(session)
-    if steps:
+    if steps and steps[0].startswith("Nothing to fix"):  # not something to do
+        yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
+    elif steps:
         yield section("What to do")
         yield from (item(Text(fmt.one_line(step))) for step in steps)
 

@@ -1,10 +1,13 @@
 """A diagnosis in words, for screens and Markdown."""
 
+import re
 from collections import Counter
+
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
-from ctrace.inspector.model.diagnosis import Finding, RootCause
+from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause, Suggestion
 from ctrace.inspector.model.session import Session
 from ctrace.inspector.model.trial import later_calls_of
 from ctrace.reports import format as fmt
@@ -19,6 +22,35 @@ _NOUNS = {
     Finding.ATTENTION: ("attention", "attentions"),
     Finding.FAILURE: ("failure", "failures"),
 }
+
+
+_NO_ADVICE = re.compile(r"^(?:\S+:\d+: )?Nothing to (?:fix|change)\b(?! if)")
+
+
+def asks_nothing(each: Suggestion) -> bool:
+    """Whether a suggestion says that nothing is to be done; those that depend on what the user needs ask something."""
+    return bool(_NO_ADVICE.search(each.text))
+
+
+def at_stake(each: Suggestion, found: Diagnosis) -> str:
+    """Say what the causes of untried advice cost in this run, the most that it can gain; empty if not known."""
+    if each.checked:
+        return ""
+    own = [cause for cause in found.causes if cause.id in each.causes and not is_failure_alone(cause)]
+    counted = replace(own[0], symptoms=tuple(one for cause in own for one in cause.symptoms)) if own else None
+    seconds = sum(cause.cost.seconds or 0 for cause in own)
+    time = f"{fmt.seconds(seconds)} of compile time" if seconds else ""
+    costs = ", ".join(part for part in (symptoms(counted) if counted else "", time) if part)
+    return f"at stake: {costs}" if costs and time else ""
+
+
+def saved(each: Suggestion, found: Diagnosis) -> str:
+    """Say how much compile time the recompilations took that checked advice removes; empty if it leaves some."""
+    if each.effect is None or not each.effect.before.recompiles or each.effect.after.recompiles:
+        return ""
+    own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
+    seconds = sum(cause.cost.seconds or 0 for cause in own.values())
+    return f"the recompilations took {fmt.seconds(seconds)}" if seconds else ""
 
 
 def later_calls(session: Session) -> str:

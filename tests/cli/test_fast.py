@@ -1,10 +1,25 @@
 """`ctrace explain --fast`: incompatible options get two lines and exit code 2."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.inprocess import ctrace
+
+PROGRAM = """
+import torch
+
+@torch.compile(backend="inductor")
+def loss(x):
+    y = x * 3
+    print("loss")
+    return y.sum()
+
+x = torch.ones(2, requires_grad=True)
+loss(x).backward()
+assert x.grad[0].item() == 3
+"""
 
 
 @pytest.mark.parametrize(
@@ -25,12 +40,18 @@ def test_options_that_need_a_backend_are_refused(
     assert len(ran.err.splitlines()) == 2
 
 
-def test_a_program_chooses_its_backend_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.integration
+def test_a_program_runs_with_dynamo_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever backend the program names, its graphs run as Dynamo captured them, and gradients flow through them."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text("import torch\nprint(torch.compile(abs)(1))\n")
-    ran = ctrace("explain", "train.py", "--fast")
-    assert ran.code == 2
-    assert "is a program" in ran.err
+    (tmp_path / "train.py").write_text(PROGRAM)
+    ran = ctrace("explain", "train.py", "--fast", "--json")
+    assert ran.code == 0, ran.err
+    data = json.loads(ran.out)
+    assert len(data["graphs"]) == 2
+    assert len(data["breaks"]) == 1
+    assert data["kernels"] == []
+    assert "Fast run" in ctrace("explain").out
 
 
 @pytest.mark.parametrize("command", ["", "explain"])

@@ -358,10 +358,68 @@ def test_help_groups_commands_in_the_order_in_which_people_need_them(tmp_path: P
     shown = _ctrace("--help", cwd=tmp_path, COLUMNS="140").stdout
     groups = re.findall(r"^(\w[\w ]+):$", shown, re.MULTILINE)
     assert groups == ["Options", "Start here", "Look closer", "Compare", "Speed", "Kernels", "Tools"]
-    first = shown.partition("Start here:\n")[2].splitlines()[:3]
-    assert [line.split()[0] for line in first] == ["explain", "fix", "check"]
-    below = shown.partition("\nKernels:\n")[2].partition("\n\n")[0].splitlines()
-    assert [found[0] for found in map(re.compile(r" {2,4}\w+(?=  )").match, below) if found] == [
-        "  kernels",
-        *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap")),
+    first = re.findall(r"^  (\w+)  ", shown.partition("Start here:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert first == ["explain", "fix", "check"]
+    below = re.findall(r"^ {2,4}\w+(?=  )", shown.partition("\nKernels:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert below == ["  kernels", *(f"    {name}" for name in ("eject", "apply", "tune", "edit", "wrap"))]
+
+
+@pytest.mark.parametrize("words", [("explain", "model.py"), ("check", "--init", "model.py"), ("check", "model.py")])
+def test_without_torch_each_first_command_says_so_and_writes_nothing(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\n")
+    code = (
+        "from importlib import metadata\ndef raise_(name): raise metadata.PackageNotFoundError\n"
+        "metadata.version = raise_\n"
+    )
+    done = _ctrace(*words, cwd=tmp_path, code=code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "ctrace: torch is not installed in this environment",
+        '  pip install "torch>=2.11"',
     ]
+    assert [each.name for each in tmp_path.iterdir()] == ["model.py"]
+
+
+def test_on_windows_the_first_command_says_what_works_there(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\n")
+    ran = _ctrace("explain", "model.py", cwd=tmp_path, code=_PRETENDED)
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [
+        "ctrace: ctrace cannot run models on Windows",
+        "  run it in WSL 2; saved runs and logs of torch can be read here",
+    ]
+
+
+_PRETENDED = """
+import ctrace.inspector.versions.installed as installed
+class _Windows:
+    platform = "win32"
+installed.sys = _Windows
+"""
+
+
+def test_an_old_python_gets_two_lines(tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import ctrace.__main__ as program; "
+        "program.sys = type('Old', (), {'version_info': (3, 10, 4), 'stderr': sys.stderr, 'exit': sys.exit}); "
+        "program.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "ctrace: Python 3.10 is too old; ctrace needs 3.11 or newer",
+        "  make an environment with a newer one: python3.11 -m venv .venv",
+    ]
+
+
+@pytest.mark.parametrize("command", ["explain", "fix", "check"])
+def test_a_file_that_python_cannot_read_names_the_line(command: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import torch\nmodel = (\n")
+    done = _ctrace(command, "model.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "model.py, line 2: '(' was never closed" in done.stderr + done.stdout
+
+
+def test_github_needs_init(tmp_path: Path) -> None:
+    done = _ctrace("check", "--github", cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 2)

@@ -3,9 +3,11 @@
 Torch checks the backend in addition to the guards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.values import class_name
 from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols, late_guards
@@ -33,6 +35,24 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
     backend.__name__ = "inductor"  # the name that Dynamo shows if lowering fails, as in a full compilation
     setattr(backend, RECORDED_AS, "eager")
     return backend
+
+
+@contextmanager
+def every_backend_traces(options: Options, recorder: Recorder) -> Iterator[None]:
+    """Let a program's torch.compile run its graphs as Dynamo captured them, whatever backend and mode it names.
+
+    torch.compile ends in torch._dynamo.optimize, with the backend as an argument (2.11 to 2.15, torch/__init__.py).
+    """
+    import torch._dynamo
+
+    original = torch._dynamo.optimize
+
+    def optimize(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if name != "backend"}
+        return original(tracing(options, recorder), *args[1:], **kwargs)
+
+    with patched(torch._dynamo, "optimize", optimize):
+        yield
 
 
 def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> Any:

@@ -85,7 +85,12 @@ _WORDS = {
     _Kind.SIZE: "holds a size of a tensor (`{source}`), which changes from call to call",
     _Kind.OTHER: "changes from call to call",
 }
-_OUTSIDE = {_Kind.COUNTER: "Count", _Kind.LENGTH: "Add up", _Kind.SIZE: "Read it", _Kind.OTHER: "Choose it"}
+_OUTSIDE = {
+    _Kind.COUNTER: "Count",
+    _Kind.LENGTH: "Add up",
+    _Kind.SIZE: "Read the size",
+    _Kind.OTHER: "Choose the value",
+}
 _OTHERWISE = {
     _Kind.COUNTER: "keep the count in a buffer (a tensor)",
     _Kind.LENGTH: "keep the length in a tensor",

@@ -190,7 +190,7 @@ def _break_as_error(scene: Scene, failure: Failure, cause: RootCause) -> Candida
     construct = construct_at(text, cause.line or -1, None, branches=break_kind_of(id_) is RootKind.TENSOR_BRANCH)
     entry = advice_on_break((id_,), construct.kind)
     fix = entry.about(construct.expression).fix if entry is not None else ""
-    instead = f"{fix} Or compile" if fix else "Rewrite it, or compile"
+    instead = f"{fix} Or compile" if fix else "Rewrite the line, or compile"
     advice = f"{place}{instead} without fullgraph=True (or error_on_graph_break), which makes a graph break an error."
     return Candidate(advice, (cause.id,), worth=90)
 
@@ -205,7 +205,7 @@ def _original_error(failure: Failure) -> str:
 
 def _keep_out(scene: Scene, cause: RootCause) -> str:
     if scene.is_users(cause.file):
-        return "Move it to a separate function with @torch.compiler.disable, or rewrite it."
+        return "Move the line to a separate function with @torch.compiler.disable, or rewrite it."
     if cause.file:
         return "The line is in a library: another option or version may avoid it; else compile the parts around it."
     return "Compile the parts of the model one by one to find the one that raises."

@@ -17,6 +17,8 @@ from ctrace.reports.wording.kernels import UNKNOWN, memory
 from ctrace.reports.wording.target import least_text
 
 _ROWS = 12
+_LAUNCH = 1e-6
+"""Seconds that every launch takes at least: CUDA needs a few microseconds, so a smaller bound decides nothing."""
 _COLUMNS = ("kernel", ">calls", ">bytes", ">FLOPs", ">FLOP/B", ">bound", "set by")
 _SHORT = {"memory": "memory", "arithmetic": "FLOPs"}
 
@@ -40,6 +42,8 @@ def bounds_screen(
         yield Text(f"and {fmt.count(left, 'more kernel')}: see --all", style="dim")
     for part in parts:
         yield _sum(part)
+    if any(each.seconds is not None and each.seconds < _LAUNCH for part in parts for each in part.kernels):
+        yield Text("Launching a kernel takes longer than a bound below 1 µs: the launch decides there.", style="dim")
     yield from _notes(gpu, parts)
 
 

@@ -139,7 +139,7 @@ def test_bytes_that_follow_from_a_size_are_part_of_its_change():
     (graph,) = [each for each in found.changes if each.what is What.GRAPH]
     assert graph.follows == (
         "1 kernel, equal but for bytes: 4,640, then 5,344",
-        "extern_kernels.addmm (aten.addmm): 4,640 bytes, then 5,344",
+        "addmm (aten.addmm): 4,640 bytes, then 5,344",
     )
     assert not [each for each in found.changes if each.what is What.KERNEL and "extern" in (each.was or "")]
 

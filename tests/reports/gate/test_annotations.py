@@ -55,7 +55,8 @@ def test_a_finding_is_at_its_line_and_columns() -> None:
     place = {key: properties[key] for key in ("file", "line", "endLine", "col", "endColumn")}
     assert name == "error"
     assert place == {"file": "models/mask.py", "line": "14", "endLine": "14", "col": "12", "endColumn": "23"}
-    assert message.splitlines()[0] == "+1 GB0170 models/mask.py::Mask.forward"
+    first = "new graph break: `is_pad.any()` (+1 GB0170 models/mask.py::Mask.forward)"
+    assert message.splitlines()[0] == first
     assert message.splitlines()[-1] == "Also in 1 more job."
 
 

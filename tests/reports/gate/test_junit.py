@@ -58,7 +58,9 @@ def test_what_got_worse_is_a_failure_and_the_rest_an_error() -> None:
 def test_a_case_has_one_failure_with_all_findings() -> None:
     case = _cases(outcomes.WORSE)["models/text.py", "base"]
     assert [each.tag for each in case] == ["failure"]
-    assert case[0].get("message") == "+1 GB0059 models/text.py::Text.forward, and 4 more"
+    assert case[0].get("message") == (
+        "new graph break: `print('mean', x.mean())` (+1 GB0059 models/text.py::Text.forward), and 4 more"
+    )
     for finding in outcomes.WORSE.checked[3].findings:
         assert finding.what in (case[0].text or "")
 
