@@ -50,8 +50,8 @@ def _elements(module: Any) -> int:
     """Count the elements of a module's parameters; those of a lazy module are not known yet."""
     import torch
 
-    parameters = torch.nn.Module.parameters(module)
-    return sum(each.numel() for each in parameters if not torch.nn.parameter.is_lazy(each))
+    lazy = torch.nn.parameter.UninitializedParameter
+    return sum(each.numel() for each in torch.nn.Module.parameters(module) if not isinstance(each, lazy))
 
 
 def _forward(module: Any) -> CodeType | None:
