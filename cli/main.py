@@ -49,7 +49,7 @@ class GroupedCommands(TyperGroup):
         for name, command in self.commands.items():
             _, space, below = name.partition(" ")
             shown = f"  {below}" if space else name
-            panels.setdefault(str(command.rich_help_panel), []).append((shown, command.get_short_help_str()))
+            panels.setdefault(_PANELS[name], []).append((shown, command.get_short_help_str()))
         widest = max(len(shown) for rows in panels.values() for shown, _ in rows)
         for panel, rows in panels.items():
             with formatter.section(panel):
