@@ -19,6 +19,7 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, descr
 from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.log.events.run import CallBegan
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.request import Options
@@ -70,7 +71,7 @@ def run_scenarios(
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    recorder.record("plan", plan(loaded.scenarios))
+    recorder.add(plan(loaded.scenarios))
     runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=not cycle[0])
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
@@ -149,7 +150,7 @@ class _Runs:
             in_eager = in_eager or counted
         self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
-            self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
+            self._recorder.add(describe(name, in_eager, left))
 
     def cycle(self, ways: Mapping[str, Way], least: int, seconds: float) -> None:
         """Call the compiled model in one scenario after the other, until there were enough calls or time is out."""
@@ -158,7 +159,7 @@ class _Runs:
             for name, way in ways.items():
                 if made >= least or time.monotonic() - began > seconds:
                     return
-                self._recorder.record("call", {"scenario": name, "index": index})
+                self._recorder.add(CallBegan(name, index))
                 with training(self._model, way):
                     called(self._compiled, way.make(), way, train=self._options.train)
                 made += 1
@@ -169,7 +170,7 @@ class _Runs:
         """Make one compiled call, after an eager one; `counted` says whether the scenario's eager ops are known."""
         call = way.make()
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
-            self._recorder.record("call", {"scenario": name, "index": index})
+            self._recorder.add(CallBegan(name, index))
             called(self._compiled, call, way, train=self._options.train)
             return None, None
         counting = nullcontext if counted else self._ops.everywhere
@@ -180,7 +181,7 @@ class _Runs:
             is_first = order is Order.EAGER_FIRST_IF_EQUAL
             before = self._called_eagerly(name, index, call, way, counting, is_first=is_first)
             counted = counted or before.counts is not None
-        self._recorder.record("call", {"scenario": name, "index": index})
+        self._recorder.add(CallBegan(name, index))
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last and counted else None

@@ -28,6 +28,7 @@ from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
 from ctrace.inspector.capture.virtual.stand_ins import why_not_real
 from ctrace.inspector.capture.virtual.triton_interpreter import why_unknown
+from ctrace.inspector.log.events.run import DangersWithdrawn
 from ctrace.inspector.model.comparison import Rule
 
 _NO_CODE = "no compiled code ran in this call, so that a difference is the model's own"
@@ -162,7 +163,7 @@ class Dangers:
         except Exception as error:
             why = next(iter(kind_and_message(error).splitlines()), "")
             self._recorder.problem(f"{_FAILED} with eager, so that only proven differences are shown: {why}")
-            self._recorder.record("dangers_withdrawn", {})
+            self._recorder.add(DangersWithdrawn())
             self._failed = f"{_FAILED} ({why})"
             return Outcome(not_compared=self._failed)
 

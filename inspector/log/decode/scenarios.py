@@ -1,7 +1,7 @@
 """Decode our own entries about scenarios; `dispatch.decode` lists the errors."""
 
 from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.fields import Fields, frames
+from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.model.comparison import Comparison, Rule
 from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
@@ -25,12 +25,6 @@ def scenario(data: Fields) -> ev.ScenarioDone:
         comparison=_comparison(data),
     )
     return ev.ScenarioDone(scenario)
-
-
-def planned(data: Fields) -> ev.Planned:
-    """Decode the scenarios that the capture plans to call."""
-    kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
-    return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
 
 
 def parts(data: Fields) -> ev.PartsSeen:
@@ -77,25 +71,3 @@ def _comparison(data: Fields) -> Comparison | None:
         data.maybe_number("compiled_error"),
         data.maybe_text("no_reference") or "",
     )
-
-
-def ops(data: Fields) -> ev.OpsCounted:
-    """Decode the ops of a scenario's calls."""
-    functions = (
-        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
-        for each in data.objects("functions")
-    )
-    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
-    return ev.OpsCounted(
-        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
-    )
-
-
-def call(data: Fields) -> ev.CallBegan:
-    """Decode the beginning of a call."""
-    return ev.CallBegan(data.text("scenario"), data.integer("index"))
-
-
-def eager_call(data: Fields) -> ev.EagerCall:
-    """Decode the beginning or the end of an eager call."""
-    return ev.EagerCall(data.flag("ends"))
