@@ -205,7 +205,7 @@ def _run_model(
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:
-            recorder.record("parts", described(loaded.model))
+            recorder.add(described(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}

@@ -20,6 +20,7 @@ from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.log.events.run import CallBegan
+from ctrace.inspector.log.events.scenarios import ScenarioDone
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.request import Options
@@ -227,19 +228,36 @@ class _Runs:
         seconds: float | None = None,
     ) -> None:
         message = "" if error is None else _kind_and_first_line(error)
-        about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
-        about |= {"call_seconds": seconds, **_modes(self._model, way, train=self._options.train)}
-        self._recorder.record("scenario", {"name": name, "calls": calls, **about})
+        training, unused_grad = _modes(self._model, way, train=self._options.train)
+        verdict = self._dangers.verdict(name)
+        self._recorder.add(
+            ScenarioDone(
+                name=name,
+                calls=calls,
+                kind=way.kind,
+                outcome=outcome,
+                message=message,
+                compared=self._dangers.compared(name),
+                not_compared=self._dangers.not_compared(name),
+                rule=verdict and verdict.rule,
+                eager_error=verdict and verdict.eager_error,
+                compiled_error=verdict and verdict.compiled_error,
+                no_reference=verdict.no_reference if verdict else "",
+                call_seconds=seconds,
+                training=training,
+                unused_grad=unused_grad,
+            )
+        )
 
 
-def _modes(model: Any, way: Way, *, train: bool) -> dict[str, bool]:
+def _modes(model: Any, way: Way, *, train: bool) -> tuple[bool, bool]:
     """Return whether the model is in training mode, and whether calls record gradients that no one requested."""
     import torch
 
     is_module = isinstance(model, torch.nn.Module)
     enabled = way.grad == "on" or (way.grad is None and torch.is_grad_enabled())
     needed = is_module and any(parameter.requires_grad for parameter in model.parameters())
-    return {"training": is_module and model.training, "unused_grad": enabled and needed and not train}
+    return is_module and model.training, enabled and needed and not train
 
 
 def _frames() -> int:

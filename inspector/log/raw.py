@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
@@ -22,6 +23,7 @@ from ctrace.inspector.log.events.kernels import (
     TorchCodeSeen,
 )
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone
+from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.log.events.shapes import (
     ConditionMet,
     ShapesSeen,
@@ -30,7 +32,6 @@ from ctrace.inspector.log.events.shapes import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Broken, Entry
@@ -294,14 +295,14 @@ class Raw(Struct):
                 self._call = event
             case run.EagerCall():
                 self._is_in_eager = not event.ends
-            case ev.ScenarioDone():
-                self.scenarios.append(event.scenario)
-            case ev.TrialDone():
-                self.trials.append(event.tried)
-            case ev.PartsSeen():
-                self.parts = event.parts
-            case ev.DangerFound():
-                self.dangers.append(event.danger)
+            case ScenarioDone():
+                self.scenarios.append(scenario_of(event))
+            case Tried():
+                self.trials.append(event)
+            case run.PartsSeen():
+                self.parts = parts_of(event)
+            case DangerFound():
+                self.dangers.append(danger_of(event))
             case run.DangersWithdrawn():
                 self.dangers = [each for each in self.dangers if each.proven]
             case run.OpsCounted():
@@ -395,10 +396,10 @@ class Raw(Struct):
                 self.refused.append(event.refused)
             case GpuSeen():
                 self.gpu = event.gpu
-            case ChoiceLeftOpen():
-                self.undecided.append(event.choice)
-            case DeviceQueried():
-                self.device_questions.append(event.question)
+            case Undecided():
+                self.undecided.append(event)
+            case DeviceQuestion():
+                self.device_questions.append(event)
             case run.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))
@@ -420,18 +421,18 @@ class Raw(Struct):
                 self.planned = {
                     each.name: Scenario(each.name, kind=each.kind, outcome=Outcome.NOT_RUN) for each in event.scenarios
                 }
-            case ct.CacheAsked():
+            case ct.CacheAsked() | ct.OwnCacheAsked():
                 self._ask(event.lookup, thread)
             case ct.CacheStored():
                 self.stored.append(event)
             case ct.CacheKeyed():
                 self.keyed[event.cache, event.key] = event
-            case ct.CachesFound():
-                self.caches = event.use
-            case ct.EarlierKeyFound():
-                self.earlier.append(event.earlier)
-            case ct.SpeedMeasured():
-                self.speed = event.speed
+            case CacheUse():
+                self.caches = event
+            case EarlierKey():
+                self.earlier.append(event)
+            case Speed():
+                self.speed = event
             case ev.Recorded():
                 self.recorded.append(event)
 

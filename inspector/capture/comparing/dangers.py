@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.calls.ways import Call, Way
@@ -180,7 +180,7 @@ class Dangers:
 
     def _conclude(self, before: Before, outcome: Outcome) -> None:
         """Record what a comparison found; what failed in one call cannot rule out other causes in another."""
-        is_proven = any(each["proven"] for each in outcome.dangers)
+        is_proven = any(each.proven for each in outcome.dangers)
         withdrawn = self._failed if outcome.dangers and not is_proven else ""
         if why := outcome.not_compared or withdrawn:
             self.skip(before.scenario, why)
@@ -189,7 +189,7 @@ class Dangers:
         if not is_proven:
             self._agreed(before.scenario, outcome.verdict)
         for danger in outcome.dangers:
-            self._recorder.record("danger", {"scenario": before.scenario, "call": before.index, **danger})
+            self._recorder.add(structs.replace(danger, scenario=before.scenario, call=before.index))
 
     def skip(self, scenario: str, why: str) -> None:
         """Note why a call of a scenario is not compared; the first reason counts."""
@@ -200,17 +200,17 @@ class Dangers:
         known = self._verdicts.get(scenario, AGREED)
         self._verdicts[scenario] = max(known, verdict, key=_weight)
 
-    def compared(self, scenario: str) -> dict[str, Any]:
-        """Return how many calls of a scenario were compared, by which rule, and why the others were not."""
-        verdict = self._verdicts.get(scenario)
-        return {
-            "compared": self._compared[scenario],
-            "not_compared": self._reasons.get(scenario, ""),
-            "rule": verdict and verdict.rule,
-            "eager_error": verdict and verdict.eager_error,
-            "compiled_error": verdict and verdict.compiled_error,
-            "no_reference": verdict.no_reference if verdict else "",
-        }
+    def compared(self, scenario: str) -> int:
+        """Return how many calls of a scenario were compared."""
+        return self._compared[scenario]
+
+    def not_compared(self, scenario: str) -> str:
+        """Return why the other calls were not compared; empty: all were."""
+        return self._reasons.get(scenario, "")
+
+    def verdict(self, scenario: str) -> Verdict | None:
+        """Return the verdict on the call that was hardest to decide; None: no call was compared."""
+        return self._verdicts.get(scenario)
 
 
 def _weight(verdict: Verdict) -> tuple[bool, int, float]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
-from ctrace.inspector.files.typed_json import MOST, typed
+from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import compile_time as decode_compile_time
@@ -20,9 +20,7 @@ from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import kernels as decode_kernels
 from ctrace.inspector.log.decode import passes as decode_passes
-from ctrace.inspector.log.decode import scenarios as decode_scenarios
 from ctrace.inspector.log.decode import shapes as decode_shapes
-from ctrace.inspector.log.decode import target as decode_target
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
 from ctrace.inspector.log.events import core as ev
@@ -32,7 +30,6 @@ from ctrace.inspector.log.events.kernels import KernelStacksSeen
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
-from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.versions.records import RECORDS
 
 
@@ -287,10 +284,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(compile_id(entry), entry.payload),
     "artifact:recompile_reasons": _reasons,
     **{f"artifact:ctrace_{kind.KIND}": partial(read_record, kind) for kind in OUR_RECORDS},
-    "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
-    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, loaded(entry.payload), "the trial")),
-    "artifact:ctrace_parts": lambda entry: decode_scenarios.parts(_payload(entry)),
-    "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
     "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(compile_id(entry), entry.text),
     "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(compile_id(entry), _payload(entry)),
     "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(compile_id(entry), _payload(entry)),
@@ -318,14 +311,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
     **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
     "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,
-    "artifact:ctrace_cache": decode_compile_time.ours,
-    "artifact:ctrace_cache_stored": decode_compile_time.stored,
-    "artifact:ctrace_cache_key": decode_compile_time.keyed,
-    "artifact:ctrace_caches": decode_compile_time.caches,
-    "artifact:ctrace_cache_earlier": decode_compile_time.earlier,
-    "artifact:ctrace_speed": decode_compile_time.speed,
-    "artifact:ctrace_undecided": lambda entry: decode_target.undecided(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_asked": lambda entry: decode_target.device_question(_payload(entry)),
 }
 
 _TEXTS = frozenset(

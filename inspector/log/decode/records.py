@@ -9,21 +9,28 @@ from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
 from ctrace.inspector.log.events import run, tracing
+from ctrace.inspector.log.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
 from ctrace.inspector.log.events.guards import GuardsFailed, GuardsPlaced
+from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.log.events.shapes import ShapesSeen
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.limits import refuse_many_values
 from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.compile_time import CacheUse, EarlierKey, Speed
 from ctrace.inspector.model.guards import GuardCost
 from ctrace.inspector.model.outcome import Failure
+from ctrace.inspector.model.target import DeviceQuestion, Undecided
+from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.model.wire import Record, header_field
 
 OUR_RECORDS: tuple[type[Record], ...] = (
     run.Started, run.TorchFound, run.ModeChosen, run.DeviceUsed, run.Planned, run.CallBegan, run.EagerCall,
-    run.DangersWithdrawn, run.OpsCounted, run.FrameLeft, run.Listing, run.FilesFound, run.InductorGuardsSeen,
+    run.DangersWithdrawn, run.OpsCounted, run.FrameLeft, run.PartsSeen, run.Listing,
+    run.FilesFound, run.InductorGuardsSeen,
     run.CodegenStarted, run.CodegenEnded, run.CodegenFailed, run.Counted, run.ProgramExited, run.ProblemMet, run.Ended,
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
-    GuardsPlaced, GuardCost, ShapesSeen,
+    GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
+    CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

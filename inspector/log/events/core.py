@@ -7,20 +7,16 @@ from msgspec import Struct, field
 
 from ctrace.inspector.files.stored import Stored, Text
 from ctrace.inspector.log.events.built import BuiltEvent
-from ctrace.inspector.log.events.compile_time import CompileTimeEvent
+from ctrace.inspector.log.events.compile_time import CacheAsked
 from ctrace.inspector.log.events.guards import GuardEvent
 from ctrace.inspector.log.events.kernels import KernelEvent
 from ctrace.inspector.log.events.passes import PassEvent
 from ctrace.inspector.log.events.shapes import ShapeEvent
-from ctrace.inspector.log.events.target import TargetEvent
 from ctrace.inspector.log.events.tracing import GraphTraced
 from ctrace.inspector.model.autotuning import AutotuningEvent, SweepReported
 from ctrace.inspector.model.cuda_graphs import CudaGraphEvent
-from ctrace.inspector.model.findings import Danger
 from ctrace.inspector.model.fusion import Fusion
 from ctrace.inspector.model.graphs import GraphEvent
-from ctrace.inspector.model.session import Scenario
-from ctrace.inspector.model.trial import Part, Tried
 from ctrace.inspector.model.user_kernels import UserKernelEvent
 from ctrace.inspector.model.wire import Record
 
@@ -30,30 +26,6 @@ class FileName(Struct, frozen=True):
 
     number: int
     name: str
-
-
-class ScenarioDone(Struct, frozen=True):
-    """The calls of a scenario ended."""
-
-    scenario: Scenario
-
-
-class TrialDone(Struct, frozen=True):
-    """A separate run tried a piece of advice."""
-
-    tried: Tried
-
-
-class PartsSeen(Struct, frozen=True):
-    """The modules that the target has, each of which could be compiled instead of the whole."""
-
-    parts: tuple[Part, ...]
-
-
-class DangerFound(Struct, frozen=True):
-    """A compiled call and the same call in eager returned different results."""
-
-    danger: Danger
 
 
 class SpanMarked(Struct, frozen=True):
@@ -155,8 +127,8 @@ class Unknown(Struct, frozen=True):
 
 
 Event = (
-    Record | FileName | ScenarioDone | DangerFound | TrialDone | PartsSeen | CompileStarted | BreakReported
+    Record | FileName | CompileStarted | BreakReported
     | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent | PassEvent
-    | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent | BuiltEvent | CompileTimeEvent | ShapeEvent
-    | TargetEvent | SpanMarked | Recorded | Ignored | Unknown
+    | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent | BuiltEvent | CacheAsked | ShapeEvent
+    | SpanMarked | Recorded | Ignored | Unknown
 )  # fmt: skip

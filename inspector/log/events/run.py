@@ -128,6 +128,38 @@ class FrameLeft(Record, frozen=True, kw_only=True):
     """Without torch's frames, outermost first."""
 
 
+class CodeLines(Struct, frozen=True):
+    """The first and the last line of a function."""
+
+    file: str
+    first: Integer
+    last: Integer
+
+
+class PartCode(Struct, frozen=True):
+    """A module of the target; `code` is the number of its `forward` in `PartsSeen.codes`."""
+
+    path: str
+    kind: str
+    code: Integer
+    parameters: Integer
+    """The elements of its parameters, with those of the modules inside."""
+
+
+class PartsSeen(Record, frozen=True):
+    """The modules that the target has, each of which could be compiled instead of the whole."""
+
+    KIND: ClassVar[str] = "parts"
+    codes: tuple[CodeLines, ...]
+    parts: tuple[PartCode, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a module without code."""
+        for each in self.parts:
+            if not 0 <= each.code < len(self.codes):
+                raise ValueError(f"a part without code: {each.path!r:.60}")
+
+
 class Listing(Record, frozen=True):
     """The text of a source file."""
 

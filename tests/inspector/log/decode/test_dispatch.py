@@ -11,11 +11,12 @@ from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.events import run, tracing
 from ctrace.inspector.log.events.kernels import KernelMade
+from ctrace.inspector.log.events.scenarios import ScenarioDone
 from ctrace.inspector.log.reader import Entry, read
 from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.fusion import Fusion, FusionRound
 from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Failure, FailurePhase, Scenario
+from ctrace.inspector.model.session import Failure, FailurePhase
 from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
 
 
@@ -37,7 +38,7 @@ def event_of(log: Log) -> ev.Event:
         (Log().ctrace("mode", {"build": True}), run.ModeChosen(True)),
         (Log().ctrace("device", {"device": "cpu"}), run.DeviceUsed("cpu")),
         (Log().ctrace("call", {"scenario": "base", "index": 1}), run.CallBegan("base", 1)),
-        (Log().scenario("wide", 2), ev.ScenarioDone(Scenario("wide", 2))),
+        (Log().scenario("wide", 2), ScenarioDone(name="wide", calls=2)),
         (Log().listing("x = 1", "a.py"), run.Listing("a.py", "x = 1")),
         (
             Log().record("dynamo_start", {"stack": [{"filename": 4, "line": 3, "name": "f"}]}, at="0/1", attempt=2),

@@ -28,7 +28,9 @@ class TestUnmet:
         newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3", hint="make it a tensor")
         gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
         data = {"entries": [newer, gone], "closure": ["n"], "seconds": 0.25}
-        guards = tuple(ge.UnmetGuard(text, "3", stack=HERE, hint="make it a tensor") for text in ("L['n'] == 2", "L['m'] is None"))
+        guards = tuple(
+            ge.UnmetGuard(text, "3", stack=HERE, hint="make it a tensor") for text in ("L['n'] == 2", "L['m'] is None")
+        )
         assert event_of(Log().ctrace("recompile", data, at="0/2")) == ge.GuardsFailed(
             (ge.EntryHeld("0/1", guards, 2), ge.EntryHeld("0/0", (), invalid="the model is gone")),
             ("n",),
