@@ -1,10 +1,11 @@
 """Decode ctrace's own records: each is one Struct, declared as `model/wire.py` says."""
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from msgspec import MsgspecError, convert
+from msgspec import MsgspecError, ValidationError, convert
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
@@ -60,10 +61,37 @@ def read_record(kind: type[Record], entry: Entry) -> Record:
     try:
         record: Record = decode(entry.payload)
     except (MsgspecError, UnicodeError):
-        record = convert(loaded(entry.payload), kind)  # also takes NaN where no field is, and lone surrogates
+        record = _converted(loaded(entry.payload), kind)  # also takes NaN where no field is, and lone surrogates
     if header:
         force_setattr(record, header, compile_id(entry) if is_needed else entry.compile_id)
     return record
+
+
+_NULL = re.compile(r"Expected `(?:str|int)`, got `null` - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`")
+
+
+def _converted(data: Any, kind: type[Record]) -> Record:
+    """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version."""
+    while True:
+        try:
+            return convert(data, kind)
+        except ValidationError as error:
+            found = _NULL.search(str(error))
+            if found is None or not _drop_nulls(data, re.findall(r"\w+|\[", found["path"]), found["name"]):
+                raise
+
+
+def _drop_nulls(data: Any, path: list[str], name: str) -> int:
+    """Remove null fields of a name at a path, in which `[` stands for each item; return how many there were."""
+    if path:
+        first, rest = path[0], path[1:]
+        if first == "[":
+            return sum(_drop_nulls(item, rest, name) for item in (data.values() if isinstance(data, dict) else data))
+        return _drop_nulls(data.get(first), rest, name)
+    if name not in data or data[name] is not None:
+        return 0
+    del data[name]
+    return 1
 
 
 @cache

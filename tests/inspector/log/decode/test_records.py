@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.events.guards import GuardStack
+from ctrace.inspector.log.events.run import CallBegan, Listing
 from ctrace.inspector.log.reader import Entry, parse
+from ctrace.inspector.model.findings import Frame
 from ctrace.inspector.model.wire import Record, payload_of
+from tests.support.helpers import Log
 from tests.support.places import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -57,3 +61,50 @@ def test_records_read_as_they_were_written(path: Path) -> None:
         if isinstance(event, Record):
             written = json.loads(entry.payload)
             assert kept(written, payload_of(event)) == written, entry.kind
+
+
+def decoded(name: str, data: Any) -> Any:
+    (entry,) = Log().ctrace(name, data, at="0/0").entries()
+    assert isinstance(entry, Entry)
+    return decode(entry)
+
+
+def test_null_for_a_text_or_a_count_is_a_missing_field() -> None:
+    unmet = [{"guard": "L['n'] == 2", "hint": None}, {"guard": "L['m'] == 2", "hint": "here"}]
+    failed = decoded("recompile", {"entries": [{"id": "0/0", "unmet": unmet, "number": None, "other": 1}]})
+    (entry,) = failed.entries
+    assert (entry.number, [each.hint for each in entry.unmet]) == (2, ["", "here"])
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("listing", {"file": "a.py", "text": None}),
+        ("files", {"files": {"a.py": None}}),
+        ("recompile", {"entries": None}),
+        ("recompile", {"entries": [None]}),
+        ("recompile", {"entries": [], "closure": None}),
+        ("recompile", {"entries": [], "seconds": float("nan")}),
+        ("call", {"scenario": "base", "index": 10**30}),
+    ],
+)
+def test_what_is_damaged_is_refused(name: str, data: Any) -> None:
+    with pytest.raises(ValueError, match="Expected"):
+        decoded(name, data)
+
+
+def test_what_no_field_holds_may_be_anything() -> None:
+    data = {"scenario": "base \udc80", "index": 1, "later": float("nan"), "<compile id>": 3}
+    assert decoded("call", data) == CallBegan("base \udc80", 1)
+
+
+def test_what_older_readers_would_not_find_is_written_as_before() -> None:
+    """A number of another library is a number, and what JSON does not know is text."""
+
+    class Count(int):
+        pass
+
+    assert payload_of(CallBegan("base", Count(3))) == {"scenario": "base", "index": 3}
+    assert payload_of(Listing(Path("a.py"), "x")) == {"file": "a.py", "text": "x"}  # type: ignore[arg-type]
+    frames = (Frame("a.py", 3, "f"),)
+    assert payload_of(GuardStack(frames)) == {"frames": ({"file": "a.py", "line": 3, "name": "f"},)}  # type: ignore[arg-type]
