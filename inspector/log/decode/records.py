@@ -77,17 +77,18 @@ def _converted(data: Any, kind: type[Record]) -> Record:
             return convert(data, kind)
         except ValidationError as error:
             found = _NULL.search(str(error))
-            if found is None or not _drop_nulls(data, re.findall(r"\w+|\[", found["path"]), found["name"]):
+            if found is None or not _drop_nulls(data, re.findall(r"[a-z_]\w*|\[", found["path"]), found["name"]):
                 raise
 
 
 def _drop_nulls(data: Any, path: list[str], name: str) -> int:
     """Remove null fields of a name at a path, in which `[` stands for each item; return how many there were."""
+    if path and path[0] == "[" and isinstance(data, list):
+        return sum(_drop_nulls(item, path[1:], name) for item in data)
+    if not isinstance(data, dict):
+        return 0
     if path:
-        first, rest = path[0], path[1:]
-        if first == "[":
-            return sum(_drop_nulls(item, rest, name) for item in (data.values() if isinstance(data, dict) else data))
-        return _drop_nulls(data.get(first), rest, name)
+        return _drop_nulls(data.get(path[0]), path[1:], name)
     if name not in data or data[name] is not None:
         return 0
     del data[name]
