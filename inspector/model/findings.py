@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.scenarios import Comparison
 from ctrace.inspector.model.wire import Integer
 
 

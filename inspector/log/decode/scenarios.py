@@ -2,8 +2,8 @@
 
 from ctrace.inspector.log.events.run import PartsSeen
 from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
-from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.findings import Danger
+from ctrace.inspector.model.scenarios import Comparison
 from ctrace.inspector.model.session import Scenario
 from ctrace.inspector.model.trial import Part
 
@@ -41,7 +41,7 @@ def danger_of(found: DangerFound) -> Danger:
         call=found.call,
         kind=found.kind,
         subject=found.subject,
-        difference=found.difference,
+        difference=found.difference or "",
         was=found.was,
         now=found.now,
         file=found.file,

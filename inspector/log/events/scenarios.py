@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from ctrace.inspector.model.comparison import Rule
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Outcome, Rule, ScenarioKind
 from ctrace.inspector.model.wire import Integer, Number, Record
 
 
@@ -33,7 +32,7 @@ class DangerFound(Record, frozen=True, kw_only=True):
     KIND: ClassVar[str] = "danger"
     scenario: str = ""
     call: Integer = 0
-    difference: str = ""
+    difference: str | None = None
     rule: Rule | None = None
     eager_error: Number | None = None
     compiled_error: Number | None = None
