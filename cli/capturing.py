@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.model.session import Session
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.runs.saving import Record
+    from ctrace.inspector.runs.saving import Adds
     from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved
 
@@ -331,15 +331,15 @@ def captured(
     with progress(is_program=isinstance(resolved, ProgramTarget)) as shown:
         talk = shown.child_output
 
-        def then(session: "Session", record: "Record") -> "Session":
+        def then(session: "Session", add: "Adds") -> "Session":
             if check_advice:
                 from ctrace.inspector.runs.trying import with_trials
 
-                session = with_trials(session, record, resolved, options, say=shown.say)
+                session = with_trials(session, add, resolved, options, say=shown.say)
             if compare_speed:
                 from ctrace.inspector.timing.brief import with_speed
 
-                session = with_speed(resolved, options, shown.say)(session, record)
+                session = with_speed(resolved, options, shown.say)(session, add)
             return session
 
         try:

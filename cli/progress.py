@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ctrace.cli.console import console, say
 from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.events import run, tracing
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
@@ -55,14 +56,14 @@ class Progress:
             case ev.CompileStarted(stack=stack) if stack:
                 self._function = resumed(stack[-1].name)[0]
                 self._enter("dynamo", is_compiling=True)
-            case ev.GraphMade():
+            case tracing.GraphMade() | tracing.GraphTraced():
                 self._enter("backend", is_compiling=True)
             case ev.FusionDone(fusion=fusion):
                 self._enter(f"inductor ({fusion.stage})", is_compiling=True)
-            case ev.CallBegan(scenario=scenario, index=index):
+            case run.CallBegan(scenario=scenario, index=index):
                 self._function = ""
                 self._enter(f"scenario {scenario}, call {index + 1}")
-            case ev.BytecodeSeen():
+            case tracing.BytecodeSeen():
                 self._enter("running")
         self._explain_delay()
         if self._status is None:

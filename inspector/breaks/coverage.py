@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.log.events.core import OpsCounted
+from ctrace.inspector.log.events.run import OpsCounted
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.model.session import Coverage, Function, Graph, Scenario

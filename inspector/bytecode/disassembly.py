@@ -75,30 +75,3 @@ def _handlers(code: CodeType) -> list[Handler]:
     # A private function of dis, the same from 3.11 to 3.14; there is no public parser for this table.
     parse = dis._parse_exception_table  # type: ignore[attr-defined]
     return [Handler(each.start, each.end, each.target, each.depth, bool(each.lasti)) for each in parse(code)]
-
-
-def code_as_json(code: Code) -> dict[str, Any]:
-    """Return a code object as JSON, with instructions as lists to save space."""
-    return {
-        "python": code.python,
-        "name": code.name,
-        "qualname": code.qualname,
-        "file": code.file,
-        "line": code.line,
-        "flags": code.flags,
-        "arguments": code.arguments,
-        "positional_only": code.positional_only,
-        "keyword_only": code.keyword_only,
-        "variables": list(code.variables),
-        "cells": list(code.cells),
-        "free": list(code.free),
-        "names": list(code.names),
-        "constants": [
-            {"type": each.type, "text": each.text, "code": each.code and code_as_json(each.code)}
-            for each in code.constants
-        ],
-        "instructions": [
-            [each.offset, each.opname, each.arg, each.text, each.line, each.target] for each in code.instructions
-        ],
-        "handlers": [[each.start, each.end, each.target, each.depth, each.lasti] for each in code.handlers],
-    }

@@ -42,6 +42,7 @@ from ctrace.inspector.capture.virtual.torch_cuda_answers import facts
 from ctrace.inspector.capture.virtual.traced_questions import questions
 from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.log.events.run import Ended, ModeChosen
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def capturing(
     try:
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
-            recorder.record("mode", {"build": build, "fast": fast})
+            recorder.add(ModeChosen(build, fast))
             sources = _sources(
                 build=build, time_kernels=time_kernels, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores
             )
@@ -97,7 +98,7 @@ def capturing(
             recorder.postponed.refuse("the capture ended before the program did")
             if getpid() != process:
                 recorder.log.close()  # this is a fork that reached the end of the block; its parent still writes
-        recorder.record("end", {})
+        recorder.add(Ended())
     finally:
         recorder.log.close()
 

@@ -14,6 +14,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.log.events.run import Ended
 from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.runs.request import Options
 
@@ -33,7 +34,7 @@ def capturing_here(
             yield recorder
             recorder.postponed.refuse("the process goes on after the capture")
         except Exception:
-            recorder.record("end", {})  # the exception ends the block but not the process, so the log is complete
+            recorder.add(Ended())  # the exception ends the block but not the process, so the log is complete
             raise
         finally:
             if not build:

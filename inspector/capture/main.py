@@ -37,6 +37,7 @@ from ctrace.inspector.capture.proving.observation import observe_model, observe_
 from ctrace.inspector.capture.scenarios import Order, run_scenarios
 from ctrace.inspector.capture.virtual.eager_on_cpu import Pretence
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.model.trial import Trial
 from ctrace.inspector.processes.forking import COMPILES_FIRST
 from ctrace.inspector.processes.system_calls import begin
@@ -201,10 +202,10 @@ def _run_model(
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
             seed()  # models draw their weights as they are made
-        loaded = load(request, preloaded, lambda ways: recorder.record("plan", plan(ways)))
+        loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:
-            recorder.record("parts", described(loaded.model))
+            recorder.add(described(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
@@ -331,9 +332,7 @@ class _Reporting:
             self._recorder.problem(f"a process that the program forked ended with {kind}: {what}")
             return
         file, line = at or (None, None)
-        self._recorder.record(
-            "failure", {"phase": phase, "type": kind, "message": what, "file": file, "line": line, "todo": todo}
-        )
+        self._recorder.add(Failure(FailurePhase(phase), kind, what, file, line, todo))
 
 
 def _trimmed(error: BaseException) -> TracebackType | None:

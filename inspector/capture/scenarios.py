@@ -19,6 +19,8 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, descr
 from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.log.events.run import CallBegan
+from ctrace.inspector.log.events.scenarios import ScenarioDone
 from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.request import Options
@@ -70,7 +72,7 @@ def run_scenarios(
     _check_names(options)
     if options.train and isinstance(loaded.model, torch.nn.Module):
         loaded.model.train()
-    recorder.record("plan", plan(loaded.scenarios))
+    recorder.add(plan(loaded.scenarios))
     runs = _Runs(loaded, options, recorder, ops, around_eager, calls, order, compares=not cycle[0])
     for name, way in loaded.scenarios.items():
         with training(loaded.model, way):
@@ -149,7 +151,7 @@ class _Runs:
             in_eager = in_eager or counted
         self._done(name, way, self._calls, seconds=self._timed(way) if self._options.guard_cost else None)
         if in_eager is not None:
-            self._recorder.record("ops", {"scenario": name, **describe(in_eager, left)})
+            self._recorder.add(describe(name, in_eager, left))
 
     def cycle(self, ways: Mapping[str, Way], least: int, seconds: float) -> None:
         """Call the compiled model in one scenario after the other, until there were enough calls or time is out."""
@@ -158,7 +160,7 @@ class _Runs:
             for name, way in ways.items():
                 if made >= least or time.monotonic() - began > seconds:
                     return
-                self._recorder.record("call", {"scenario": name, "index": index})
+                self._recorder.add(CallBegan(name, index))
                 with training(self._model, way):
                     called(self._compiled, way.make(), way, train=self._options.train)
                 made += 1
@@ -169,7 +171,7 @@ class _Runs:
         """Make one compiled call, after an eager one; `counted` says whether the scenario's eager ops are known."""
         call = way.make()
         if self._options.caches is not None:  # only compile: calls of eager would warm up what compiling needs
-            self._recorder.record("call", {"scenario": name, "index": index})
+            self._recorder.add(CallBegan(name, index))
             called(self._compiled, call, way, train=self._options.train)
             return None, None
         counting = nullcontext if counted else self._ops.everywhere
@@ -180,7 +182,7 @@ class _Runs:
             is_first = order is Order.EAGER_FIRST_IF_EQUAL
             before = self._called_eagerly(name, index, call, way, counting, is_first=is_first)
             counted = counted or before.counts is not None
-        self._recorder.record("call", {"scenario": name, "index": index})
+        self._recorder.add(CallBegan(name, index))
         self._frames_before_last = _frames()
         # Count only after the last compilation, because compiling also dispatches ops.
         outside = self._ops.outside_graphs() if last and counted else None
@@ -226,19 +228,36 @@ class _Runs:
         seconds: float | None = None,
     ) -> None:
         message = "" if error is None else _kind_and_first_line(error)
-        about = {"kind": way.kind, "outcome": outcome, "message": message, **self._dangers.compared(name)}
-        about |= {"call_seconds": seconds, **_modes(self._model, way, train=self._options.train)}
-        self._recorder.record("scenario", {"name": name, "calls": calls, **about})
+        training, unused_grad = _modes(self._model, way, train=self._options.train)
+        verdict = self._dangers.verdict(name)
+        self._recorder.add(
+            ScenarioDone(
+                name=name,
+                calls=calls,
+                kind=way.kind,
+                outcome=outcome,
+                message=message,
+                compared=self._dangers.compared(name),
+                not_compared=self._dangers.not_compared(name),
+                rule=verdict.rule if verdict else None,
+                eager_error=verdict.eager_error if verdict else None,
+                compiled_error=verdict.compiled_error if verdict else None,
+                no_reference=verdict.no_reference if verdict else "",
+                call_seconds=seconds,
+                training=training,
+                unused_grad=unused_grad,
+            )
+        )
 
 
-def _modes(model: Any, way: Way, *, train: bool) -> dict[str, bool]:
+def _modes(model: Any, way: Way, *, train: bool) -> tuple[bool, bool]:
     """Return whether the model is in training mode, and whether calls record gradients that no one requested."""
     import torch
 
     is_module = isinstance(model, torch.nn.Module)
     enabled = way.grad == "on" or (way.grad is None and torch.is_grad_enabled())
     needed = is_module and any(parameter.requires_grad for parameter in model.parameters())
-    return {"training": is_module and model.training, "unused_grad": enabled and needed and not train}
+    return is_module and model.training, enabled and needed and not train
 
 
 def _frames() -> int:

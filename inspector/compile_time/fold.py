@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.log.decode.compile_time import parts_of
 from ctrace.inspector.log.events.compile_time import CacheStored
 from ctrace.inspector.log.events.core import SpanMarked
 from ctrace.inspector.log.marks import marks_of
@@ -172,7 +173,7 @@ def _lookups(raw: Raw) -> Iterator[CacheLookup]:
         if lookup.cache == "fx_graph":
             found = replace(found, stage=_stage(lookup, spans, loaded))
         if lookup.key is not None and (keyed := raw.keyed.get((lookup.cache, lookup.key))) is not None:
-            found = replace(found, components=keyed.components)
+            found = replace(found, components=parts_of(keyed.components))
         if lookup.outcome is Outcome.MISS and raw.caches is not None:
             after = stored.get((lookup.cache, lookup.key or ""), CacheStored(lookup.cache, "", False, _NEVER))
             found = replace(found, is_stored=after.is_stored, not_stored=after.why)

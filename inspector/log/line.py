@@ -6,7 +6,14 @@ from threading import get_native_id
 from time import localtime, strftime, time
 from typing import Any
 
+from ctrace.inspector.model.wire import Record, payload_of
+
 # Import the functions themselves: the program under capture may replace them in their modules.
+
+
+def artifact_of(record: Record, context: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:
+    """Return the first line and the payload of one of ctrace's records; `context` is as in `artifact`."""
+    return artifact(record.KIND, payload_of(record), context)
 
 
 def artifact(name: str, payload: Any, context: dict[str, Any] | None = None) -> tuple[dict[str, Any], str]:

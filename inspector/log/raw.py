@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.events import compile_time as ct
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
+from ctrace.inspector.log.events import run, tracing
 from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
 from ctrace.inspector.log.events.kernels import (
     CodeWritten,
@@ -21,6 +23,7 @@ from ctrace.inspector.log.events.kernels import (
     TorchCodeSeen,
 )
 from ctrace.inspector.log.events.passes import AttentionFound, PassDone
+from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.log.events.shapes import (
     ConditionMet,
     ShapesSeen,
@@ -29,7 +32,6 @@ from ctrace.inspector.log.events.shapes import (
     SymbolMade,
     UnbackedMade,
 )
-from ctrace.inspector.log.events.target import ChoiceLeftOpen, DeviceQueried
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
 from ctrace.inspector.log.reader import Broken, Entry
@@ -54,9 +56,11 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphWarmedUp,
 )
 from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, ModulesSeen, Printed, Unrolled
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, Printed, Unrolled
+from ctrace.inspector.model.guards import GuardCost
 from ctrace.inspector.model.kernels import KernelCall, Stage
 from ctrace.inspector.model.outcome import Asked
+from ctrace.inspector.model.scenarios import Outcome
 from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Part, Tried
@@ -92,21 +96,21 @@ class Raw(Struct):
     trials: list[Tried] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
     calls: Counter[str] = field(default_factory=Counter)
-    ops: list[ev.OpsCounted] = field(default_factory=list)
+    ops: list[run.OpsCounted] = field(default_factory=list)
     unrolled: dict[str, tuple[Unrolled, ...]] = field(default_factory=dict)
     """The unrolled loops of each graph, keyed by compilation."""
-    left: list[ev.FrameLeft] = field(default_factory=list)
+    left: list[run.FrameLeft] = field(default_factory=list)
     listings: dict[str, str] = field(default_factory=dict)
     """Source text, keyed by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
-    during: dict[str, ev.CallBegan] = field(default_factory=dict)
+    during: dict[str, run.CallBegan] = field(default_factory=dict)
     """The call during which each compilation started, keyed by compile id; empty for a program."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in order of first appearance."""
     of_frame: dict[str, list[str]] = field(default_factory=dict)
     """The same by frame id, which is the part before the slash."""
     breaks: list[ev.BreakReported] = field(default_factory=list)
-    graphs: dict[str, list[ev.GraphMade]] = field(default_factory=dict)
+    graphs: dict[str, list[tracing.GraphMade | tracing.GraphTraced]] = field(default_factory=dict)
     printed: dict[str, list[Printed]] = field(default_factory=dict)
     """The graphs of each compilation's last attempt, in torch's order."""
     aliases: dict[str, AliasesFound] = field(default_factory=dict)
@@ -114,14 +118,14 @@ class Raw(Struct):
     """By compile id, and whether Dynamo traced the nodes; the joint graph comes before its parts and is kept."""
     inductor_guards: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     late_guards: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    bytecode: dict[str, ev.BytecodeSeen] = field(default_factory=dict)
+    bytecode: dict[str, tracing.BytecodeSeen] = field(default_factory=dict)
     metrics: dict[str, ev.Measured] = field(default_factory=dict)
     backward_metrics: dict[str, ev.Measured] = field(default_factory=dict)
     reasons: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unmet: dict[str, ge.GuardsFailed] = field(default_factory=dict)
     guards: dict[str, ge.GuardsPrinted] = field(default_factory=dict)
     guard_places: dict[str, ge.GuardsPlaced] = field(default_factory=dict)
-    guard_costs: dict[str, ge.GuardsTimed] = field(default_factory=dict)
+    guard_costs: dict[str, GuardCost] = field(default_factory=dict)
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
     """Torch's events about sizes in each compilation's last attempt, in order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
@@ -145,17 +149,17 @@ class Raw(Struct):
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
     device_questions: list[DeviceQuestion] = field(default_factory=list)
-    codegen: list[ev.CodegenEnded] = field(default_factory=list)
+    codegen: list[run.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated in parallel with the program."""
     unfinished: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts in `forked` whose code is not complete yet."""
-    counted: ev.Counted | None = None
+    counted: run.Counted | None = None
     failure: Failure | None = None
     codegen_failure: Failure | None = None
     """The failure of code generation that ran in parallel with the program; a real compile would have raised there."""
     ended: bool = False
-    exited: ev.ProgramExited | None = None
+    exited: run.ProgramExited | None = None
     """How a program ended its own process, so that its log has no end."""
     made_of: dict[str, str] = field(default_factory=dict)
     asked: Asked = Asked()
@@ -190,7 +194,7 @@ class Raw(Struct):
     ignored: Counter[str] = field(default_factory=Counter)
     """How many entries there are of each kind that ctrace knows and does not show."""
     recorded: list[ev.Recorded] = field(default_factory=list)
-    _call: ev.CallBegan | None = None
+    _call: run.CallBegan | None = None
     """The current call; between calls, the previous one."""
     _is_in_eager: bool = False
     _of_eager: set[str] = field(default_factory=set)
@@ -277,37 +281,37 @@ class Raw(Struct):
                 _count(self.unknown, event.kind)
             case ev.FileName():
                 self.files[event.number] = event.name
-            case ev.Started():
+            case run.Started():
                 self._start(event)
-            case ev.TorchFound():
+            case run.TorchFound():
                 self.environment["torch"] = event.version
                 self.prefixes.update(event.prefixes)
-            case ev.ModeChosen():
+            case run.ModeChosen():
                 self.environment |= {"built": event.build, "fast": event.fast}
-            case ev.DeviceUsed():
+            case run.DeviceUsed():
                 self.environment["device"] = event.device
-            case ev.CallBegan():
+            case run.CallBegan():
                 self.calls[event.scenario] += 1
                 self._call = event
-            case ev.EagerCall():
+            case run.EagerCall():
                 self._is_in_eager = not event.ends
-            case ev.ScenarioDone():
-                self.scenarios.append(event.scenario)
-            case ev.TrialDone():
-                self.trials.append(event.tried)
-            case ev.PartsSeen():
-                self.parts = event.parts
-            case ev.DangerFound():
-                self.dangers.append(event.danger)
-            case ev.DangersWithdrawn():
+            case ScenarioDone():
+                self.scenarios.append(scenario_of(event))
+            case Tried():
+                self.trials.append(event)
+            case run.PartsSeen():
+                self.parts = parts_of(event)
+            case DangerFound():
+                self.dangers.append(danger_of(event))
+            case run.DangersWithdrawn():
                 self.dangers = [each for each in self.dangers if each.proven]
-            case ev.OpsCounted():
+            case run.OpsCounted():
                 self.ops.append(event)
-            case ev.LoopsUnrolled():
-                self.unrolled[event.id] = event.loops
-            case ev.FrameLeft():
+            case tracing.LoopsUnrolled():
+                self.unrolled[event.id] = tuple(replace(each, graph=event.id) for each in event.loops)
+            case run.FrameLeft():
                 self.left.append(event)
-            case ev.Listing():
+            case run.Listing():
                 self.listings[event.file] = event.text
             case ev.CompileStarted():
                 self._meet(event.id)
@@ -317,23 +321,23 @@ class Raw(Struct):
                     self.during.setdefault(event.id, self._call)
             case ev.BreakReported():
                 self.breaks.append(event)
-            case ev.GraphMade():
+            case tracing.GraphMade() | tracing.GraphTraced():
                 self._meet(event.id)
                 self.graphs.setdefault(event.id, []).append(event)
-                if event.printed is not None:
+                if isinstance(event, tracing.GraphTraced) and event.printed is not None:
                     self._print(event.id, event.printed)
             case GraphPrinted():
                 self._print(event.id, event.printed)
             case AliasesFound():
                 self.aliases[event.id] = event
-            case ModulesSeen():
+            case tracing.ModulesSeen():
                 known = self.modules.setdefault((event.id, event.traced), {})
-                self.modules[event.id, event.traced] = {**event.modules, **known}
-            case ev.InductorGuardsSeen(whole=True):
-                self.late_guards[event.id] = event.added or ()
-            case ev.InductorGuardsSeen():
-                self.inductor_guards[event.id] = event.added
-            case ev.BytecodeSeen():
+                self.modules[event.id, event.traced] = {**event.by_node, **known}
+            case run.InductorGuardsSeen(whole=True):
+                self.late_guards[event.id] = event.added if event.seen else ()
+            case run.InductorGuardsSeen():
+                self.inductor_guards[event.id] = event.added if event.seen else None
+            case tracing.BytecodeSeen():
                 self.bytecode[event.id] = event
             case ev.Measured():
                 self._meet(event.id)
@@ -348,7 +352,7 @@ class Raw(Struct):
                 self.guards[event.id] = event
             case ge.GuardsPlaced():
                 self.guard_places[event.id] = event
-            case ge.GuardsTimed():
+            case GuardCost():
                 self.guard_costs[event.id] = event
             case SymbolMade() | UnbackedMade() | SymbolFixed() | ConditionMet():
                 self.symbols.setdefault(event.id, []).append(event)
@@ -392,45 +396,47 @@ class Raw(Struct):
                 self.refused.append(event.refused)
             case GpuSeen():
                 self.gpu = event.gpu
-            case ChoiceLeftOpen():
-                self.undecided.append(event.choice)
-            case DeviceQueried():
-                self.device_questions.append(event.question)
-            case ev.CodegenStarted():
+            case Undecided():
+                self.undecided.append(event)
+            case DeviceQuestion():
+                self.device_questions.append(event)
+            case run.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))
-            case ev.CodegenEnded():
+            case run.CodegenEnded() | run.CodegenFailed():
                 self._end_codegen(event)
-            case ev.Counted():
+            case run.Counted():
                 self.counted = event
-            case ev.ProgramFailed():
-                self.failure = self.failure or event.failure  # later calls may fail too
-            case ev.ProblemMet():
+            case Failure():
+                self.failure = self.failure or event  # later calls may fail too
+            case run.ProblemMet():
                 self.problems.append(Problem(event.what))
-            case ev.Ended():
+            case run.Ended():
                 self.ended, self.exited = True, None
-            case ev.ProgramExited():
+            case run.ProgramExited():
                 self.exited = event
-            case ev.FilesFound():
+            case run.FilesFound():
                 self.made_of, self.asked = event.files, event.asked
-            case ev.Planned():
-                self.planned = {each.name: each for each in event.scenarios}
-            case ct.CacheAsked():
+            case run.Planned():
+                self.planned = {
+                    each.name: Scenario(each.name, kind=each.kind, outcome=Outcome.NOT_RUN) for each in event.scenarios
+                }
+            case ct.CacheAsked() | ct.OwnCacheAsked():
                 self._ask(event.lookup, thread)
             case ct.CacheStored():
                 self.stored.append(event)
             case ct.CacheKeyed():
                 self.keyed[event.cache, event.key] = event
-            case ct.CachesFound():
-                self.caches = event.use
-            case ct.EarlierKeyFound():
-                self.earlier.append(event.earlier)
-            case ct.SpeedMeasured():
-                self.speed = event.speed
+            case CacheUse():
+                self.caches = event
+            case EarlierKey():
+                self.earlier.append(event)
+            case Speed():
+                self.speed = event
             case ev.Recorded():
                 self.recorded.append(event)
 
-    def _start(self, event: ev.Started) -> None:
+    def _start(self, event: run.Started) -> None:
         if event.schema > LOG_SCHEMA:
             what = f"this run was written by a newer ctrace (schema {event.schema}; this one reads up to {LOG_SCHEMA})"
             raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
@@ -478,10 +484,11 @@ class Raw(Struct):
     def _ask(self, lookup: CacheLookup, thread: str) -> None:
         self.lookups.append((lookup, tuple(each.name for each in self.spans.get(thread, ()))))
 
-    def _end_codegen(self, event: ev.CodegenEnded) -> None:
+    def _end_codegen(self, event: run.CodegenEnded | run.CodegenFailed) -> None:
         self.unfinished.discard((event.id, event.stage))
-        self.codegen.append(event)
-        if event.error is not None and self.codegen_failure is None:
+        if isinstance(event, run.CodegenEnded):
+            self.codegen.append(event)
+        elif event.error is not None and self.codegen_failure is None:
             kind, _, message = event.error.partition(": ")
             what = f"code of graph {event.id} ({event.stage}) cannot be generated: {message or kind}"
             self.codegen_failure = Failure(FailurePhase.RUN, kind, what)

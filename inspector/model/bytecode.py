@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from ctrace.inspector.model.wire import Integer
+
 
 class Constant(Struct, frozen=True):
     """One constant of a code object."""
@@ -14,28 +16,28 @@ class Constant(Struct, frozen=True):
     """The code of a nested function."""
 
 
-class Instruction(Struct, frozen=True):
-    """One instruction; `CACHE` entries are left out, as in `dis`."""
+class Instruction(Struct, frozen=True, array_like=True):
+    """One instruction; `CACHE` entries are left out, as in `dis`. A list in the log, since there are thousands."""
 
-    offset: int
+    offset: Integer
     """Bytes from the start of the code."""
     opname: str
-    arg: int | None
+    arg: Integer | None
     """The encoded argument, including `EXTENDED_ARG`; None for an instruction without an argument."""
     text: str
     """The resolved argument as `dis` writes it: a name, a constant's text, `to 24`; empty if there is none."""
-    line: int | None = None
-    target: int | None = None
+    line: Integer | None = None
+    target: Integer | None = None
     """For a jump, the offset of its target."""
 
 
-class Handler(Struct, frozen=True):
+class Handler(Struct, frozen=True, array_like=True):
     """One entry of the exception table; `start`, `end` (exclusive) and `target` are offsets."""
 
-    start: int
-    end: int
-    target: int
-    depth: int
+    start: Integer
+    end: Integer
+    target: Integer
+    depth: Integer
     lasti: bool
 
 
@@ -46,12 +48,12 @@ class Code(Struct, frozen=True):
     name: str
     qualname: str
     file: str
-    line: int
-    flags: int
-    arguments: int
+    line: Integer
+    flags: Integer
+    arguments: Integer
     """The number of positional arguments, including positional-only ones."""
-    positional_only: int
-    keyword_only: int
+    positional_only: Integer
+    keyword_only: Integer
     variables: tuple[str, ...]
     """Local variables, arguments first (`co_varnames`)."""
     cells: tuple[str, ...]

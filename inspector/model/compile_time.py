@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.files.stored import Stored
+from ctrace.inspector.model.wire import Integer, Number, Record
 
 
 class Span(Struct, frozen=True):
@@ -64,7 +65,7 @@ class KeyPart(Struct, frozen=True):
     text: str
 
 
-class KeyDifference(Struct, frozen=True):
+class KeyDifference(Struct, frozen=True, forbid_unknown_fields=True):
     """A component in which two keys differ; None: that key does not have it."""
 
     component: str
@@ -96,9 +97,10 @@ class CacheLookup(Struct, frozen=True):
     """Why torch did not store it."""
 
 
-class EarlierKey(Struct, frozen=True):
+class EarlierKey(Record, frozen=True, forbid_unknown_fields=True):
     """How a key that was missed differs from the nearest key of an earlier run."""
 
+    KIND: ClassVar[str] = "cache_earlier"
     cache: str
     key: str
     run: str
@@ -119,9 +121,10 @@ class Metrics(Struct, frozen=True):
     """The first line of their record, in a large log."""
 
 
-class CacheUse(Struct, frozen=True):
+class CacheUse(Record, frozen=True, forbid_unknown_fields=True):
     """Which caches a run could use."""
 
+    KIND: ClassVar[str] = "caches"
     kind: str = ""
     """`private`, `user` or `off`; empty: the log does not say."""
     folder: str = ""
@@ -141,22 +144,23 @@ class CompileTime(Struct, frozen=True):
     """Torch's own counters of cache outcomes, such as `fxgraph_cache_hit`; None: not recorded."""
 
 
-class Speed(Struct, frozen=True):
+class Speed(Record, frozen=True, forbid_unknown_fields=True):
     """Eager against compiled, as `ctrace time` measures it, with fewer rounds; times in seconds for one call."""
 
+    KIND: ClassVar[str] = "speed"
     verdict: str = "not_measured"
     """`faster`, `slower`, `no_difference`, `undecided` or `not_measured`."""
     scenario: str = ""
     part: str = ""
     """`forward`, or `step` with --train."""
-    eager: float | None = None
-    compiled: float | None = None
-    ratio: float | None = None
+    eager: Number | None = None
+    compiled: Number | None = None
+    ratio: Number | None = None
     """How many times faster compiled is; below 1, it is slower."""
-    low: float | None = None
-    high: float | None = None
-    rounds: int = 0
+    low: Number | None = None
+    high: Number | None = None
+    rounds: Integer = 0
     why: str = ""
     """Why nothing was measured."""
-    cost: float = 0.0
+    cost: Number = 0.0
     """The time of the measurement, after the run."""

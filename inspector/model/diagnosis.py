@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from ctrace.inspector.model.wire import Integer, Number
+
 
 class Finding(StrEnum):
     """The lists of findings in a JSON report; `failure` stands for the report's `error`."""
@@ -117,13 +119,13 @@ _SAME_COVERAGE = 0.5
 """The coverage of two runs of one model may differ by this many percentage points."""
 
 
-class Counts(Struct, frozen=True):
+class Counts(Struct, frozen=True, forbid_unknown_fields=True):
     """The counts of a run."""
 
-    graphs: int
-    breaks: int
-    recompiles: int
-    coverage: float | None = None
+    graphs: Integer
+    breaks: Integer
+    recompiles: Integer
+    coverage: Number | None = None
     """Share of ops in graphs, in percent; None: not measured."""
 
     @property

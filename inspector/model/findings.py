@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.model.comparison import Comparison
+from ctrace.inspector.model.scenarios import Comparison
+from ctrace.inspector.model.wire import Integer
 
 
 class Owner(StrEnum):
@@ -17,12 +18,12 @@ class Owner(StrEnum):
     TORCH = "torch"
 
 
-class Frame(Struct, frozen=True):
-    """One line of a stack."""
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """One line of a stack; hooks record the first three fields."""
 
     file: str
-    line: int
-    function: str
+    line: Integer
+    function: str = field(name="name")
     source: str = ""
     span: tuple[int, int] | None = None
     """Columns of `source` that ran, end exclusive; None: the whole line ran, or the columns are not known."""

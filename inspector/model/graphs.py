@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ctrace.inspector.files.stored import Text, text_of
+from ctrace.inspector.model.wire import COMPILATION, Integer
 
 
 class GraphStage(StrEnum):
@@ -34,15 +35,15 @@ class GraphStage(StrEnum):
 class Unrolled(Struct, frozen=True):
     """A Python loop whose passes Dynamo wrote into one graph, one after another."""
 
-    graph: str
     file: str
-    line: int
+    line: Integer
     """The line of the loop's head."""
     function: str
-    times: int
+    times: Integer
     """How often the loop's body ran while Dynamo traced."""
-    ops: int
+    ops: Integer
     """The ops of the graph that the body made, as Dynamo traced them, with those of the functions that it called."""
+    graph: str = COMPILATION
 
 
 class Printed(Struct, frozen=True):
@@ -121,14 +122,4 @@ class AliasesFound(Struct, frozen=True):
     attempt: int = 0
 
 
-class ModulesSeen(Struct, frozen=True):
-    """Which module of the user computes each node of a graph."""
-
-    id: str
-    traced: bool
-    """Whether the nodes are those that Dynamo traced, and not aten ops."""
-    modules: Mapping[str, Module]
-    """By the name of the node."""
-
-
-GraphEvent = GraphPrinted | AliasesFound | ModulesSeen
+GraphEvent = GraphPrinted | AliasesFound

@@ -1,18 +1,20 @@
 """Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records."""
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.files.stored import Text, text_of
 from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.model.wire import Integer, Number, OfCompilation
 
 
 class Duration(Struct, frozen=True):
     """A time in microseconds: with cold CPU caches, as torch measures it, and with warm ones."""
 
-    cold: float
-    warm: float
+    cold: Number
+    warm: Number
 
 
 class PartCost(Struct, frozen=True):
@@ -20,31 +22,44 @@ class PartCost(Struct, frozen=True):
 
     source: str
     """Empty if the part stands for several small nodes that were measured together."""
-    depth: int
-    guards: int
-    time: Duration
+    depth: Integer
+    guards: Integer
+    cold: Number
+    warm: Number
+
+    @property
+    def time(self) -> Duration:
+        """Return both times."""
+        return Duration(self.cold, self.warm)
 
 
 class KindCost(Struct, frozen=True):
     """The warm cost of all leaf guards of one kind, in microseconds, without the time to look up their values."""
 
     kind: str
-    number: int
-    warm: float
+    number: Integer
+    warm: Number
 
 
-class GuardCost(Struct, frozen=True):
+class GuardCost(OfCompilation, frozen=True, kw_only=True):
     """The cost of a compilation's guards per call."""
 
-    whole: Duration
+    KIND: ClassVar[str] = "guard_cost"
+    cold: Number
+    warm: Number
     plain: Duration
     """The cost without torch's shortcut for unchanged modules; the parts add up to this."""
     root: Duration
     """The guards on torch's own state, at the root."""
-    epilogue: float
+    parts: tuple[PartCost, ...]
+    kinds: tuple[KindCost, ...]
+    epilogue: Number
     """Warm cost, in microseconds, of the guards that torch checks last: on symbolic sizes and on identical objects."""
-    parts: tuple[PartCost, ...] = ()
-    kinds: tuple[KindCost, ...] = ()
+
+    @property
+    def whole(self) -> Duration:
+        """Return the cost of all guards."""
+        return Duration(self.cold, self.warm)
 
 
 class Guard(Struct, frozen=True):
@@ -101,7 +116,7 @@ class LeftOut(Struct, frozen=True):
     kind: str
     why: str
     """What excludes them: a setting, or `guard_filter_fn`."""
-    number: int
+    number: Integer
 
 
 class GuardText(Struct, frozen=True):

@@ -5,8 +5,11 @@ Separate from `session.py`, whose import a command does not need to start a prog
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
+
+from ctrace.inspector.model.wire import Integer, Record
 
 
 class FailurePhase(StrEnum):
@@ -38,14 +41,15 @@ class Target(Struct, frozen=True):
     args: tuple[str, ...] = ()
 
 
-class Failure(Struct, frozen=True):
+class Failure(Record, frozen=True):
     """How the user's program failed."""
 
+    KIND: ClassVar[str] = "failure"
     phase: FailurePhase
     type: str
     message: str
     file: str | None = None
-    line: int | None = None
+    line: Integer | None = None
     todo: str = ""
     """What the user can do about a wrong target; empty for other failures."""
 

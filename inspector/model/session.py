@@ -12,7 +12,6 @@ from ctrace.inspector.files.stored import Text, text_of
 from ctrace.inspector.model.autotuning import Tuned, TunedKernel
 from ctrace.inspector.model.built import Built, Gpu, KernelRefusal, LaunchTiming
 from ctrace.inspector.model.bytecode import Rewritten
-from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.model.cuda_graphs import CudaGraph
 from ctrace.inspector.model.findings import Break, Danger, Limit, Recompile, Skip
@@ -25,7 +24,7 @@ from ctrace.inspector.model.outcome import Failure as Failure
 from ctrace.inspector.model.outcome import FailurePhase as FailurePhase
 from ctrace.inspector.model.outcome import Target as Target
 from ctrace.inspector.model.passes import Attention, Pass
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Comparison, Outcome, ScenarioKind
 from ctrace.inspector.model.shapes import Shaped
 from ctrace.inspector.model.target import DeviceQuestion, Undecided
 from ctrace.inspector.model.trial import Part, Tried

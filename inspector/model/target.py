@@ -1,10 +1,12 @@
 """A run with `--target`: the GPU's limits, choices that need the device, and the program's queries about the device."""
 
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct
 
 from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.wire import Integer, OfGraph, Place, Record
 
 
 class Multiprocessor(Struct, frozen=True):
@@ -32,7 +34,7 @@ NOT_REAL = "are not real: the CPU has no kernel"
 """Part of the problem that says where the program continued with zeros; `ctrace check` searches for this text."""
 
 
-class Candidate(Struct, frozen=True):
+class Candidate(Struct, frozen=True, omit_defaults=True):
     """One of several implementations that torch would time on the device, to choose the fastest."""
 
     name: str
@@ -43,10 +45,10 @@ class Candidate(Struct, frozen=True):
     """Such as `BLOCK_M=64, BLOCK_N=32, num_warps=4`."""
 
 
-class Undecided(Struct, frozen=True):
+class Undecided(OfGraph, frozen=True):
     """A choice that torch makes by timing on the device; without the device, this run took one candidate untimed."""
 
-    graph: str
+    KIND: ClassVar[str] = "undecided"
     stage: Stage
     kind: str
     """`autotuning`, `padding`, `configuration` or what else torch times."""
@@ -55,15 +57,16 @@ class Undecided(Struct, frozen=True):
     taken: str
     """The candidate that the emitted code uses."""
     candidates: tuple[Candidate, ...] = ()
-    lines: tuple[str, ...] = ()
+    lines: tuple[Place, ...] = ()
     """Lines of the user's code, as `file:line`."""
 
 
-class DeviceQuestion(Struct, frozen=True):
+class DeviceQuestion(Record, frozen=True):
     """A place where the program queried the device, and may take another path on the real one; one record per place."""
 
+    KIND: ClassVar[str] = "asked"
     file: str
-    line: int
+    line: Integer
     function: str
     asked: str
     """`x.is_cuda`, `torch.cuda.is_available()`."""

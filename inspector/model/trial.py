@@ -5,40 +5,41 @@ costs an import of torch and the time that Dynamo takes. What two proofs observe
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 
 from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.model.wire import Integer, Number, Record
 
 
-class LineEdit(Struct, frozen=True):
+class LineEdit(Struct, frozen=True, forbid_unknown_fields=True):
     """A replacement for one line of a source file; line numbers do not change."""
 
     file: str
-    line: int
+    line: Integer
     text: str
     """The new line, with its indentation and without a line end."""
     was: str = ""
     """The old line without its indentation; the edit is refused if the file has another line there."""
 
 
-class Marked(Struct, frozen=True):
+class Marked(Struct, frozen=True, forbid_unknown_fields=True):
     """A dimension to mark dynamic before each call, in an argument of the model."""
 
     argument: str
     """The parameter's name, or the argument's position."""
-    dim: int
+    dim: Integer
 
 
-class NewText(Struct, frozen=True):
+class NewText(Struct, frozen=True, forbid_unknown_fields=True):
     """The text of a source file in a trial."""
 
     file: str
     text: str
 
 
-class Trial(Struct, frozen=True):
+class Trial(Struct, frozen=True, forbid_unknown_fields=True):
     """What to change in a run."""
 
     settings: tuple[tuple[str, bool], ...] = ()
@@ -77,36 +78,32 @@ class Part(Struct, frozen=True):
     """The elements of its parameters, with those of the modules inside."""
 
 
-class LaterCalls(Struct, frozen=True):
+class LaterCalls(Struct, frozen=True, forbid_unknown_fields=True):
     """What more calls did, which cycle through the scenarios."""
 
-    calls: int
-    graphs: int
-    recompiles: int
+    calls: Integer
+    graphs: Integer
+    recompiles: Integer
     limit_hit: bool
 
 
-class Tried(Struct, frozen=True):
+class Tried(Record, frozen=True, forbid_unknown_fields=True):
     """A trial that ran, and its counts."""
 
+    KIND: ClassVar[str] = "trial"
     trial: Trial
     counts: Counts | None
     """The counts of the run; None: the run failed, so the trial does not support the advice."""
-    seconds: float
+    seconds: Number
     breaks: tuple[str, ...] = ()
     """Where the graph still broke, as `file:line`."""
     compiled: tuple[str, ...] = ()
     """The functions that were compiled, as `file:line`, for a trial that compiles parts."""
     error: str = ""
-    calls: int | None = None
+    calls: Integer | None = None
     """The calls that the run made; None: not known, as in logs of an earlier ctrace."""
     outlook: LaterCalls | None = None
     """The counts after all its calls; `counts` are those after two calls in each scenario."""
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the trial as plain data."""
-        data: dict[str, Any] = to_builtins(self)
-        return data
 
 
 UNCHANGED = Trial()

@@ -31,7 +31,7 @@ def failed_of(compile_id: str, reasons: Iterable[str], files: Iterable[str]) -> 
     code, _, comment = nearest["guard"].partition("  # ")
     frame, hint = read_comment(comment)
     guard = UnmetGuard(code.strip(), stack=(completed(frame, files),) if frame else (), hint=hint)
-    return GuardsFailed(compile_id, (EntryHeld(nearest["entry"], (guard,), number=1),))
+    return GuardsFailed((EntryHeld(nearest["entry"], (guard,), number=1),), id=compile_id)
 
 
 @lru_cache(maxsize=2000)  # each recompilation repeats the reasons of all earlier entries

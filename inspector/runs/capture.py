@@ -13,7 +13,7 @@ from ctrace.inspector.model.trial import ProofRequest, Trial
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.request import CaptureRequest, Options
-from ctrace.inspector.runs.saving import Record, Saving
+from ctrace.inspector.runs.saving import Adds, Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
@@ -42,7 +42,7 @@ def capture(
     proof: ProofRequest | None = None,
     calls: int = 0,
     seconds: float = 0.0,
-    then: "Callable[[Session, Record], Session] | None" = None,
+    then: "Callable[[Session, Adds], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
 
@@ -96,7 +96,7 @@ def capture(
         if options.caches is not None:
             session = _with_earlier_keys(session, saving, store, options.caches)
         if then is not None:
-            session = then(session, saving.record)
+            session = then(session, saving.add)
         saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
     return session
 

@@ -13,14 +13,15 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import append_whole, write_text
-from ctrace.inspector.log.line import artifact, record_line
+from ctrace.inspector.log.line import artifact_of, record_line
 from ctrace.inspector.model.outcome import Failure, Target
+from ctrace.inspector.model.wire import Record
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run, Store
 
-Record = Callable[[str, Mapping[str, Any]], None]
-"""Adds a record of a kind to the log of a run that is being saved."""
+Adds = Callable[[Record], None]
+"""Adds a record to the log of a run that is being saved."""
 
 
 class Saving:
@@ -55,9 +56,9 @@ class Saving:
         """Save how the run ended; `is_whole` says whether the whole log is on disk."""
         self._attempt(lambda: self._finish(seconds, failure, summary, is_whole=is_whole))
 
-    def record(self, kind: str, data: Mapping[str, Any]) -> None:
+    def add(self, record: Record) -> None:
         """Add a record to the run's log once the program has ended."""
-        self._attempt(lambda: self._record(kind, data))
+        self._attempt(lambda: self._add(record))
 
     def discard(self) -> None:
         """Delete the run."""
@@ -75,10 +76,10 @@ class Saving:
             write_text(self.run.request, text)
             provenance.sign(self.run)
 
-    def _record(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _add(self, record: Record) -> None:
         if self.run is not None:
             self._check_in_place(self.run.folder)
-            append_whole(self.run.log, record_line(*artifact(kind, dict(data)), "ctrace", 0), is_new=False)
+            append_whole(self.run.log, record_line(*artifact_of(record), "ctrace", 0), is_new=False)
 
     def _finish(self, seconds: float, failure: Failure | None, summary: Mapping[str, Any], *, is_whole: bool) -> None:
         if self.run is None:

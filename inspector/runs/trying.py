@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.log.events.run import ProblemMet
 from ctrace.inspector.model.findings import CauseKind
 from ctrace.inspector.model.outcome import FailurePhase
 from ctrace.inspector.model.session import Problem
@@ -20,7 +21,7 @@ from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.launch import NOT_PASSED_ON
 from ctrace.inspector.runs.request import Options
-from ctrace.inspector.runs.saving import Record
+from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 
@@ -57,7 +58,7 @@ def _may_help(session: "Session") -> bool:
 
 def with_trials(
     session: "Session",
-    record: Record,
+    add: Adds,
     resolved: Resolved,
     options: Options,
     *,
@@ -102,13 +103,13 @@ def with_trials(
     try:
         for each in trials(session, attempt):
             done.append(each)
-            record("trial", each.to_data())
+            add(each)
     except (_InterruptedError, KeyboardInterrupt):
         problems = (*problems, Problem(INTERRUPTED))
-        record("problem", {"what": INTERRUPTED})
+        add(ProblemMet(INTERRUPTED))
     except CtraceError as error:
         problems = (*problems, Problem(f"advice not checked: {error.what}"))
-        record("problem", {"what": problems[-1].what})
+        add(ProblemMet(problems[-1].what))
     finally:
         server.close()
     return replace(session, trials=tuple(done), problems=problems)

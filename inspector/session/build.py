@@ -16,6 +16,7 @@ from ctrace.inspector.graphs.passes import attention_of, passes_of
 from ctrace.inspector.kernels.built import built_of, timed_of
 from ctrace.inspector.kernels.crosscheck import unbalanced
 from ctrace.inspector.kernels.fold import generated_of, user_kernels_of
+from ctrace.inspector.log.events.tracing import GraphMade
 from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.model.compile_time import Metrics
@@ -160,7 +161,7 @@ def _recompiles(raw: Raw) -> tuple[Recompile, ...]:
 
 
 def _environment(raw: Raw) -> Environment:
-    backends = [made.backend for all_made in raw.graphs.values() for made in all_made if made.backend]
+    backends = [made.backend for all_made in raw.graphs.values() for made in all_made if isinstance(made, GraphMade)]
     return Environment(
         **raw.environment,
         backend=", ".join(dict.fromkeys(backends)),
@@ -188,7 +189,7 @@ def _graphs(raw: Raw) -> tuple[Graph, ...]:
         if measured and measured.fail_type:
             continue  # the backend failed on it, so nothing runs it
         place = place_of(raw, compile_id)
-        ops = next((graph.ops for graph in reversed(made) if graph.ops is not None), None)
+        ops = next((graph.ops for graph in reversed(made) if isinstance(graph, GraphMade)), None)
         if ops is None:
             ops = measured.ops if measured and measured.ops is not None else 0
         graphs.append(Graph(compile_id, place.function, place.file, place.begins, ops))
@@ -269,9 +270,9 @@ def _guards(raw: Raw) -> dict[str, GuardText]:
         placed, timed = raw.guard_places.get(compile_id), raw.guard_costs.get(compile_id)
         found[compile_id] = GuardText(
             body=printed.text,
-            stacks=placed.stacks if placed else None,
+            stacks=placed.places if placed else None,
             left_out=placed.left_out if placed else (),
-            cost=timed.cost if timed else None,
+            cost=timed,
         )
     return found
 

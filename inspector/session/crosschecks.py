@@ -7,12 +7,13 @@ functions, each of which resumes from a break.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.breaks.fold import Report
 from ctrace.inspector.breaks.torch_report import CONSEQUENCE
 from ctrace.inspector.graphs.passes import miscounted
 from ctrace.inspector.kernels.crosscheck import miscounted_kernels
+from ctrace.inspector.log.events.tracing import GraphMade
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.functions import place_of
 from ctrace.inspector.words.counting import count
@@ -54,7 +55,7 @@ def _breaks_and_counters(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]
             )
 
 
-def _by_gb(counts: dict[str, int]) -> Counter[str]:
+def _by_gb(counts: Mapping[str, int]) -> Counter[str]:
     """Sum up a counter for each group of gb ids; the counter's keys are torch's messages, which contain the ids."""
     by_gb: Counter[str] = Counter()
     for message, number in counts.items():
@@ -96,8 +97,9 @@ def _graphs_and_counters(raw: Raw) -> Iterator[str]:
     counted = raw.counted.stats.get("unique_graphs") if raw.counted else None
     if counted is None:
         return
-    entries = sum(sum(graph.backend is None for graph in made) for made in raw.graphs.values())
-    handed = sum(sum(graph.backend is not None for graph in made) for made in raw.graphs.values())
+    made = [graph for each in raw.graphs.values() for graph in each]
+    handed = sum(isinstance(graph, GraphMade) for graph in made)
+    entries = len(made) - handed
     if entries != handed or counted > entries:
         yield (
             f"graphs: torch's counter unique_graphs says {counted}, the trace has {entries} graph entries, "

@@ -177,7 +177,10 @@ class Symbols:
     def _kept(self) -> list[ConditionMet]:
         """Return the conditions that became guards; without ctrace's record, all conditions that torch evaluated."""
         conditions = [each for each in self._events if isinstance(each, ConditionMet)]
-        return [each for each in conditions if self._seen is None or each.expression in self._seen.conditions]
+        if self._seen is None:
+            return conditions
+        kept = frozenset(self._seen.conditions)
+        return [each for each in conditions if each.expression in kept]
 
     def _is_constant(self, symbol: str) -> bool:
         if any(isinstance(each, SymbolFixed) and each.symbol == symbol for each in self._events):

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.files.stored import text_of
+from ctrace.inspector.log.events.tracing import GraphMade
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.source.owners import owner_of
@@ -42,7 +43,8 @@ def place_of(raw: Raw, compile_id: str) -> Place:
     if place.function != _WRAPPER[0] or not place.file.replace("\\", "/").endswith(_WRAPPER[1]):
         return place
     ids = [compile_id, *raw.of_frame.get(compile_id.partition("/")[0], ())]
-    wraps = next((graph.wraps for other in ids for graph in raw.graphs.get(other, ()) if graph.wraps), None)
+    made = [graph for other in ids for graph in raw.graphs.get(other, ()) if isinstance(graph, GraphMade)]
+    wraps = next((graph.wraps for graph in made if graph.wraps), None)
     place = replace(place, function=wraps or _guarded(raw, compile_id) or place.function)
     start = next((raw.starts[other] for other in ids if other in raw.starts), None)
     for frame in reversed(start.stack if start else ()):

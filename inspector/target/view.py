@@ -88,7 +88,9 @@ def _configurations(session: Session) -> tuple[Undecided, ...]:
     recorded = {(each.graph, each.stage, each.subject) for each in session.undecided if each.kind == "configuration"}
     lines = {(each.graph, each.stage, each.name): each.lines for each in session.kernels}
     return tuple(
-        Undecided(*key[:2], "configuration", key[2], f"all {number} were compiled", lines=lines.get(key, ()))
+        Undecided(
+            key[1], "configuration", key[2], f"all {number} were compiled", lines=lines.get(key, ()), graph=key[0]
+        )
         for key, number in several(session).items()
         if key not in recorded
     )

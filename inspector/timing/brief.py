@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.runs.request import Options
-from ctrace.inspector.runs.saving import Record
+from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 from ctrace.inspector.timing.configurations import configurations
 from ctrace.inspector.timing.measuring import Plan, measured
@@ -28,14 +27,14 @@ _MOST_SECONDS = 300.0
 
 def with_speed(
     resolved: Resolved, options: Options, say: Callable[[str], None]
-) -> "Callable[[Session, Record], Session]":
+) -> "Callable[[Session, Adds], Session]":
     """Return a function that measures a model after its run, and adds the result to the log and the session."""
 
-    def then(session: "Session", record: Record) -> "Session":
+    def then(session: "Session", add: Adds) -> "Session":
         began = time.monotonic()
         say("comparing with eager")
         found = replace(_speed(session, resolved, options), cost=time.monotonic() - began)
-        record("speed", to_builtins(found))
+        add(found)
         return replace(session, speed=found)
 
     return then

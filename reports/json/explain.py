@@ -11,10 +11,10 @@ from ctrace.inspector.breaks.view import RankedBreak, ranked
 from ctrace.inspector.compile_time.metrics import all_metrics
 from ctrace.inspector.graphs.cuts import Cut, cuts
 from ctrace.inspector.kernels.view import Row, rows
-from ctrace.inspector.model.comparison import Comparison
 from ctrace.inspector.model.compile_time import Speed
 from ctrace.inspector.model.diagnosis import Finding
 from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
+from ctrace.inspector.model.scenarios import Comparison
 from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
 from ctrace.inspector.model.target import Basis
 from ctrace.inspector.model.trial import LaterCalls, later_calls_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.model.comparison import Comparison, Rule
+from ctrace.inspector.model.scenarios import Comparison, Rule
 from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 

@@ -63,15 +63,16 @@ def _text(tree: str) -> GuardText:
 
 
 _COST = GuardCost(
-    whole=Duration(80.0, 6.0),
+    cold=80.0,
+    warm=6.0,
     plain=Duration(79.0, 6.1),
     root=Duration(30.0, 1.0),
     epilogue=0.5,
     parts=(
-        PartCost("L['x']", 0, 1, Duration(9.0, 0.5)),
-        PartCost("L['self']", 0, 8, Duration(36.0, 4.0)),
-        PartCost("L['self']._modules['blocks']", 1, 6, Duration(20.0, 3.0)),
-        PartCost("", 1, 1, Duration(-0.5, 0.1)),
+        PartCost("L['x']", 0, 1, 9.0, 0.5),
+        PartCost("L['self']", 0, 8, 36.0, 4.0),
+        PartCost("L['self']._modules['blocks']", 1, 6, 20.0, 3.0),
+        PartCost("", 1, 1, -0.5, 0.1),
     ),
     kinds=(KindCost("TENSOR_MATCH", 5, 1.5), KindCost("LAMBDA_GUARD", 1, 0.25)),
 )

@@ -4,7 +4,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.comparison import Comparison, Rule
 from ctrace.inspector.model.findings import (
     Advice,
     Break,
@@ -22,7 +21,7 @@ from ctrace.inspector.model.findings import (
 )
 from ctrace.inspector.model.fusion import Fusion, FusionRound
 from ctrace.inspector.model.kernels import Kernel, Stage
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Comparison, Outcome, Rule, ScenarioKind
 from ctrace.inspector.model.session import (
     Bytecode,
     Compilation,

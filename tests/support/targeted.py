@@ -37,10 +37,11 @@ BUILT = (
     built(MUL, "cc", Stage.BACKWARD, chosen=True, blocks={"XBLOCK": 256}, registers=16, shared=0, seconds={}),
 )
 UNDECIDED = (
-    Undecided("0/0", Stage.FORWARD, "padding", "mm(64x64, 64x33)", "not padded", lines=(f"{MODEL}:5",)),
+    Undecided(Stage.FORWARD, "padding", "mm(64x64, 64x33)", "not padded", lines=(f"{MODEL}:5",), graph="0/0"),
     Undecided(
-        "0/0", Stage.FORWARD, "autotuning", "mm(64x64, 64x64)", "the library's",
+        Stage.FORWARD, "autotuning", "mm(64x64, 64x64)", "the library's",
         (Candidate("mm", "external"), Candidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")), (f"{MODEL}:10",),
+        graph="0/0",
     ),
 )  # fmt: skip
 ASKED = (

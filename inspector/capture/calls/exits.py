@@ -16,6 +16,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.install_folders import PACKAGES
+from ctrace.inspector.log.events.run import ProgramExited
 
 _OURS = f"{PACKAGES}{os.sep}"
 _HARMLESS = {
@@ -68,8 +69,7 @@ def _note(recorder: Recorder, name: str, args: tuple[Any, ...], frame: Any) -> N
     words = ", ".join(_shown(each) for each in (args[:1] if name.startswith("os.exec") else args))
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, "<frozen ")):
         frame = frame.f_back
-    place = {"file": frame.f_code.co_filename, "line": frame.f_lineno}
-    recorder.record("exited", {"how": f"{name}({words})", **place})
+    recorder.add(ProgramExited(f"{name}({words})", frame.f_code.co_filename, frame.f_lineno))
 
 
 def _shown(value: Any) -> str:

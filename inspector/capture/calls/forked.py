@@ -8,6 +8,7 @@ from os import getpid
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.model.outcome import Failure, FailurePhase
 
 
 class _Owner(Struct):
@@ -37,5 +38,5 @@ def end_if_forked() -> None:
         if getpid() != owner.process:
             what = "the model file forked, and the child process returned from the call"
             todo = "End the child process with os._exit when its work is done, or use multiprocessing."
-            owner.recorder.record("failure", {"phase": "crash", "type": "Fork", "message": what, "todo": todo})
+            owner.recorder.add(Failure(FailurePhase.CRASH, "Fork", what, todo=todo))
             os._exit(1)

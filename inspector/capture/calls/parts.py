@@ -7,24 +7,24 @@ from types import CodeType
 from typing import Any
 
 from ctrace.inspector.capture.calls.trial import TrialError
+from ctrace.inspector.log.events.run import CodeLines, PartCode, PartsSeen
 
 _MOST = 2_000
 """The most modules that are recorded."""
 _MODEL = "model"
 
 
-def described(model: Any) -> dict[str, Any]:
-    """Return the payload of the `parts` record: each module with its class and the lines of its `forward`."""
+def described(model: Any) -> PartsSeen:
+    """Return each module with its class and the lines of its `forward`."""
     codes: dict[CodeType, int] = {}
     parts = []
     for path, module in islice(_modules(model), _MOST):
         code = _forward(module)
         if code is not None:
             number = codes.setdefault(code, len(codes))
-            part = {"path": path, "kind": type(module).__name__, "code": number, "parameters": _elements(module)}
-            parts.append(part)
-    lines = [{"file": code.co_filename, "first": code.co_firstlineno, "last": _last_line(code)} for code in codes]
-    return {"codes": lines, "parts": parts}
+            parts.append(PartCode(path, type(module).__name__, number, _elements(module)))
+    lines = tuple(CodeLines(code.co_filename, code.co_firstlineno, _last_line(code)) for code in codes)
+    return PartsSeen(lines, tuple(parts))
 
 
 def _modules(model: Any) -> Iterator[tuple[str, Any]]:

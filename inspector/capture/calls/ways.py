@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.log.events.run import Planned, PlannedScenario
 from ctrace.inspector.model.scenarios import ScenarioKind
 
 
@@ -33,9 +34,9 @@ class Way(Struct, frozen=True):
         return self.grad in (None, "on")
 
 
-def plan(ways: Mapping[str, Way]) -> dict[str, Any]:
-    """Return the payload of the `plan` record: the names of all scenarios, in order."""
-    return {"scenarios": [{"name": name, "kind": way.kind} for name, way in ways.items()]}
+def plan(ways: Mapping[str, Way]) -> Planned:
+    """Return the names of all scenarios, in order."""
+    return Planned(tuple(PlannedScenario(name, way.kind) for name, way in ways.items()))
 
 
 def gradients(way: Way) -> AbstractContextManager[Any]:

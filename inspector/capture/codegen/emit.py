@@ -37,6 +37,7 @@ from ctrace.inspector.capture.virtual.stand_ins import StandIns
 from ctrace.inspector.capture.virtual.tuning import can_be_left_open, left_open
 from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.log.events.run import InductorGuardsSeen
 
 _TUNING = (
     "max_autotune",
@@ -201,7 +202,7 @@ class _Emitter:
         finally:
             self._own.active = False
         if records_guards:
-            self._recorder.record("inductor_guards", {"seen": True, "added": added, "whole": True})
+            self._recorder.add(InductorGuardsSeen(seen=True, added=tuple(added), whole=True))
         if not self._recorder.keeps("codegen"):  # a backward compiled later adds no guard
             return eager.forward
         return self._backwards.triggering(self._running(eager), pending)

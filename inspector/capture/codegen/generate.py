@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
+from ctrace.inspector.log.events.run import CodegenEnded, CodegenFailed, CodegenStarted
 
 
 class Codegen:
@@ -66,12 +67,11 @@ class Codegen:
         seconds = time.perf_counter() - began
         text = code.value if hasattr(code, "value") else str(code)
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
-        self._recorder.record("codegen", {"stage": current_stage(), "seconds": seconds})
+        self._recorder.add(CodegenEnded(current_stage(), seconds))
         return [] if self._metal is None else self._metal.jobs(text, Part.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
-        stage = current_stage()
-        self._recorder.record("codegen_started", {"stage": stage})
+        self._recorder.add(CodegenStarted(current_stage()))
         if not self._forked(lambda: self._in_fork(graph)):
             self._compile_beside(self._record(graph))
             return
@@ -109,7 +109,7 @@ class Codegen:
         try:
             work()
         except BaseException as error:
-            self._recorder.record("codegen_failed", {"stage": current_stage(), "error": kind_and_message(error)})
+            self._recorder.add(CodegenFailed(current_stage(), kind_and_message(error)))
         finally:
             self._cores.release()
 

@@ -38,7 +38,8 @@ from ctrace.inspector.capture.state.reads import place_of
 from ctrace.inspector.capture.state.sealed import CACHE
 from ctrace.inspector.capture.state.world import A_TENSOR, Change, Facts, World
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.comparison import Rule
+from ctrace.inspector.log.events.scenarios import DangerFound
+from ctrace.inspector.model.scenarios import Rule
 from ctrace.inspector.source.names import user_name
 
 _LONG = 80
@@ -75,7 +76,7 @@ class Outcome(Struct, frozen=True):
     """What a search found."""
 
     verdict: Verdict = AGREED
-    dangers: tuple[dict[str, Any], ...] = ()
+    dangers: tuple[DangerFound, ...] = ()
     not_compared: str = ""
     """Why the call is not compared; empty if it is."""
 
@@ -255,7 +256,7 @@ class Search:
 
     # Records
 
-    def _cause(self, change: Change) -> dict[str, Any]:
+    def _cause(self, change: Change) -> DangerFound:
         where = place_of(change, self._world)
         return self._record(
             AGREED,
@@ -268,15 +269,16 @@ class Search:
             proven=True,
         )
 
-    def _record(self, verdict: Verdict, **about: Any) -> dict[str, Any]:
-        return {
-            "difference": verdict.difference or difference(self._expected.results, self._compiled),
-            "rule": Rule.EXPERIMENT if about["proven"] else verdict.rule,
-            "eager_error": verdict.eager_error,
-            "compiled_error": verdict.compiled_error,
-            "no_reference": verdict.no_reference,
+    def _record(self, verdict: Verdict, *, proven: bool, **about: Any) -> DangerFound:
+        return DangerFound(
+            difference=verdict.difference or difference(self._expected.results, self._compiled),
+            rule=Rule.EXPERIMENT if proven else verdict.rule,
+            eager_error=verdict.eager_error,
+            compiled_error=verdict.compiled_error,
+            no_reference=verdict.no_reference,
+            proven=proven,
             **about,
-        }
+        )
 
 
 def _of_verdict(verdict: Verdict) -> Outcome:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.calls.ways import Call, Way
@@ -28,7 +28,8 @@ from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
 from ctrace.inspector.capture.virtual.stand_ins import why_not_real
 from ctrace.inspector.capture.virtual.triton_interpreter import why_unknown
-from ctrace.inspector.model.comparison import Rule
+from ctrace.inspector.log.events.run import DangersWithdrawn
+from ctrace.inspector.model.scenarios import Rule
 
 _NO_CODE = "no compiled code ran in this call, so that a difference is the model's own"
 _NOTHING = "the result has no values to compare: the model returns an iterator, a function or another such object"
@@ -162,7 +163,7 @@ class Dangers:
         except Exception as error:
             why = next(iter(kind_and_message(error).splitlines()), "")
             self._recorder.problem(f"{_FAILED} with eager, so that only proven differences are shown: {why}")
-            self._recorder.record("dangers_withdrawn", {})
+            self._recorder.add(DangersWithdrawn())
             self._failed = f"{_FAILED} ({why})"
             return Outcome(not_compared=self._failed)
 
@@ -179,7 +180,7 @@ class Dangers:
 
     def _conclude(self, before: Before, outcome: Outcome) -> None:
         """Record what a comparison found; what failed in one call cannot rule out other causes in another."""
-        is_proven = any(each["proven"] for each in outcome.dangers)
+        is_proven = any(each.proven for each in outcome.dangers)
         withdrawn = self._failed if outcome.dangers and not is_proven else ""
         if why := outcome.not_compared or withdrawn:
             self.skip(before.scenario, why)
@@ -188,7 +189,7 @@ class Dangers:
         if not is_proven:
             self._agreed(before.scenario, outcome.verdict)
         for danger in outcome.dangers:
-            self._recorder.record("danger", {"scenario": before.scenario, "call": before.index, **danger})
+            self._recorder.add(structs.replace(danger, scenario=before.scenario, call=before.index))
 
     def skip(self, scenario: str, why: str) -> None:
         """Note why a call of a scenario is not compared; the first reason counts."""
@@ -199,17 +200,17 @@ class Dangers:
         known = self._verdicts.get(scenario, AGREED)
         self._verdicts[scenario] = max(known, verdict, key=_weight)
 
-    def compared(self, scenario: str) -> dict[str, Any]:
-        """Return how many calls of a scenario were compared, by which rule, and why the others were not."""
-        verdict = self._verdicts.get(scenario)
-        return {
-            "compared": self._compared[scenario],
-            "not_compared": self._reasons.get(scenario, ""),
-            "rule": verdict and verdict.rule,
-            "eager_error": verdict and verdict.eager_error,
-            "compiled_error": verdict and verdict.compiled_error,
-            "no_reference": verdict.no_reference if verdict else "",
-        }
+    def compared(self, scenario: str) -> int:
+        """Return how many calls of a scenario were compared."""
+        return self._compared[scenario]
+
+    def not_compared(self, scenario: str) -> str:
+        """Return why the other calls were not compared; empty: all were."""
+        return self._reasons.get(scenario, "")
+
+    def verdict(self, scenario: str) -> Verdict | None:
+        """Return the verdict on the call that was hardest to decide; None: no call was compared."""
+        return self._verdicts.get(scenario)
 
 
 def _weight(verdict: Verdict) -> tuple[bool, int, float]:

@@ -27,6 +27,7 @@ from ctrace.inspector.capture.state.world import A_TENSOR, World
 from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.gate.jobs.machine import memory
+from ctrace.inspector.log.events.run import EagerCall
 
 _TIMES = 3
 """How many times a tensor's memory is needed: for the tensor, its gradient, and what is computed from it."""
@@ -169,12 +170,12 @@ class Eager:
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Record where the eager call begins and ends: what is compiled there is not part of the compiled model."""
-        self._recorder.record("eager_call", {"ends": False})
+        self._recorder.add(EagerCall(ends=False))
         try:
             with counters.kept():
                 yield
         finally:
-            self._recorder.record("eager_call", {"ends": True})
+            self._recorder.add(EagerCall(ends=True))
 
     def _run(
         self,

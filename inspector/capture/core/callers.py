@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any
 
 from ctrace.inspector.install_folders import INSPECTOR
+from ctrace.inspector.model.findings import Frame
 
 OURS = f"{INSPECTOR}/"
 
@@ -24,19 +24,19 @@ def folder_of_triton() -> str:
     return f"{Path(triton.__file__).parent}/" if triton is not None and triton.__file__ else "\0"
 
 
-def callers(frame: FrameType | None, torch_folder: str) -> list[dict[str, Any]]:
+def callers(frame: FrameType | None, torch_folder: str) -> tuple[Frame, ...]:
     """Describe `frame` and its callers, outermost first."""
     stack = []
     while frame is not None:
         if not frame.f_code.co_filename.startswith((torch_folder, OURS, "<frozen ")):
             stack.append(place(frame.f_code, frame.f_lineno))
         frame = frame.f_back
-    return stack[::-1]
+    return tuple(reversed(stack))
 
 
-def place(code: CodeType, line: int) -> dict[str, Any]:
+def place(code: CodeType, line: int) -> Frame:
     """Describe a line of a function."""
-    return {"file": code.co_filename, "line": line, "name": code.co_name}
+    return Frame(code.co_filename, line, code.co_name)
 
 
 _OURS = f"{INSPECTOR}{os.sep}"

@@ -14,7 +14,9 @@ from types import ModuleType
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.install_folders import INSPECTOR
+from ctrace.inspector.log.events.run import DeviceUsed, Started, TorchFound
 from ctrace.inspector.log.schema import LOG_SCHEMA
+from ctrace.inspector.model.findings import Owner
 from ctrace.inspector.version import __version__
 
 
@@ -23,38 +25,37 @@ def environment(owned: Iterable[str]) -> Source:
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
-        with _recorded(recorder, when, dict.fromkeys(owned, "user")):
+        with _recorded(recorder, when, dict.fromkeys(owned, Owner.USER)):
             yield
 
     return source
 
 
 @contextmanager
-def _recorded(recorder: Recorder, when: When, owned: dict[str, str]) -> Iterator[None]:
+def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner]) -> Iterator[None]:
     """Record the folders of ctrace and Python at the start, torch's when it is imported, and the device at the end."""
-    recorder.record(
-        "start",
-        {
-            "schema": LOG_SCHEMA,
-            "ctrace": __version__,
-            "python": platform.python_version(),
-            "triton": _triton_version(),
-            "cwd": str(Path.cwd()),
-            "home": str(INSPECTOR),
-            "prefixes": {**library_prefixes(), **owned},
-        },
+    recorder.add(
+        Started(
+            schema=LOG_SCHEMA,
+            ctrace=__version__,
+            python=platform.python_version(),
+            triton=_triton_version(),
+            cwd=str(Path.cwd()),
+            home=str(INSPECTOR),
+            prefixes={**library_prefixes(), **owned},
+        )
     )
 
     def imported(torch: ModuleType) -> None:
         folder = Path(torch.__file__ or "").resolve().parent
-        recorder.record("torch", {"torch": str(torch.__version__), "prefixes": {str(folder): "torch"}})
+        recorder.add(TorchFound(str(torch.__version__), {str(folder): Owner.TORCH}))
 
     when("torch", imported)
     try:
         yield
     finally:
         with recorder.watching("the device"):
-            recorder.record("device", {"device": _device()})
+            recorder.add(DeviceUsed(_device()))
 
 
 def _triton_version() -> str | None:
@@ -64,7 +65,7 @@ def _triton_version() -> str | None:
         return None
 
 
-def library_prefixes() -> dict[str, str]:
+def library_prefixes() -> dict[str, Owner]:
     """Return the folders of the standard library and installed packages, both as Python spells them and resolved."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -73,7 +74,7 @@ def library_prefixes() -> dict[str, str]:
     folders |= {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}  # noqa: PTH119
     # ctrace calls the model, too; in a checkout it is not an installed package.
     folders.add(str(INSPECTOR))
-    return {spelling: "library" for folder in folders for spelling in (folder, os.path.realpath(folder))}
+    return {spelling: Owner.LIBRARY for folder in folders for spelling in (folder, os.path.realpath(folder))}
 
 
 def _device() -> str:

@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.python_questions import OURS, QUESTIONS, described
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.log.events.run import FilesFound
 from ctrace.inspector.processes import system_calls
 
 _MOST_FILES = 5000
@@ -45,7 +46,7 @@ def files_read(owned: Iterable[str]) -> Source:
                 system_calls.end()
             with recorder.watching("the files of the model"):
                 asked = described(QUESTIONS, tuple(owned))
-                recorder.record("files", {"files": _digests(opened, tuple(owned)), "asked": asked})
+                recorder.add(FilesFound(_digests(opened, tuple(owned)), asked))
 
     return source
 

@@ -8,23 +8,25 @@ _functorch/_aot_autograd/utils.py:`copy_fwd_metadata_to_bw_nodes`).
 import re
 from typing import Any
 
+from ctrace.inspector.log.events.tracing import ModuleNodes
+
 _STACKS = ("nn_module_stack", "fwd_nn_module_stack")
 _ROOT = re.compile(r"L\['\w+'\]\.?")
 """The variable that holds the compiled module, such as `L['self']`."""
 
 
-def modules_of(graph: Any) -> list[dict[str, Any]]:
+def modules_of(graph: Any) -> tuple[ModuleNodes, ...]:
     """Return the path of each module, such as `layers.0.norm1`, its class and its nodes.
 
     The innermost module of a node counts. The compiled module itself has an empty path.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, tuple[str, list[str]]] = {}
     for node in graph.nodes:
         stack = next((node.meta[name] for name in _STACKS if node.meta.get(name)), None)
         if stack and node.op not in ("placeholder", "output"):
             path, kind = list(stack.values())[-1]
             name = kind if isinstance(kind, str) else kind.__name__
             path = _ROOT.sub("", path, count=1)
-            entry = found.setdefault(path, {"path": path, "class": name.rpartition(".")[2], "nodes": []})
-            entry["nodes"].append(node.name)
-    return list(found.values())
+            _kind, nodes = found.setdefault(path, (name.rpartition(".")[2], []))
+            nodes.append(node.name)
+    return tuple(ModuleNodes(path, kind, tuple(nodes)) for path, (kind, nodes) in found.items())

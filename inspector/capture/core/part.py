@@ -5,13 +5,14 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
+from ctrace.inspector.model.kernels import Stage
 
 
 class Part(Struct, frozen=True):
     """Identifies a part of a graph, so that records made when it runs can refer to its compilation."""
 
     context: dict[str, Any]
-    stage: str
+    stage: Stage
 
     @classmethod
     def under_way(cls) -> "Part":
@@ -23,10 +24,10 @@ class Part(Struct, frozen=True):
         recorder.record(name, {"stage": self.stage, **payload}, at=self.context)
 
 
-def current_stage() -> str:
+def current_stage() -> Stage:
     """Return whether Inductor is compiling a forward, a backward or an inference graph."""
     from torch._inductor.virtualized import V
 
     if getattr(V.graph, "is_backward", False):
-        return "backward"
-    return "inference" if getattr(V.graph, "is_inference", False) else "forward"
+        return Stage.BACKWARD
+    return Stage.INFERENCE if getattr(V.graph, "is_inference", False) else Stage.FORWARD

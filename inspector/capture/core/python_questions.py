@@ -22,6 +22,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.install_folders import PACKAGES
+from ctrace.inspector.model.outcome import Asked
 
 OURS = tuple(str(PACKAGES / each) for each in ("cli", "inspector", "reports", "ctrace"))
 _STARTS = "starts a process"
@@ -228,24 +229,24 @@ def stdlib_folders() -> tuple[str, ...]:
     return tuple(f"{paths[name]}{os.sep}" for name in ("stdlib", "platstdlib"))
 
 
-def described(questions: PythonQuestions, owned: Iterable[str]) -> dict[str, Any]:
-    """Return the questions in the form of `model/outcome.py`; `owned` are paths that count as the user's."""
+def described(questions: PythonQuestions, owned: Iterable[str]) -> Asked:
+    """Return the questions; `owned` are paths that count as the user's."""
     prefixes = tuple(f"{each}{os.sep}" for each in library_prefixes() if each not in owned)
     loaded: dict[str, set[str]] = {}
     for path in _loaded_files():
         if path.startswith(prefixes) and not path.startswith(OURS):
             folder, _, name = path.rpartition(os.sep)
             loaded.setdefault(folder, set()).add(name)
-    return {
-        "variables": sorted(questions.variables),
-        "all_variables": questions.all_variables,
-        "modules": {folder: sorted(names) for folder, names in questions.all_modules().items()},
-        "listed_by_import": dict(questions.listed_by_import),
-        "listed_for_packages": dict(questions.listed_for_packages),
-        "libraries": {folder: sorted(names) for folder, names in loaded.items()},
-        "prefixes": prefixes,
-        "deeds": questions.deeds,
-    }
+    return Asked(
+        variables=tuple(sorted(questions.variables)),
+        all_variables=questions.all_variables,
+        modules={folder: tuple(sorted(names)) for folder, names in questions.all_modules().items()},
+        listed_by_import=dict(questions.listed_by_import),
+        listed_for_packages=dict(questions.listed_for_packages),
+        libraries={folder: tuple(sorted(names)) for folder, names in loaded.items()},
+        prefixes=prefixes,
+        deeds=questions.deeds,
+    )
 
 
 def _loaded_files() -> Iterator[str]:

@@ -12,6 +12,8 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.postponed import Postponed
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.log.events.run import ProblemMet
+from ctrace.inspector.model.wire import Record
 
 
 class Recorder(Struct):
@@ -36,6 +38,10 @@ class Recorder(Struct):
         finally:
             self.log.kept = before
 
+    def add(self, record: Record, at: dict[str, Any] | None = None) -> None:
+        """Write a record about the compilation `at`, by default the current one, if any."""
+        self.log.add(record, compile_context() if at is None else at)
+
     def record(self, name: str, payload: Any, at: dict[str, Any] | None = None) -> None:
         """Write artifact `ctrace_<name>` for the compilation `at`, by default the current one, if any."""
         self.log.artifact(name, payload, compile_context() if at is None else at)
@@ -44,7 +50,7 @@ class Recorder(Struct):
         """Record that something could not be measured, once for each text."""
         if what not in self._failed:
             self._failed.add(what)
-            self.record("problem", {"what": what})
+            self.add(ProblemMet(what))
 
     def watching(self, what: str) -> "_Watching":
         """Turn an exception of a hook into a `problem`; the program continues as if the hook did not exist."""

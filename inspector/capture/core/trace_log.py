@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import local
 from typing import Any
 
-from ctrace.inspector.log.line import artifact, record_line
+from ctrace.inspector.log.line import artifact, artifact_of, record_line
+from ctrace.inspector.model.wire import Record
 from ctrace.inspector.runs.spill import framed
 
 # Import functions by name: a program may replace the modules' attributes.
@@ -61,6 +62,11 @@ class TraceLog:
         sinks, self._sinks = self._sinks, []
         for sink in sinks:
             sink.close()
+
+    def add(self, record: Record, context: dict[str, Any] | None = None) -> None:
+        """Write one of ctrace's records; `context` is as in `artifact`."""
+        line, text = artifact_of(record, context)
+        self.write(line, text, "ctrace", 0)
 
     def artifact(self, name: str, payload: Any, context: dict[str, Any] | None = None) -> None:
         """Write one of ctrace's records: artifact `ctrace_<name>` with a JSON payload.

@@ -15,6 +15,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.guards.eager_backend import RECORDED_AS
+from ctrace.inspector.log.events.tracing import GraphMade, ModulesSeen
 
 _CALLS = ("call_function", "call_method", "call_module")
 
@@ -32,11 +33,11 @@ def graphs(ops: OpCounter | None) -> Source:
 
                 def call(self: Any, gm: Any, example_inputs: Any) -> Any:
                     with recorder.watching("the modules of a graph"):
-                        recorder.record("modules", {"traced": True, "modules": modules_of(gm.graph)})
+                        recorder.add(ModulesSeen(True, modules_of(gm.graph)))
                     with recorder.watching("a graph's backend"):
                         number = sum(node.op in _CALLS for node in gm.graph.nodes)
                         backend = _backend_name(self.compiler_fn)
-                        recorder.record("graph", {"backend": backend, "ops": number, "wraps": _wrapped_name(self)})
+                        recorder.add(GraphMade(backend, number, _wrapped_name(self)))
                     compiled = original(self, gm, example_inputs)
                     return compiled if ops is None else ops.wrap(compiled)
 

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import Any
 
-from ctrace.inspector.bytecode.disassembly import code_as_json, disassembled
+from ctrace.inspector.bytecode.disassembly import disassembled
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.log.events.tracing import BytecodeSeen
+from ctrace.inspector.model.findings import Frame
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
         with recorder.watching("bytecode"):
             # Torch's own stack (dynamo_start) lacks the innermost callers: it drops too many frames.
             above = callers(sys._getframe(1), folder_of_torch())
-            recorder.record("bytecode", {**_describe(code, new_code), "callers": above})
+            recorder.add(_describe(code, new_code, above))
 
     def install(_dynamo: ModuleType) -> None:
         from torch._dynamo.convert_frame import register_bytecode_hook
@@ -40,14 +42,15 @@ def bytecode(recorder: Recorder, when: When) -> Iterator[None]:
             handle.remove()
 
 
-def _describe(code: CodeType, new: CodeType) -> dict[str, Any]:
-    return {
-        "name": code.co_name,
-        "qualname": code.co_qualname,
-        "file": code.co_filename,
-        "line": code.co_firstlineno,
-        "bytes_before": len(code.co_code),
-        "bytes_after": len(new.co_code),
-        "code": code_as_json(disassembled(code)),
-        "new_code": code_as_json(disassembled(new)),
-    }
+def _describe(code: CodeType, new: CodeType, above: tuple[Frame, ...]) -> BytecodeSeen:
+    return BytecodeSeen(
+        name=code.co_name,
+        qualname=code.co_qualname,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        before=len(code.co_code),
+        after=len(new.co_code),
+        code=disassembled(code),
+        new_code=disassembled(new),
+        callers=above,
+    )

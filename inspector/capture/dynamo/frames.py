@@ -16,6 +16,7 @@ from ctrace.inspector.capture.core.callers import callers, folder_of_torch, plac
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.log.events.run import FrameLeft
 
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
 
@@ -38,7 +39,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
                     super().__init__(*args, **kwargs)
                     with recorder.watching("a skipped frame"):
                         if described := _describe(sys._getframe(1), self, torch_folder):
-                            recorder.record("frame", described)
+                            recorder.add(described)
 
             with recorder.watching("frames that Dynamo skips"):
                 patches.enter_context(patched(convert_frame, "ConvertFrameReturn", Left))
@@ -47,7 +48,7 @@ def frames(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str, Any] | None:
+def _describe(decider: FrameType, decision: Any, torch_folder: str) -> FrameLeft | None:
     """Return the code and the rule, or None for torch's own code and for Dynamo's helpers, which decide nothing."""
     top = _with_frame(decider)
     if top is None:
@@ -55,16 +56,16 @@ def _describe(decider: FrameType, decision: Any, torch_folder: str) -> dict[str,
     code: CodeType = top.f_locals["frame"].f_code
     if code.co_filename.startswith(torch_folder):
         return None
-    return {
-        "name": code.co_name,
-        "qualname": code.co_qualname,
-        "file": code.co_filename,
-        "line": code.co_firstlineno,
-        "rule": _rule(decider, top, code, decision),
-        "reason": getattr(decision, "skip_reason", None),
-        "fullgraph": _is_fullgraph(top),
-        "stack": [*callers(top, torch_folder), place(code, code.co_firstlineno)],
-    }
+    return FrameLeft(
+        name=code.co_name,
+        qualname=code.co_qualname,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        rule=_rule(decider, top, code, decision),
+        reason=getattr(decision, "skip_reason", None),
+        fullgraph=_is_fullgraph(top),
+        stack=(*callers(top, torch_folder), place(code, code.co_firstlineno)),
+    )
 
 
 def _with_frame(decider: FrameType) -> FrameType | None:

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
+from ctrace.inspector.log.events.run import FunctionOps, LeftOps, OpsCounted
 
 _MOST_STACKS = 500
 _CONVERSION = "to_numpy_helper"
@@ -185,8 +186,8 @@ def _is_tritons(site: _Site) -> bool:
     return bool(site) and site[-1][0].co_filename.startswith(folder_of_triton())
 
 
-def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:
-    """Return the payload for a scenario's ops: all of them by innermost function, those that run eagerly by stack.
+def describe(scenario: str, eager: OpCounts, left: OpCounts | None) -> OpsCounted:
+    """Return the record of a scenario's ops: all of them by innermost function, those that run eagerly by stack.
 
     Ops without a user frame, such as those of a torch layer called directly, have no function.
     """
@@ -194,17 +195,13 @@ def describe(eager: OpCounts, left: OpCounts | None) -> dict[str, Any]:
     for site, ops in eager.sites.items():
         if site:
             functions[site[-1][0]] += ops
-    described = {
-        "eager": eager.total,
-        "left": None if left is None else left.total,
-        "functions": [
-            {"file": code.co_filename, "name": code.co_qualname, "line": code.co_firstlineno, "ops": ops}
-            for code, ops in functions.items()
-        ],
-    }
-    if left is not None:
-        described["stacks"] = [
-            {"frames": [place(code, line) for code, line in site], "ops": ops}
-            for site, ops in left.sites.most_common(_MOST_STACKS)
-        ]
-    return described
+    stacks = [] if left is None else left.sites.most_common(_MOST_STACKS)
+    return OpsCounted(
+        scenario=scenario,
+        eager=eager.total,
+        left=None if left is None else left.total,
+        functions=tuple(
+            FunctionOps(code.co_filename, code.co_qualname, code.co_firstlineno, ops) for code, ops in functions.items()
+        ),
+        stacks=tuple(LeftOps(tuple(place(code, line) for code, line in site), ops) for site, ops in stacks),
+    )

@@ -14,6 +14,7 @@ from typing import Any, cast
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.log.events.shapes import Dim, NumberSeen, ShapesSeen, StaticTensor, Symbol, TensorSeen
 from ctrace.inspector.versions.names import DECLARED_SHAPES, STATIC_SOURCES
 
 _MARKS = {
@@ -41,7 +42,7 @@ def shapes(recorder: Recorder, when: When) -> Iterator[None]:
                 # Skip an attempt that restarts or captures nothing.
                 if not isinstance(sys.exc_info()[1], RestartAnalysis | SkipFrame):
                     with recorder.watching("the shapes of a compilation"):
-                        recorder.record("shapes", _described(self))
+                        recorder.add(_described(self))
                 original(self)
 
             with recorder.watching("shapes"):
@@ -51,32 +52,35 @@ def shapes(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _described(output_graph: Any) -> dict[str, Any]:
+def _described(output_graph: Any) -> ShapesSeen:
     from torch._dynamo import config
 
     shape_env = output_graph.shape_env
     # Torch's contexts are keyed by tensor; the tensor has the marks, and the sizes of dimensions without a hint.
     real = {id(context): tensor for tensor, context in output_graph.tracing_context.tensor_to_context.items()}
-    tensors: list[dict[str, Any]] = []
-    static: list[dict[str, Any]] = []
-    numbers: list[dict[str, Any]] = []
+    tensors: list[TensorSeen] = []
+    static: list[StaticTensor] = []
+    numbers: list[NumberSeen] = []
     for tracked in output_graph.tracked_fakes:
         if not hasattr(tracked.fake, "shape"):
             numbers.append(_number(tracked, shape_env))
         elif not tracked.source.name.startswith(_FROM_FLOAT):
             tensor = _tensor(tracked, shape_env, real.get(id(tracked.symbolic_context)))
-            (static if _is_plain(tensor) else tensors).append(tensor)
-    return {
-        "assume_static": bool(config.assume_static_by_default),
-        "automatic": bool(config.automatic_dynamic_shapes),
-        "declared": _has_declared_shapes(config),
-        "symbols": [_symbol(symbol, shape_env) for symbol in shape_env.var_to_range],
-        "tensors": tensors,
-        "static": [_short(tensor) for tensor in static],
-        "numbers": numbers,
-        "conditions": [str(guard.expr) for guard in shape_env.guards],
-        "listed_static": list(_listed_static(output_graph)),
-    }
+            if _is_plain(tensor):
+                static.append(_short(tensor))
+            else:
+                tensors.append(tensor)
+    return ShapesSeen(
+        assume_static=bool(config.assume_static_by_default),
+        automatic=bool(config.automatic_dynamic_shapes),
+        declared=_has_declared_shapes(config),
+        symbols=tuple(_symbol(symbol, shape_env) for symbol in shape_env.var_to_range),
+        variable=tuple(tensors),
+        static=tuple(static),
+        numbers=tuple(numbers),
+        conditions=tuple(str(guard.expr) for guard in shape_env.guards),
+        listed_static=tuple(_listed_static(output_graph)),
+    )
 
 
 def _has_declared_shapes(config: Any) -> bool:
@@ -85,20 +89,20 @@ def _has_declared_shapes(config: Any) -> bool:
     return name is not None and getattr(config, name) is not None
 
 
-def _symbol(symbol: Any, shape_env: Any) -> dict[str, Any]:
+def _symbol(symbol: Any, shape_env: Any) -> Symbol:
     bounds = shape_env.var_to_range[symbol]
     became = shape_env.replace(symbol)
-    return {
-        "name": str(symbol),
-        "low": _whole(bounds.lower),
-        "high": _whole(bounds.upper),
-        "sources": [source.name for source in shape_env.var_to_sources.get(symbol, ())],
-        "became": None if became == symbol else str(became),
-        "unbacked": bool(shape_env.is_unbacked_symint(symbol)),
-    }
+    return Symbol(
+        name=str(symbol),
+        low=_whole(bounds.lower),
+        high=_whole(bounds.upper),
+        sources=tuple(source.name for source in shape_env.var_to_sources.get(symbol, ())),
+        became=None if became == symbol else str(became),
+        unbacked=bool(shape_env.is_unbacked_symint(symbol)),
+    )
 
 
-def _tensor(tracked: Any, shape_env: Any, real: Any) -> dict[str, Any]:
+def _tensor(tracked: Any, shape_env: Any, real: Any) -> TensorSeen:
     fake, source, context = tracked.fake, tracked.source, tracked.symbolic_context
     strides = _strides(fake)
     example = fake if real is None else real
@@ -106,45 +110,53 @@ def _tensor(tracked: Any, shape_env: Any, real: Any) -> dict[str, Any]:
     listed = _listed(source.name, len(fake.shape))
     dims = []
     for at, size in enumerate(fake.shape):
-        dim = {
-            "became": str(size),
-            "symbol": _first_symbol(f"{source.name}.size()[{at}]", shape_env),
-            "size": _hint(example.shape[at]),
-            "stride": _hint(example_strides[at]) if example_strides else None,
-            "strided": str(strides[at]) if strides else "",
-            "policy": _at(context, "dynamic_sizes", at, lambda policy: policy.name.lower()),
-            "constraint": _at(context, "constraint_sizes", at, _constraint),
-            "marks": [*_marks(example, at), *(["listed"] if at in listed else [])],
-        }
+        dim = Dim(
+            expression=str(size),
+            symbol=_first_symbol(f"{source.name}.size()[{at}]", shape_env),
+            size=_hint(example.shape[at]),
+            stride=_hint(example_strides[at]) if example_strides else None,
+            stride_expression=str(strides[at]) if strides else "",
+            policy=_at(context, "dynamic_sizes", at, lambda policy: policy.name.lower()),
+            constraint=_at(context, "constraint_sizes", at, _constraint),
+            marks=(*_marks(example, at), *(("listed",) if at in listed else ())),
+        )
         dims.append(dim)
-    always = _always_static(example, source)
-    dtype = str(fake.dtype).removeprefix("torch.")
-    return {"source": source.name, "dtype": dtype, "role": _role(example, source.name), "always": always, "dims": dims}
+    return TensorSeen(
+        source=source.name,
+        dtype=str(fake.dtype).removeprefix("torch."),
+        role=_role(example, source.name),
+        always_static=_always_static(example, source),
+        dims=tuple(dims),
+    )
 
 
-def _is_plain(tensor: dict[str, Any]) -> bool:
-    """Whether a tensor belongs to a module and is static only for that reason; a model has hundreds of these."""
-    dims = tensor["dims"]
-    still = all(dim["policy"] == "static" and dim["became"].isdecimal() and not dim["marks"] for dim in dims)
-    return tensor["role"] != "input" and still
+def _is_plain(tensor: TensorSeen) -> bool:
+    """Whether a tensor belongs to a module and is static only for that reason."""
+    still = all(dim.policy == "static" and dim.expression.isdecimal() and not dim.marks for dim in tensor.dims)
+    return tensor.role != "input" and still
 
 
-def _short(tensor: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: tensor[name] for name in ("source", "dtype", "role", "always")}
-    return {**kept, "sizes": [int(dim["became"]) for dim in tensor["dims"]]}
+def _short(tensor: TensorSeen) -> StaticTensor:
+    return StaticTensor(
+        source=tensor.source,
+        dtype=tensor.dtype,
+        role=tensor.role,
+        always_static=tensor.always_static,
+        sizes=tuple(int(dim.expression) for dim in tensor.dims),
+    )
 
 
-def _number(tracked: Any, shape_env: Any) -> dict[str, Any]:
+def _number(tracked: Any, shape_env: Any) -> NumberSeen:
     number = tracked.fake
     hint = getattr(number.node, "hint", None)
-    return {
-        "source": tracked.source.name,
-        "type": "int" if type(number).__name__ == "SymInt" else "float",
-        "value": None if hint is None else str(hint),
-        "became": str(number),
-        "symbol": _first_symbol(tracked.source.name, shape_env),
-        "marks": ["listed"] if _listed(tracked.source.name, 1) else [],
-    }
+    return NumberSeen(
+        source=tracked.source.name,
+        type="int" if type(number).__name__ == "SymInt" else "float",
+        value=None if hint is None else str(hint),
+        expression=str(number),
+        symbol=_first_symbol(tracked.source.name, shape_env),
+        marks=("listed",) if _listed(tracked.source.name, 1) else (),
+    )
 
 
 def _first_symbol(source: str, shape_env: Any) -> str | None:

@@ -14,6 +14,8 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.log.events.tracing import LoopsUnrolled
+from ctrace.inspector.model.graphs import Unrolled
 from ctrace.inspector.source.stacks import frames_in, resumed
 
 _CALLS = ("call_function", "call_method", "call_module")
@@ -40,7 +42,7 @@ def unrolled(recorder: Recorder, when: When) -> Iterator[None]:
             def call(self: Any, gm: Any, example_inputs: Any) -> Any:
                 with recorder.watching("unrolled loops"):
                     if loops := _loops(gm.graph, vars(self).get(_PASSES, {})):
-                        recorder.record("unrolled", {"loops": loops})
+                        recorder.add(LoopsUnrolled(loops))
                 return original(self, gm, example_inputs)
 
             def note(translator: Any, inst: Any, end: Any, first: int) -> None:
@@ -104,7 +106,7 @@ def _line(inst: Any) -> int | None:
     return line if isinstance(line, int) else None
 
 
-def _loops(graph: Any, passes: dict[_Loop, int]) -> list[dict[str, Any]]:
+def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:
     """Describe the loops that made ops of a graph."""
     many = {loop: times for loop, times in passes.items() if times >= _FEW}
     made = dict.fromkeys(many, 0)
@@ -113,8 +115,9 @@ def _loops(graph: Any, passes: dict[_Loop, int]) -> list[dict[str, Any]]:
         for loop in many:
             file, _, function, first, last = loop
             made[loop] += any((at.file, at.function) == (file, function) and first <= at.line <= last for at in stack)
-    return [
-        {"file": loop[0], "line": loop[1], "function": loop[2], "times": times, "ops": made[loop]}
+    return tuple(
+        Unrolled(file, line, function, times, made[loop])
         for loop, times in many.items()
+        for file, line, function, *_ in (loop,)
         if made[loop]
-    ]
+    )

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import MISSING, Scope
+from ctrace.inspector.model.guards import Duration, GuardCost, KindCost, PartCost
 
 _COLD_TIMES = 9
 """Number of cold measurements for the median; each takes 25 ms to flush the caches."""
@@ -31,37 +32,32 @@ _DEEPEST = 4
 _CALLS = 50
 
 
-class _Timed(Struct, frozen=True):
-    cold: float
-    warm: float
-
-
-def cost_of(manager: Any, f_locals: dict[str, Any]) -> dict[str, Any]:
+def cost_of(manager: Any, f_locals: dict[str, Any]) -> GuardCost:
     """Measure a guard tree on the call that it was made for; times in microseconds."""
     root = manager.root
     often = 3 * _COLD_TIMES  # measured longer, because all parts are compared with it
     whole = _timed(root, f_locals, often)
     plain = _timed(root.clone_manager(lambda _node: True), f_locals, often)
     base = _timed(_only(root, {root.get_source()}), f_locals, often)
-    parts = list(_parts(root, f_locals, base))
+    parts = tuple(_parts(root, f_locals, base))
     kinds = _kinds(root, Scope.of(manager, f_locals))
     epilogue = _called(lambda: [guard(f_locals) for guard in root.get_epilogue_lambda_guards()])
-    return {
-        "cold": whole.cold,
-        "warm": whole.warm,
-        "plain": {"cold": plain.cold, "warm": plain.warm},
-        "root": {"cold": base.cold, "warm": base.warm},
-        "parts": parts,
-        "kinds": kinds,
-        "epilogue": epilogue if root.get_epilogue_lambda_guards() else 0.0,
-    }
+    return GuardCost(
+        cold=whole.cold,
+        warm=whole.warm,
+        plain=plain,
+        root=base,
+        parts=parts,
+        kinds=kinds,
+        epilogue=epilogue if root.get_epilogue_lambda_guards() else 0.0,
+    )
 
 
-def _timed(root: Any, f_locals: dict[str, Any], times: int = _COLD_TIMES) -> _Timed:
+def _timed(root: Any, f_locals: dict[str, Any], times: int = _COLD_TIMES) -> Duration:
     from torch._C._dynamo.guards import profile_guard_manager
 
     cold = statistics.median(profile_guard_manager(root, f_locals, 1) for _ in range(times))
-    return _Timed(cold, _called(lambda: root.check(f_locals)))
+    return Duration(cold, _called(lambda: root.check(f_locals)))
 
 
 def _called(function: Callable[[], Any]) -> float:
@@ -84,7 +80,7 @@ def _only(root: Any, sources: set[str]) -> Any:
     return root.clone_manager(lambda node: node.get_source() in sources)
 
 
-def _parts(root: Any, f_locals: dict[str, Any], base: _Timed) -> Iterator[dict[str, Any]]:
+def _parts(root: Any, f_locals: dict[str, Any], base: Duration) -> Iterator[PartCost]:
     """Measure the children of the root, and those of its large children.
 
     The parts of depth 0 and the root add up to the whole; deeper ones are parts of parts.
@@ -99,14 +95,14 @@ class _Path(Struct, frozen=True):
     root: Any
     f_locals: dict[str, Any]
     sources: tuple[str, ...]
-    time: _Timed
+    time: Duration
     depth: int
 
-    def measured(self, nodes: list[Any]) -> tuple[_Timed, int]:
+    def measured(self, nodes: list[Any]) -> tuple[Duration, int]:
         """Measure nodes at the end of the path with everything below them, and count their leaf guards."""
         inside = {*self.sources, *(source for node in nodes for source in _sources(node))}
         timed = _timed(_only(self.root, inside), self.f_locals)
-        return _Timed(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
+        return Duration(timed.cold - self.time.cold, timed.warm - self.time.warm), sum(map(_leaves_below, nodes))
 
     def to(self, node: Any) -> "_Path":
         """Extend the path to a node."""
@@ -116,30 +112,20 @@ class _Path(Struct, frozen=True):
         )
 
 
-def _under(path: _Path, nodes: list[Any], leaves: int) -> Iterator[dict[str, Any]]:
+def _under(path: _Path, nodes: list[Any], leaves: int) -> Iterator[PartCost]:
     """Measure each larger node alone and all small ones together: below the clock's noise, a time means nothing."""
     small = [node for node in nodes if _leaves_below(node) * _SMALL < leaves]
     for node in nodes:
         if node in small:
             continue
         timed, number = path.measured([node])
-        yield {
-            "source": node.get_source(),
-            "depth": path.depth,
-            "guards": number,
-            "cold": timed.cold,
-            "warm": timed.warm,
-        }
+        yield PartCost(node.get_source(), path.depth, number, timed.cold, timed.warm)
         below = list(children(node))
         if number * _LARGE > leaves and path.depth < _DEEPEST and below:
             yield from _under(path.to(node), below, leaves)
     if small:
         timed, number = path.measured(small)
-        yield _part("", path.depth, number, timed)
-
-
-def _part(source: str, depth: int, number: int, timed: _Timed) -> dict[str, Any]:
-    return {"source": source, "depth": depth, "guards": number, "cold": timed.cold, "warm": timed.warm}
+        yield PartCost("", path.depth, number, timed.cold, timed.warm)
 
 
 def _sources(node: Any) -> Iterator[str]:
@@ -152,7 +138,7 @@ def _leaves_below(node: Any) -> int:
     return len(node.get_leaf_guards()) + sum(map(_leaves_below, children(node)))
 
 
-def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
+def _kinds(root: Any, scope: Scope) -> tuple[KindCost, ...]:
     """Return the time and the number of leaf guards of each kind, in microseconds."""
     of_a_call = _call_alone()
     numbers: dict[str, int] = defaultdict(int)
@@ -161,7 +147,7 @@ def _kinds(root: Any, scope: Scope) -> list[dict[str, Any]]:
         kind = type(guard).__name__
         numbers[kind] += 1
         costs[kind] += max(_fastest(guard, value) - of_a_call, 0.0)
-    return [{"kind": kind, "number": number, "warm": costs[kind]} for kind, number in numbers.items()]
+    return tuple(KindCost(kind, number, costs[kind]) for kind, number in numbers.items())
 
 
 def _with_values(node: Any, scope: Scope) -> Iterator[tuple[Any, Any]]:

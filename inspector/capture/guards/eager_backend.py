@@ -12,6 +12,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.values import class_name
 from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols, late_guards
 from ctrace.inspector.capture.guards.unmet import Unmet
+from ctrace.inspector.log.events.run import InductorGuardsSeen
 from ctrace.inspector.runs.request import Options
 
 RECORDED_AS = "ctrace_recorded_as"
@@ -28,7 +29,7 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
         if not has_hinted_symbols(graph):
             return graph.forward
         if not options.inductor_guards:
-            recorder.record("inductor_guards", {"seen": False, "added": []})
+            recorder.add(InductorGuardsSeen(seen=False))
             return graph.forward
         return _lowered(graph, inputs, options, recorder)
 
@@ -62,7 +63,7 @@ def _lowered(graph: Any, inputs: Any, options: Options, recorder: Recorder) -> A
     inductor = torch._TorchCompileInductorWrapper(options.mode, None, options.dynamic)
     with recorder.keeping(KEPT), late_guards() as added:
         eager = inductor(graph, inputs)
-    recorder.record("inductor_guards", {"seen": True, "added": added})
+    recorder.add(InductorGuardsSeen(seen=True, added=tuple(added)))
     return eager
 
 

@@ -16,6 +16,7 @@ from ctrace.inspector.capture.guards.consequences import divided
 from ctrace.inspector.capture.guards.eager_backend import other_backend
 from ctrace.inspector.capture.guards.stacks import GuardStacks, frames
 from ctrace.inspector.capture.guards.unmet import Unmet, unmet_guards
+from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 
 _MOST = 60
 """How many failed guards of an entry are recorded; all are counted."""
@@ -44,18 +45,18 @@ def _install(recorder: Recorder, patches: ExitStack, stacks: GuardStacks) -> Non
     def reasons(cache_entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         with recorder.watching("the guard failures behind a recompilation"):
             backend = args[0] if args else kwargs.get("backend")
-            recorder.record("recompile", _described(cache_entries, frame, backend, stacks, recorder))
+            recorder.add(_described(cache_entries, frame, backend, stacks, recorder))
         return original(cache_entries, frame, *args, **kwargs)
 
     with recorder.watching("recompiles"):
         patches.enter_context(patched(convert_frame, name, reasons))
 
 
-def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
+def _described(cache_entries: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> GuardsFailed:
     began = time.perf_counter()
-    entries = [_compared(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries)]
+    entries = tuple(_compared(entry, frame, backend, stacks, recorder) for entry in _listed(cache_entries))
     seconds = time.perf_counter() - began
-    return {"entries": entries, "closure": list(frame.f_code.co_freevars), "seconds": seconds}
+    return GuardsFailed(entries, frame.f_code.co_freevars, seconds)
 
 
 def _listed(entries: Any) -> list[Any]:
@@ -69,13 +70,11 @@ def _listed(entries: Any) -> list[Any]:
     return listed
 
 
-def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> dict[str, Any]:
+def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorder: Recorder) -> EntryHeld:
     """Check the call against one entry; an entry whose guarded object is gone has only a reason (guards.py:4998)."""
     manager = entry.guard_manager
-    described: dict[str, Any] = {"id": str(entry.compile_id), "unmet": []}
     if hasattr(manager, "invalidation_reason"):
-        described["invalid"] = str(manager.invalidation_reason)
-        return described
+        return EntryHeld(str(entry.compile_id), (), invalid=str(manager.invalidation_reason))
     unmet, skipped = unmet_guards(manager, frame.f_locals, stacks.lengths_of(manager))
     if skipped:
         what = f"{skipped[0]} and {len(skipped) - 1} more" if len(skipped) > 1 else skipped[0]
@@ -83,18 +82,20 @@ def _compared(entry: Any, frame: Any, backend: Any, stacks: GuardStacks, recorde
     found, following = divided(unmet, resumed=frame.f_code.co_name.startswith(_RESUMED))
     if not found:  # as torch does: in 2.11, the backends of an entry and a call are never the same object
         found = other_backend(entry.backend, backend)
-    described["number"] = len(found)
-    described["unmet"] = [_guard(each, stacks) for each in found[:_MOST]]
-    described["following"] = [each.guard for each in following[:_MOST]]
-    return described
+    return EntryHeld(
+        id=str(entry.compile_id),
+        unmet=tuple(_guard(each, stacks) for each in found[:_MOST]),
+        number=len(found),
+        following=tuple(each.guard for each in following[:_MOST]),
+    )
 
 
-def _guard(unmet: Unmet, stacks: GuardStacks) -> dict[str, Any]:
+def _guard(unmet: Unmet, stacks: GuardStacks) -> UnmetGuard:
     hint = unmet.verbose.rpartition(" (HINT: ")
-    return {
-        "guard": unmet.guard,
-        "now": unmet.now,
-        "was": unmet.was or stacks.object_of(unmet.guard),
-        "stack": frames(stacks.of(unmet.verbose)),
-        "hint": hint[2] if hint[1] else "",
-    }
+    return UnmetGuard(
+        text=unmet.guard,
+        now=unmet.now,
+        was=unmet.was or stacks.object_of(unmet.guard),
+        stack=frames(stacks.of(unmet.verbose)),
+        hint=hint[2] if hint[1] else "",
+    )

@@ -23,6 +23,8 @@ from ctrace.inspector.capture.guards.cost import cost_of
 from ctrace.inspector.capture.guards.stacks import GuardStacks, Stack, frames
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import Scope
+from ctrace.inspector.log.events.guards import GuardsPlaced, GuardStack
+from ctrace.inspector.model.guards import LeftOut
 
 
 def arguments(f_locals: dict[str, Any]) -> list[str]:
@@ -69,12 +71,11 @@ def _install(module: ModuleType, recorder: Recorder, patches: ExitStack, stacks:
 
     def finished(manager: Any, f_locals: dict[str, Any], builder: Any) -> None:
         with recorder.watching("where guards come from"):
-            described = _describe(manager, f_locals, stacks)
-            described["left_out"] = _left_out(builder, sys._getframe(1))
-            recorder.record("guards", {**described, "object": objects.named(f_locals)})
+            left_out = _left_out(builder, sys._getframe(1))
+            recorder.add(_describe(manager, f_locals, stacks, left_out, objects.named(f_locals)))
         if cost:
             with recorder.watching("what guards cost"):
-                recorder.record("guard_cost", cost_of(manager, f_locals))
+                recorder.add(cost_of(manager, f_locals))
 
     with recorder.watching("guards"):
         patches.enter_context(patched(module, "get_verbose_code_parts", worded))
@@ -100,7 +101,9 @@ class _Objects:
         return f"{type(first).__name__} {self._numbers[first]}"
 
 
-def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> dict[str, Any]:
+def _describe(
+    manager: Any, f_locals: dict[str, Any], stacks: GuardStacks, left_out: tuple[LeftOut, ...], of_object: str | None
+) -> GuardsPlaced:
     """Return the stacks, each leaf guard's stack number in the order of torch's text (-1 for none), and arguments."""
     known: dict[Stack, int] = {}
     parts = [*_printed(manager.root, set())]
@@ -110,11 +113,13 @@ def _describe(manager: Any, f_locals: dict[str, Any], stacks: GuardStacks) -> di
     stacks.name_objects(parts, scope.value)
     stacks.keep_lengths(manager, {source: len(scope.value(source)) for source in _dicts(manager.root)})
     lines = [_number(stacks.of(part), known) for part in parts]
-    return {
-        "stacks": [{"frames": frames(stack)} for stack in known],
-        "lines": lines,
-        "arguments": arguments(f_locals),
-    }
+    return GuardsPlaced(
+        stacks=tuple(GuardStack(frames(stack)) for stack in known),
+        lines=tuple(lines),
+        arguments=tuple(arguments(f_locals)),
+        left_out=left_out,
+        of_object=of_object,
+    )
 
 
 def _printed(node: Any, seen: set[Any]) -> Iterator[str]:
@@ -142,7 +147,7 @@ def _number(stack: Stack | None, known: dict[Stack, int]) -> int:
     return -1 if stack is None else known.setdefault(stack, len(known))
 
 
-def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
+def _left_out(builder: Any, maker: FrameType) -> tuple[LeftOut, ...]:
     """Count the guards that Dynamo requested and that were dropped, by kind and by the reason.
 
     `maker` is the frame of `CheckFunctionManager.__init__` (guards.py, 2.11 to 2.13): its `sorted_guards` are those
@@ -157,7 +162,7 @@ def _left_out(builder: Any, maker: FrameType) -> list[dict[str, Any]]:
     if maker.f_locals.get("guard_filter_fn") is not None:
         kept = set(map(id, maker.f_locals["sorted_guards"]))
         found.update((guard.create_fn_name(), "guard_filter_fn") for guard in requested if id(guard) not in kept)
-    return [{"kind": kind, "why": why, "number": number} for (kind, why), number in found.items() if number]
+    return tuple(LeftOut(kind, why, number) for (kind, why), number in found.items() if number)
 
 
 _HOOKS = "EMPTY_NN_MODULE_HOOKS_DICT"

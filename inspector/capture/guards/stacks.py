@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.values import named
+from ctrace.inspector.model.findings import Frame
 
 Stack = tuple[tuple[str, int, str], ...]
 """File, line and function of each frame, outermost first."""
@@ -64,6 +65,6 @@ def _without_hint(part: str) -> str:
     return part.partition(" (HINT: ")[0]
 
 
-def frames(stack: Stack | None) -> list[dict[str, Any]]:
-    """Return a stack as it is written to the log."""
-    return [{"file": file, "line": line, "name": name} for file, line, name in stack or ()]
+def frames(stack: Stack | None) -> tuple[Frame, ...]:
+    """Return a stack as it is recorded."""
+    return tuple(Frame(file, line, name) for file, line, name in stack or ())

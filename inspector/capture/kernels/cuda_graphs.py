@@ -21,6 +21,7 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls
 from ctrace.inspector.capture.kernels.cuda_graph_piece import RECORD, Piece
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
+from ctrace.inspector.model.kernels import Stage
 
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"
@@ -135,8 +136,9 @@ def _limits(options: Any) -> dict[str, int]:
 
 
 def _part(kwargs: Any) -> Part:
-    stage = "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
-    return Part(compile_context(), stage)
+    if kwargs.get("is_backward"):
+        return Part(compile_context(), Stage.BACKWARD)
+    return Part(compile_context(), Stage.INFERENCE if kwargs.get("is_inference") else Stage.FORWARD)
 
 
 def _offenders(module: Any, static: set[int]) -> list[dict[str, str]]:

@@ -21,6 +21,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.pattern_names import pattern_name
+from ctrace.inspector.log.events.tracing import ModulesSeen
 
 _MOST = 400
 """How many nodes of a kind are listed for one pass; the rest is counted."""
@@ -129,7 +130,7 @@ class _Passes:
             return
         self._noted.add(module)
         with self._recorder.watching("the modules of a graph"):
-            self._recorder.record("modules", {"traced": False, "modules": modules_of(module.graph)})
+            self._recorder.add(ModulesSeen(False, modules_of(module.graph)))
 
     def leave(self, observer: Any) -> None:
         if not self._recorder.keeps("pass"):

@@ -21,6 +21,8 @@ from ctrace.inspector.capture.dynamo.frames import frames
 from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.stacks import GuardStacks
 from ctrace.inspector.capture.torch_log.structured import structured
+from ctrace.inspector.log.events.run import Ended
+from ctrace.inspector.model.outcome import Failure, FailurePhase
 
 _RAISED = 1
 
@@ -46,7 +48,7 @@ def recording(log: Path) -> Iterator[Recorder]:
         for source in (environment(()), structured, frames, recompiles(stacks)):
             active.enter_context(source(recorder, when))
         yield recorder
-    recorder.record("end", {})
+    recorder.add(Ended())
     recorder.log.close()
 
 
@@ -63,18 +65,8 @@ def _run_file(file: str, recorder: Recorder) -> int:
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
     except BaseException as error:
-        where = place_of_failure(error) or (None, None)
-        recorder.record(
-            "failure",
-            {
-                "phase": "run",
-                "type": type_name(error),
-                "message": message(error) or "run",
-                "file": where[0],
-                "line": where[1],
-                "todo": "",
-            },
-        )
+        at, line = place_of_failure(error) or (None, None)
+        recorder.add(Failure(FailurePhase.RUN, type_name(error), message(error) or "run", at, line))
         print(traceback_text(error, error.__traceback__), end="", file=sys.stderr, flush=True)
         return _RAISED
     return 0

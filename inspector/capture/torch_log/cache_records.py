@@ -15,6 +15,8 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.torch_log.triton_cache_records import TritonCacheRecords
+from ctrace.inspector.log.events.compile_time import CacheStored
+from ctrace.inspector.model.compile_time import CacheUse
 
 _SWITCHES = {
     "fx_graph": ("torch._inductor.config", "fx_graph_cache"),
@@ -31,7 +33,7 @@ def cache_records(kind: str) -> Source:
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
         # Once more at the end, with torch's settings; a run that crashes has no end.
-        recorder.record("caches", {"kind": kind, "folder": os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")})
+        recorder.add(CacheUse(kind, os.environ.get("TORCHINDUCTOR_CACHE_DIR", "")))
         with ExitStack() as patches:
             when("torch._functorch._aot_autograd.autograd_cache", lambda module: _aot(recorder, module, patches))
             when("torch._inductor.codecache", lambda module: _fx(recorder, module, patches))
@@ -43,7 +45,7 @@ def cache_records(kind: str) -> Source:
                 yield
             finally:
                 with recorder.watching("which caches were on"):
-                    recorder.record("caches", {"kind": kind, "folder": _folder(), "switched_off": _switched_off()})
+                    recorder.add(CacheUse(kind, _folder(), _switched_off()))
 
     return source
 
@@ -57,7 +59,7 @@ def _default_folder() -> str:
     return str(utils.default_cache_dir()) if utils is not None else ""
 
 
-def _switched_off() -> list[str]:
+def _switched_off() -> tuple[str, ...]:
     found = []
     inductor = sys.modules.get("torch._inductor.config")
     for name, (module, switch) in _SWITCHES.items():
@@ -65,8 +67,8 @@ def _switched_off() -> list[str]:
         if config is not None and not getattr(config, switch, False):
             found.append(name)
     if inductor is not None and inductor.force_disable_caches:
-        return list(_SWITCHES)
-    return found
+        return tuple(_SWITCHES)
+    return tuple(found)
 
 
 def _aot(recorder: Recorder, module: ModuleType, patches: ExitStack) -> None:
@@ -107,8 +109,7 @@ def _saving_aot(recorder: Recorder, module: ModuleType, original: Callable[..., 
             is_stored = _count("aot_autograd", "autograd_cache_saved") > before[0]
             bypassed = _count("aot_autograd", "autograd_cache_bypass") > before[1]
             why = "" if is_stored else _why_not(module, entry, bypassed=bypassed)
-            payload = {"cache": "aot_autograd", "key": key, "stored": is_stored, "why": why, "bypassed": bypassed}
-            recorder.record("cache_stored", payload)
+            recorder.add(CacheStored("aot_autograd", key, is_stored, why, bypassed))
         return result
 
     return save
@@ -131,7 +132,7 @@ def _saving_fx(recorder: Recorder, original: Callable[..., Any]) -> Callable[...
             failed = [name for name, number in zip(names, before, strict=True) if _count("inductor", name) > number]
             whys = {names[0]: "the compiled graph cannot be pickled", names[1]: "the entry cannot be written"}
             why = whys[failed[0]] if failed else ""
-            recorder.record("cache_stored", {"cache": "fx_graph", "key": key, "stored": not failed, "why": why})
+            recorder.add(CacheStored("fx_graph", key, not failed, why))
         return result
 
     return save

@@ -14,6 +14,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.log.events.run import Counted
 
 _CACHES = ("inductor", "aot_autograd", "dynamo_cache")
 """Counters with outcomes of caches, beside others."""
@@ -67,8 +68,8 @@ def _counts(utils: ModuleType, names: tuple[str, ...]) -> dict[str, Counter[str]
 def _record(recorder: Recorder, utils: Any, names: tuple[str, ...], before: dict[str, Counter[str]]) -> None:
     counts = {name: dict(counted - before.get(name, Counter())) for name, counted in _counts(utils, names).items()}
     caches = {name: each for group in _CACHES for name, each in counts.pop(group, {}).items() if "cache_" in name}
-    others = {"caches": caches, "recompile_limit": utils.config.recompile_limit, "switched_off": _switched_off()}
-    recorder.record("counters", {**counts, **others})
+    limit = utils.config.recompile_limit
+    recorder.add(Counted(**counts, caches=caches, recompile_limit=limit, switched_off=_switched_off()))
 
 
 def _switched_off() -> str | None:

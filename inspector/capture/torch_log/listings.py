@@ -15,6 +15,7 @@ from ctrace.inspector.capture.core.kept_logging import kept
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.install_folders import INSPECTOR
+from ctrace.inspector.log.events.run import Listing
 
 _FRAME = re.compile(r'^ +File "(.+)", line \d+, in ', re.MULTILINE)
 _BREAK = "dynamo_graph_break_reason"
@@ -68,4 +69,4 @@ def _record(recorder: Recorder, file: str) -> None:
         return
     text = "".join(linecache.getlines(file))
     if text and len(text) <= _LONGEST:
-        recorder.record("listing", {"file": file, "text": text})
+        recorder.add(Listing(file, text))

@@ -18,6 +18,8 @@ from typing import Any
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.log.events.compile_time import OwnCacheAsked
+from ctrace.inspector.model.compile_time import Outcome
 
 
 class TritonCacheRecords:
@@ -44,19 +46,20 @@ class TritonCacheRecords:
     def _record(self, kernel: Any) -> None:
         name = str((kernel.inductor_meta or {}).get("kernel_name") or kernel.fn.__name__)
         state = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
-        if state in ("hit", "miss"):
-            self._write("autotune", name, state, None)
+        if state in (Outcome.HIT, Outcome.MISS):
+            self._write("autotune", name, Outcome(state), None)
         for result in kernel.compile_results:
             hash_ = getattr(getattr(result, "kernel", None), "hash", None)
             if isinstance(hash_, str):
-                self._write("triton", name, "hit" if _folder_name(hash_) in self._before else "miss", hash_)
+                is_known = _folder_name(hash_) in self._before
+                self._write("triton", name, Outcome.HIT if is_known else Outcome.MISS, hash_)
 
-    def _write(self, cache: str, kernel: str, outcome: str, key: str | None) -> None:
+    def _write(self, cache: str, kernel: str, outcome: Outcome, key: str | None) -> None:
         same = cache, key or kernel
         if same not in self._recorded:
             self._recorded.add(same)
-            about = {"kernel": kernel, "stage": current_stage(), "key": key}
-            self._recorder.record("cache", {"cache": cache, "outcome": outcome, **about})
+            asked = OwnCacheAsked(cache=cache, outcome=outcome, kernel=kernel, stage=current_stage(), key=key)
+            self._recorder.add(asked)
 
 
 def _folder_name(hash_: str) -> str:

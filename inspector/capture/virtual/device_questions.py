@@ -8,6 +8,7 @@ from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.model.target import DeviceQuestion
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 120
@@ -51,14 +52,14 @@ class DeviceQuestions:
         if key in self._known:
             return
         self._known.add(key)
-        about = {"file": code.co_filename, "line": line, "function": code.co_name, "asked": words}
-        self._recorder.record("asked", {**about, "answer": str(answer), "as_target": as_target}, at={})
+        question = DeviceQuestion(code.co_filename, line, code.co_name, words, str(answer), as_target)
+        self._recorder.add(question, at={})
 
     def is_torchs(self, file: str) -> bool:
         """Whether a file belongs to torch, Triton or ctrace."""
         if not self._prefixes:
             folder = folder_of_torch().rstrip("/")
-            self._prefixes = {**library_prefixes(), folder: "torch"}
+            self._prefixes = {**library_prefixes(), folder: Owner.TORCH}
         if file.startswith((OURS, folder_of_triton())):
             return True
         return owner_of(file, self._prefixes) is Owner.TORCH

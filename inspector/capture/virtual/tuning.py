@@ -21,6 +21,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
+from ctrace.inspector.model.target import Candidate, Undecided
 from ctrace.inspector.source.stacks import user_lines
 
 _LANGUAGES = {
@@ -32,13 +33,9 @@ _LANGUAGES = {
 _SHOWN = 3
 
 
-def candidate(choice: Any) -> dict[str, Any]:
+def candidate(choice: Any) -> Candidate:
     """Describe one choice for the log."""
-    return {
-        "name": choice.name,
-        "language": _LANGUAGES.get(type(choice).__name__, ""),
-        "configuration": choice.description,
-    }
+    return Candidate(choice.name, _LANGUAGES.get(type(choice).__name__, ""), choice.description)
 
 
 def taken_of(choices: list[Any]) -> Any:
@@ -111,24 +108,24 @@ def _listed(original: Any, recorder: Recorder) -> Any:
     def make_precompile_fn(*args: Any, **kwargs: Any) -> Any:
         call = signature.bind(*args, **kwargs).arguments
         with recorder.watching("the candidates of autotuning"):
-            recorder.record("undecided", _described(call["name"], call["choices"]))
+            recorder.add(_described(call["name"], call["choices"]))
         return dict
 
     return make_precompile_fn
 
 
-def _described(name: str, choices: list[Any]) -> dict[str, Any]:
+def _described(name: str, choices: list[Any]) -> Undecided:
     from torch._inductor.virtualized import V
 
     node: Any = V.graph.current_node  # typed as if it were never None
-    return {
-        "stage": current_stage(),
-        "kind": "autotuning",
-        "subject": subject_of(name, choices[0]),
-        "taken": taken_of(choices).name,
-        "candidates": [candidate(choice) for choice in choices],
-        "lines": _lines([] if node is None else [node]),
-    }
+    return Undecided(
+        stage=current_stage(),
+        kind="autotuning",
+        subject=subject_of(name, choices[0]),
+        taken=taken_of(choices).name,
+        candidates=tuple(candidate(choice) for choice in choices),
+        lines=_lines([] if node is None else [node]),
+    )
 
 
 def _ranked(original: Any, _recorder: Recorder) -> Any:
@@ -186,20 +183,20 @@ class _Fusions:
             names = " ".join(node.get_name() for node in nodes)
             if names not in recorded:
                 recorded.add(names)
-                self._recorder.record("undecided", _fusion(nodes, fuse))
+                self._recorder.add(_fusion(nodes, fuse))
 
 
-def _fusion(nodes: list[Any], fuse: bool) -> dict[str, Any]:
+def _fusion(nodes: list[Any], fuse: bool) -> Undecided:
     origins = [_origins(node) for node in nodes]
     named = zip(nodes, origins, strict=True)
-    return {
-        "stage": current_stage(),
-        "kind": "fusion",
-        "subject": " + ".join(f"{node.get_name()} ({_ops(each)})" for node, each in named),
-        "taken": "fused" if fuse else "separate",
-        "candidates": [{"name": "fused"}, {"name": "separate"}],
-        "lines": _lines([origin for each in origins for origin in each]),
-    }
+    return Undecided(
+        stage=current_stage(),
+        kind="fusion",
+        subject=" + ".join(f"{node.get_name()} ({_ops(each)})" for node, each in named),
+        taken="fused" if fuse else "separate",
+        candidates=(Candidate("fused"), Candidate("separate")),
+        lines=_lines([origin for each in origins for origin in each]),
+    )
 
 
 def _ops(origins: list[Any]) -> str:
@@ -210,6 +207,6 @@ def _origins(node: Any) -> list[Any]:
     return [origin for each in node.get_nodes() if each.node for origin in origins_of(each.node, exact=False)]
 
 
-def _lines(nodes: list[Any]) -> list[str]:
+def _lines(nodes: list[Any]) -> tuple[str, ...]:
     stacks = (stack for node in nodes if (stack := node.meta.get("stack_trace")))
-    return list(user_lines(stacks, library_prefixes()))
+    return user_lines(stacks, library_prefixes())

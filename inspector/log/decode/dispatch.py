@@ -5,38 +5,31 @@ An entry that ctrace knows but does not use becomes `Ignored`; an entry that it 
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any
 
 from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
-from ctrace.inspector.files.typed_json import MOST, typed
+from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
-from ctrace.inspector.log.decode import bytecode as decode_bytecode
 from ctrace.inspector.log.decode import compile_time as decode_compile_time
 from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
 from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
-from ctrace.inspector.log.decode import guards as decode_guards
 from ctrace.inspector.log.decode import kernels as decode_kernels
 from ctrace.inspector.log.decode import passes as decode_passes
-from ctrace.inspector.log.decode import scenarios as decode_scenarios
 from ctrace.inspector.log.decode import shapes as decode_shapes
-from ctrace.inspector.log.decode import target as decode_target
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
+from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
 from ctrace.inspector.log.events import core as ev
 from ctrace.inspector.log.events import guards as ge
+from ctrace.inspector.log.events import run
 from ctrace.inspector.log.events.kernels import KernelStacksSeen
-from ctrace.inspector.log.fields import Fields, frames, loaded
+from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
-from ctrace.inspector.model.findings import Owner
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.outcome import Asked
-from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.trial import Tried
 from ctrace.inspector.versions.records import RECORDS
 
 
@@ -79,27 +72,8 @@ def type_of_data(kind: str) -> Any:
     return Raw if kind == "chromium_event" or kind in _IGNORED else Any
 
 
-def _id(entry: Entry) -> str:
-    if entry.compile_id is None:
-        msg = f"{entry.kind} without a compile id"
-        raise ValueError(msg)
-    return entry.compile_id
-
-
 def _payload(entry: Entry) -> Fields:
     return Fields(loaded(entry.payload), "the payload")
-
-
-def _files(entry: Entry) -> ev.FilesFound:
-    files = _payload(entry).table("files")
-    try:
-        return ev.FilesFound(files, convert(loaded(entry.payload).get("asked", {}), Asked))
-    except ValidationError as error:
-        raise ValueError(str(error)) from None
-
-
-def _stage(data: Fields) -> Stage:
-    return Stage(data.text("stage"))
 
 
 _Line = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -127,10 +101,10 @@ class _Started(Struct):
 def _compile_started(entry: Entry) -> ev.CompileStarted:
     if isinstance(entry.data, _Started):
         found = tuple(_frame(each.filename, each.line, each.name) for each in entry.data.stack)
-        return ev.CompileStarted(_id(entry), entry.attempt, found)
+        return ev.CompileStarted(compile_id(entry), entry.attempt, found)
     frames = Fields(entry.data, "dynamo_start").objects("stack")
     stack = (_frame(frame.integer("filename"), frame.integer("line"), frame.text("name")) for frame in frames)
-    return ev.CompileStarted(_id(entry), entry.attempt, tuple(stack))
+    return ev.CompileStarted(compile_id(entry), entry.attempt, tuple(stack))
 
 
 @lru_cache(maxsize=20_000)
@@ -172,7 +146,7 @@ def _measured(entry: Entry) -> ev.Measured:
         raise ValueError(str(error)) from None
     backward = data.backward_cumulative_compile_time_us
     return ev.Measured(
-        id=_id(entry),
+        id=compile_id(entry),
         backward=entry.kind.startswith("bwd_"),
         function=data.co_name,
         file=data.co_filename,
@@ -214,89 +188,12 @@ def _reasons(entry: Entry) -> ge.RecompileExplained:
     # A bare string when there is one entry, a JSON list when there are several (guards.py:5400, 2.13).
     text = entry.payload
     reasons = loaded(text) if text.startswith("[\n") else [text]
-    return ge.RecompileExplained(_id(entry), tuple(str(reason) for reason in reasons))
+    return ge.RecompileExplained(compile_id(entry), tuple(str(reason) for reason in reasons))
 
 
-def _started(entry: Entry) -> ev.Started:
+def _torch(entry: Entry) -> run.TorchFound:
     data = _payload(entry)
-    return ev.Started(
-        schema=data.integer("schema"),
-        ctrace=data.text("ctrace"),
-        python=data.text("python"),
-        triton=data.maybe_text("triton"),
-        cwd=data.text("cwd"),
-        prefixes=_owned(data.table("prefixes")),
-        home=data.maybe_text("home") or "",
-    )
-
-
-def _torch(entry: Entry) -> ev.TorchFound:
-    data = _payload(entry)
-    version = data.maybe_text("torch") or data.text("pytorch_version")
-    return ev.TorchFound(version, _owned(data.maybe_table("prefixes")))
-
-
-def _owned(prefixes: dict[str, str]) -> dict[str, str]:
-    return {folder: Owner(owner) for folder, owner in prefixes.items()}
-
-
-def _frame_left(entry: Entry) -> ev.FrameLeft:
-    data = _payload(entry)
-    return ev.FrameLeft(
-        id=entry.compile_id,
-        name=data.text("name"),
-        qualname=data.text("qualname"),
-        file=data.text("file"),
-        line=data.integer("line"),
-        rule=data.text("rule"),
-        reason=data.maybe_text("reason") or "",
-        fullgraph=data.flag("fullgraph"),
-        stack=frames(data.objects("stack")),
-    )
-
-
-def _listing(entry: Entry) -> ev.Listing:
-    data = _payload(entry)
-    return ev.Listing(data.text("file"), data.text("text"))
-
-
-def _graph(entry: Entry) -> ev.GraphMade:
-    data = _payload(entry)
-    return ev.GraphMade(_id(entry), data.text("backend"), data.integer("ops"), data.maybe_text("wraps"))
-
-
-def _mode(entry: Entry) -> ev.ModeChosen:
-    payload = _payload(entry)
-    return ev.ModeChosen(payload.flag("build"), fast=payload.maybe_flag("fast"))
-
-
-def _inductor_guards(entry: Entry) -> ev.InductorGuardsSeen:
-    data = _payload(entry)
-    added = data.texts("added") if data.flag("seen") else None
-    return ev.InductorGuardsSeen(_id(entry), added, data.maybe_flag("whole"))
-
-
-def _codegen_ended(entry: Entry) -> ev.CodegenEnded:
-    data = _payload(entry)
-    return ev.CodegenEnded(_id(entry), _stage(data), data.maybe_number("seconds"), data.maybe_text("error"))
-
-
-def _counted(entry: Entry) -> ev.Counted:
-    data = _payload(entry)
-    return ev.Counted(
-        frames=data.maybe_counts("frames"),
-        graph_break=data.maybe_counts("graph_break"),
-        unimplemented=data.maybe_counts("unimplemented"),
-        stats=data.maybe_counts("stats"),
-        recompile_limit=data.maybe_integer("recompile_limit"),
-        switched_off=data.maybe_text("switched_off"),
-        caches=data.maybe_counts("caches") if data.has("caches") else None,
-    )
-
-
-def _exited(entry: Entry) -> ev.ProgramExited:
-    data = _payload(entry)
-    return ev.ProgramExited(data.text("how"), data.maybe_text("file"), data.maybe_integer("line"))
+    return run.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"))
 
 
 _PHASES = {"B": True, "E": False}
@@ -356,19 +253,6 @@ def _odd_span(entry: Entry) -> ev.Event:
     return ev.SpanMarked(entry.thread, name, begins, entry.compile_id, sweep, at)
 
 
-def _failed(entry: Entry) -> ev.ProgramFailed:
-    data = _payload(entry)
-    failure = Failure(
-        phase=FailurePhase(data.text("phase")),
-        type=data.text("type"),
-        message=data.text("message"),
-        file=data.maybe_text("file"),
-        line=data.maybe_integer("line"),
-        todo=data.maybe_text("todo") or "",
-    )
-    return ev.ProgramFailed(failure)
-
-
 def _on_sizes(make: Callable[[str, Fields], ev.Event]) -> Callable[[Entry], ev.Event]:
     """Return a decoder that ignores entries without a compile id: not only torch.compile creates symbolic sizes."""
 
@@ -386,7 +270,7 @@ _SHOWN_AS_RECORDED = tuple(f"artifact:{name}" for name in RECORDS)
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
-    "dynamo_output_graph": lambda entry: decode_graphs.traced(_id(entry), entry),
+    "dynamo_output_graph": lambda entry: decode_graphs.traced(compile_id(entry), entry),
     **dict.fromkeys(decode_graphs.STAGES, decode_graphs.printed),
     "artifact:aot_forward_graph_fw_metadata": decode_graphs.aliases,
     "create_symbol": _on_sizes(decode_shapes.symbol_made),
@@ -397,74 +281,36 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "bwd_compilation_metrics": _measured,
     "artifact:torch_version": _torch,
     **dict.fromkeys(_SHOWN_AS_RECORDED, _recorded),
-    "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(_id(entry), entry.payload),
+    "artifact:dynamo_graph_break_reason": lambda entry: ev.BreakReported(compile_id(entry), entry.payload),
     "artifact:recompile_reasons": _reasons,
-    "artifact:ctrace_start": _started,
-    "artifact:ctrace_torch": _torch,
-    "artifact:ctrace_mode": _mode,
-    "artifact:ctrace_device": lambda entry: ev.DeviceUsed(_payload(entry).text("device")),
-    "artifact:ctrace_scenario": lambda entry: decode_scenarios.scenario(_payload(entry)),
-    "artifact:ctrace_trial": lambda entry: ev.TrialDone(typed(Tried, loaded(entry.payload), "the trial")),
-    "artifact:ctrace_parts": lambda entry: decode_scenarios.parts(_payload(entry)),
-    "artifact:ctrace_danger": lambda entry: decode_scenarios.danger(_payload(entry)),
-    "artifact:ctrace_dangers_withdrawn": lambda _entry: ev.DangersWithdrawn(),
-    "artifact:ctrace_call": lambda entry: decode_scenarios.call(_payload(entry)),
-    "artifact:ctrace_eager_call": lambda entry: decode_scenarios.eager_call(_payload(entry)),
-    "artifact:ctrace_ops": lambda entry: decode_scenarios.ops(_payload(entry)),
-    "artifact:ctrace_frame": _frame_left,
-    "artifact:ctrace_listing": _listing,
-    "artifact:ctrace_graph": _graph,
-    "artifact:ctrace_unrolled": lambda entry: decode_graphs.unrolled(_id(entry), _payload(entry)),
-    "artifact:ctrace_modules": lambda entry: decode_graphs.modules(_id(entry), _payload(entry)),
-    "artifact:ctrace_inductor_guards": _inductor_guards,
-    "artifact:ctrace_bytecode": lambda entry: decode_bytecode.bytecode_seen(_id(entry), _payload(entry)),
-    "artifact:ctrace_recompile": lambda entry: decode_guards.guards_failed(_id(entry), _payload(entry)),
-    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(_id(entry), entry.text),
-    "artifact:ctrace_guards": lambda entry: decode_guards.guards_placed(_id(entry), _payload(entry)),
-    "artifact:ctrace_guard_cost": lambda entry: decode_guards.guards_timed(_id(entry), _payload(entry)),
-    "artifact:ctrace_shapes": lambda entry: decode_shapes.shapes_seen(_id(entry), _payload(entry)),
-    "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(_id(entry), _payload(entry)),
-    "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(_id(entry), _payload(entry)),
-    "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(_id(entry), _payload(entry)),
+    **{f"artifact:ctrace_{kind.KIND}": partial(read_record, kind) for kind in OUR_RECORDS},
+    "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(compile_id(entry), entry.text),
+    "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(compile_id(entry), _payload(entry)),
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
     ),
-    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(_id(entry), _payload(entry)),
-    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(_id(entry), _payload(entry)),
-    "artifact:ctrace_kernel_call": lambda entry: decode_kernels.kernel_called(_id(entry), _payload(entry)),
-    "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(_id(entry), _payload(entry)),
-    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
-        _id(entry), _payload(entry)
+    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_kernel_call": lambda entry: decode_kernels.kernel_called(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(
+        compile_id(entry), _payload(entry)
     ),
-    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(_id(entry), _payload(entry)),
-    "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(_id(entry), _payload(entry)),
-    "artifact:ctrace_built": lambda entry: decode_built.built(_id(entry), _payload(entry)),
-    "artifact:ctrace_refused": lambda entry: decode_built.refused(_id(entry), _payload(entry)),
-    "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(_id(entry), _payload(entry)),
+    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
+        compile_id(entry), _payload(entry)
+    ),
+    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_built": lambda entry: decode_built.built(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_refused": lambda entry: decode_built.refused(compile_id(entry), _payload(entry)),
+    "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(compile_id(entry), _payload(entry)),
     "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
-    "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(_id(entry), _payload(entry)),
+    "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(compile_id(entry), _payload(entry)),
     "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
     **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
     "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,
-    "artifact:ctrace_cache": decode_compile_time.ours,
-    "artifact:ctrace_cache_stored": decode_compile_time.stored,
-    "artifact:ctrace_cache_key": decode_compile_time.keyed,
-    "artifact:ctrace_caches": decode_compile_time.caches,
-    "artifact:ctrace_cache_earlier": decode_compile_time.earlier,
-    "artifact:ctrace_speed": decode_compile_time.speed,
-    "artifact:ctrace_undecided": lambda entry: decode_target.undecided(_id(entry), _payload(entry)),
-    "artifact:ctrace_asked": lambda entry: decode_target.device_question(_payload(entry)),
-    "artifact:ctrace_codegen_started": lambda entry: ev.CodegenStarted(_id(entry), _stage(_payload(entry))),
-    "artifact:ctrace_codegen": _codegen_ended,
-    "artifact:ctrace_codegen_failed": _codegen_ended,
-    "artifact:ctrace_counters": _counted,
-    "artifact:ctrace_plan": lambda entry: decode_scenarios.planned(_payload(entry)),
-    "artifact:ctrace_exited": _exited,
-    "artifact:ctrace_files": _files,
-    "artifact:ctrace_failure": _failed,
-    "artifact:ctrace_problem": lambda entry: ev.ProblemMet(_payload(entry).text("what")),
-    "artifact:ctrace_end": lambda entry: ev.Ended(),
 }
 
 _TEXTS = frozenset(

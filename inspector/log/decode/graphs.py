@@ -4,9 +4,10 @@ from functools import lru_cache
 from sys import intern
 
 from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.log.events.tracing import GraphTraced
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Module, ModulesSeen, Printed, Unrolled
+from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Printed
 
 STAGES = {
     "aot_joint_graph": GraphStage.JOINT,
@@ -25,13 +26,13 @@ STAGES = {
 """
 
 
-def traced(compile_id: str, entry: Entry) -> ev.GraphMade:
+def traced(compile_id: str, entry: Entry) -> GraphTraced:
     """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
     sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
     sizes = {intern(name): _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
     text = entry.text
     traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
-    return ev.GraphMade(compile_id, None, None, printed=traced)
+    return GraphTraced(compile_id, traced)
 
 
 @lru_cache(maxsize=20_000)
@@ -50,27 +51,3 @@ def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
 def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
     """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
     return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
-
-
-def unrolled(compile_id: str, data: Fields) -> ev.LoopsUnrolled:
-    """Decode the loops that Dynamo unrolled into a graph."""
-    loops = (
-        Unrolled(
-            compile_id,
-            each.text("file"),
-            each.integer("line"),
-            each.text("function"),
-            each.integer("times"),
-            each.integer("ops"),
-        )
-        for each in data.objects("loops")
-    )
-    return ev.LoopsUnrolled(compile_id, tuple(loops))
-
-
-def modules(compile_id: str, data: Fields) -> ModulesSeen:
-    """Decode the modules of a graph's nodes."""
-    found: dict[str, Module] = {}
-    for each in data.objects("modules"):
-        found |= dict.fromkeys(each.texts("nodes"), Module(each.text("path"), each.text("class")))
-    return ModulesSeen(compile_id, data.flag("traced"), found)

@@ -1,101 +1,58 @@
-"""Decode our own entries about scenarios; `dispatch.decode` lists the errors."""
+"""Make what a session says of scenarios and dangers from their records, which are flat."""
 
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.fields import Fields, frames
-from ctrace.inspector.model.comparison import Comparison, Rule
+from ctrace.inspector.log.events.run import PartsSeen
+from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.model.scenarios import Comparison
 from ctrace.inspector.model.session import Scenario
 from ctrace.inspector.model.trial import Part
 
 
-def scenario(data: Fields) -> ev.ScenarioDone:
-    """Decode a scenario that was called."""
-    scenario = Scenario(
-        name=data.text("name"),
-        calls=data.integer("calls"),
-        kind=ScenarioKind(data.maybe_text("kind") or "given"),
-        outcome=Outcome(data.maybe_text("outcome") or "done"),
-        message=data.maybe_text("message") or "",
-        compared=data.maybe_integer("compared"),
-        not_compared=data.maybe_text("not_compared") or "",
-        call_seconds=data.maybe_number("call_seconds"),
-        training=data.flag("training") if data.has("training") else None,
-        unused_grad=data.flag("unused_grad") if data.has("unused_grad") else None,
-        comparison=_comparison(data),
+def scenario_of(done: ScenarioDone) -> Scenario:
+    """Return a scenario that was called."""
+    return Scenario(
+        name=done.name,
+        calls=done.calls,
+        kind=done.kind,
+        outcome=done.outcome,
+        message=done.message,
+        compared=done.compared,
+        not_compared=done.not_compared,
+        call_seconds=done.call_seconds,
+        training=done.training,
+        unused_grad=done.unused_grad,
+        comparison=_comparison(done),
     )
-    return ev.ScenarioDone(scenario)
 
 
-def planned(data: Fields) -> ev.Planned:
-    """Decode the scenarios that the capture plans to call."""
-    kinds = ((each.text("name"), ScenarioKind(each.text("kind"))) for each in data.objects("scenarios"))
-    return ev.Planned(tuple(Scenario(name, kind=kind, outcome=Outcome.NOT_RUN) for name, kind in kinds))
-
-
-def parts(data: Fields) -> ev.PartsSeen:
-    """Decode the modules of the target; several share the code of one `forward`.
-
-    Raises:
-        ValueError: a module has no code in the record.
-    """
-    codes = [(each.text("file"), each.integer("first"), each.integer("last")) for each in data.objects("codes")]
+def parts_of(seen: PartsSeen) -> tuple[Part, ...]:
+    """Return the modules of the target; several share the code of one `forward`."""
     found = []
-    for each in data.objects("parts"):
-        code = each.integer("code")
-        if not 0 <= code < len(codes):
-            raise ValueError(f"a part without code: {each.text('path')!r:.60}")
-        found.append(Part(each.text("path"), each.text("kind"), *codes[code], each.integer("parameters")))
-    return ev.PartsSeen(tuple(found))
+    for each in seen.parts:
+        code = seen.codes[each.code]
+        found.append(Part(each.path, each.kind, code.file, code.first, code.last, each.parameters))
+    return tuple(found)
 
 
-def danger(data: Fields) -> ev.DangerFound:
-    """Decode results that differ from eager ones."""
-    danger = Danger(
-        scenario=data.text("scenario"),
-        call=data.integer("call"),
-        kind=data.text("kind"),
-        subject=data.text("subject"),
-        difference=data.maybe_text("difference") or "",
-        was=data.maybe_text("was"),
-        now=data.maybe_text("now"),
-        file=data.maybe_text("file"),
-        line=data.maybe_integer("line"),
-        proven=data.flag("proven"),
-        comparison=_comparison(data),
+def danger_of(found: DangerFound) -> Danger:
+    """Return results that differ from eager ones."""
+    return Danger(
+        scenario=found.scenario,
+        call=found.call,
+        kind=found.kind,
+        subject=found.subject,
+        difference=found.difference or "",
+        was=found.was,
+        now=found.now,
+        file=found.file,
+        line=found.line,
+        proven=found.proven,
+        comparison=_comparison(found),
     )
-    return ev.DangerFound(danger)
 
 
-def _comparison(data: Fields) -> Comparison | None:
-    rule = data.maybe_text("rule")
-    if not rule:  # a log of an older ctrace
+def _comparison(record: ScenarioDone | DangerFound) -> Comparison | None:
+    """Return how results were compared; None: the record is of an older ctrace."""
+    if record.rule is None:
         return None
-    return Comparison(
-        Rule(rule),
-        data.maybe_number("eager_error"),
-        data.maybe_number("compiled_error"),
-        data.maybe_text("no_reference") or "",
-    )
-
-
-def ops(data: Fields) -> ev.OpsCounted:
-    """Decode the ops of a scenario's calls."""
-    functions = (
-        ev.FunctionOps(each.text("file"), each.text("name"), each.integer("line"), each.integer("ops"))
-        for each in data.objects("functions")
-    )
-    stacks = (ev.LeftOps(frames(each.objects("frames")), each.integer("ops")) for each in data.maybe_objects("stacks"))
-    return ev.OpsCounted(
-        data.text("scenario"), data.integer("eager"), data.maybe_integer("left"), tuple(functions), tuple(stacks)
-    )
-
-
-def call(data: Fields) -> ev.CallBegan:
-    """Decode the beginning of a call."""
-    return ev.CallBegan(data.text("scenario"), data.integer("index"))
-
-
-def eager_call(data: Fields) -> ev.EagerCall:
-    """Decode the beginning or the end of an eager call."""
-    return ev.EagerCall(data.flag("ends"))
+    return Comparison(record.rule, record.eager_error, record.compiled_error, record.no_reference)

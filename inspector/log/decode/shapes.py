@@ -7,13 +7,8 @@ from typing import Any
 from ctrace.inspector.log.events.shapes import (
     CodeLine,
     ConditionMet,
-    Dim,
-    NumberSeen,
-    ShapesSeen,
-    Symbol,
     SymbolFixed,
     SymbolMade,
-    TensorSeen,
     UnbackedMade,
 )
 from ctrace.inspector.log.fields import Fields
@@ -52,23 +47,6 @@ def condition_met(compile_id: str, data: Fields) -> ConditionMet:
     return ConditionMet(compile_id, data.text("expr"), _lines(data, "user_stack"), _functions(data))
 
 
-def shapes_seen(compile_id: str, data: Fields) -> ShapesSeen:
-    """Decode `ctrace_shapes`; see capture/dynamo/shapes.py."""
-    full = tuple(map(_tensor, data.objects("tensors")))
-    still = tuple(map(_static_tensor, data.objects("static")))
-    return ShapesSeen(
-        id=compile_id,
-        assume_static=data.flag("assume_static"),
-        automatic=data.flag("automatic"),
-        symbols=tuple(map(_symbol, data.objects("symbols"))),
-        tensors=full + still,
-        numbers=tuple(map(_number, data.objects("numbers"))),
-        conditions=frozenset(data.texts("conditions")),
-        declared=data.maybe_flag("declared"),
-        listed_static=frozenset(data.maybe_texts("listed_static")),
-    )
-
-
 def _lines(data: Fields, name: str) -> tuple[CodeLine, ...]:
     if data.is_null(name):  # torch knows no user code there
         return ()
@@ -94,41 +72,3 @@ def _shared(items: tuple[Any, ...]) -> tuple[Any, ...]:
 def _functions(data: Fields) -> tuple[str, ...]:
     innermost = data.maybe_list("stack")[-_DEEPEST:]
     return _shared(tuple(intern(Fields(each, "an item of stack").text("name")) for each in innermost))
-
-
-def _symbol(data: Fields) -> Symbol:
-    return Symbol(
-        name=data.text("name"),
-        low=data.maybe_integer("low"),
-        high=data.maybe_integer("high"),
-        sources=data.texts("sources"),
-        became=data.maybe_text("became"),
-        unbacked=data.flag("unbacked"),
-    )
-
-
-def _tensor(data: Fields) -> TensorSeen:
-    dims = tuple(map(_dim, data.objects("dims")))
-    return TensorSeen(data.text("source"), data.text("dtype"), data.text("role"), data.maybe_text("always"), dims)
-
-
-def _static_tensor(data: Fields) -> TensorSeen:
-    dims = tuple(Dim(str(size), size=size, policy="static") for size in data.integers("sizes"))
-    return TensorSeen(data.text("source"), data.text("dtype"), data.text("role"), data.maybe_text("always"), dims)
-
-
-def _number(data: Fields) -> NumberSeen:
-    return NumberSeen(data.text("source"), data.text("type"), data.maybe_text("value"), _dim(data))
-
-
-def _dim(data: Fields) -> Dim:
-    return Dim(
-        expression=data.text("became"),
-        symbol=data.maybe_text("symbol"),
-        size=data.maybe_integer("size"),
-        stride=data.maybe_integer("stride"),
-        stride_expression=data.maybe_text("strided") or "",
-        policy=data.maybe_text("policy") or "",
-        constraint=data.maybe_text("constraint"),
-        marks=data.maybe_texts("marks"),
-    )

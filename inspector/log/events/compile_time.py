@@ -1,8 +1,11 @@
 """Events about caches of compiled code, and about the speed of what was compiled."""
 
-from msgspec import Struct
+from typing import ClassVar
 
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, KeyPart, Speed
+from msgspec import Struct, field
+
+from ctrace.inspector.model.compile_time import CacheLookup, Outcome
+from ctrace.inspector.model.wire import MAYBE_COMPILATION, Record
 
 
 class CacheAsked(Struct, frozen=True):
@@ -11,41 +14,49 @@ class CacheAsked(Struct, frozen=True):
     lookup: CacheLookup
 
 
-class CacheStored(Struct, frozen=True):
+class OwnCacheAsked(Record, frozen=True, kw_only=True):
+    """Torch asked a cache of which it records nothing: Triton's or the autotuner's."""
+
+    KIND: ClassVar[str] = "cache"
+    graph: str | None = MAYBE_COMPILATION
+    cache: str
+    outcome: Outcome
+    kernel: str | None = None
+    stage: str | None = None
+    key: str | None = None
+    reason: str = ""
+
+    @property
+    def lookup(self) -> CacheLookup:
+        """Return it as any other look-up."""
+        return CacheLookup(
+            cache=self.cache,
+            outcome=self.outcome,
+            graph=self.graph,
+            stage=self.stage,
+            key=self.key,
+            reason=self.reason,
+            kernel=self.kernel,
+        )
+
+
+class CacheStored(Record, frozen=True):
     """Torch stored what it compiled, or could not."""
 
+    KIND: ClassVar[str] = "cache_stored"
     cache: str
     key: str
-    is_stored: bool
+    is_stored: bool = field(name="stored")
     why: str = ""
-    is_bypass: bool = False
+    is_bypass: bool = field(name="bypassed", default=False)
     """Whether torch counts it as a bypass, in addition to the miss before."""
 
 
-class CacheKeyed(Struct, frozen=True):
+class CacheKeyed(Record, frozen=True):
     """The components of a cache key, where torch's own record leaves them out."""
 
+    KIND: ClassVar[str] = "cache_key"
     cache: str
     key: str
-    components: tuple[KeyPart, ...]
-
-
-class CachesFound(Struct, frozen=True):
-    """Which caches the run could use."""
-
-    use: CacheUse
-
-
-class EarlierKeyFound(Struct, frozen=True):
-    """A key of an earlier run that is nearest to a missed one."""
-
-    earlier: EarlierKey
-
-
-class SpeedMeasured(Struct, frozen=True):
-    """Eager against compiled, measured after the run."""
-
-    speed: Speed
-
-
-CompileTimeEvent = CacheAsked | CacheStored | CacheKeyed | CachesFound | EarlierKeyFound | SpeedMeasured
+    components: tuple[str, ...]
+    """As torch words them; `log/decode/compile_time.py` reads them."""

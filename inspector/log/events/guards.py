@@ -1,10 +1,14 @@
 """Events about guards: torch's guard trees and recompile reasons, and our record of the guards that calls failed."""
 
-from msgspec import Struct
+from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from ctrace.inspector.files.stored import Text
 from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.guards import GuardCost, LeftOut
+from ctrace.inspector.model.guards import LeftOut
+from ctrace.inspector.model.wire import Integer, Number, OfCompilation
 
 
 class RecompileExplained(Struct, frozen=True):
@@ -17,37 +21,42 @@ class RecompileExplained(Struct, frozen=True):
 class UnmetGuard(Struct, frozen=True):
     """A guard that failed for a new call: torch's text for the guard, and the value in the call."""
 
-    text: str
+    text: str = field(name="guard")
     now: str | None = None
+    was: str | None = None
+    """The value that the cache entry was compiled for, if `text` does not contain it."""
     stack: tuple[Frame, ...] = ()
     """Where the user's code created the guard."""
     hint: str = ""
     """Torch's advice for this guard."""
-    was: str | None = None
-    """The value that the cache entry was compiled for, if `text` does not contain it."""
 
 
 class EntryHeld(Struct, frozen=True):
     """A new call compared with one cache entry."""
 
     id: str
-    unmet: tuple[UnmetGuard, ...] = ()
-    number: int = 0
+    unmet: tuple[UnmetGuard, ...]
+    number: Integer = 0
     """The number of unmet guards, without those in `following`; `unmet` may list fewer."""
-    invalid: str | None = None
-    """Why torch had invalidated the entry."""
     following: tuple[str, ...] = ()
     """Texts of guards that failed only because another guard failed."""
+    invalid: str | None = None
+    """Why torch had invalidated the entry."""
+
+    def __post_init__(self) -> None:
+        """Count the unmet guards in the log of an older ctrace, which lists all of them."""
+        if not self.number:
+            force_setattr(self, "number", len(self.unmet))
 
 
-class GuardsFailed(Struct, frozen=True):
+class GuardsFailed(OfCompilation, frozen=True):
     """A new call compared with each cache entry, newest first."""
 
-    id: str
+    KIND: ClassVar[str] = "recompile"
     entries: tuple[EntryHeld, ...]
-    closure: frozenset[str] = frozenset()
+    closure: tuple[str, ...] = ()
     """Names of the variables that the function uses from enclosing functions."""
-    seconds: float | None = None
+    seconds: Number | None = None
     """How long the comparison took."""
 
 
@@ -58,23 +67,36 @@ class GuardsPrinted(Struct, frozen=True):
     text: Text
 
 
-class GuardsPlaced(Struct, frozen=True):
-    """Where guards were created: for each line of torch's text, a stack (outermost frame first) or None."""
+class GuardStack(Struct, frozen=True):
+    """A stack at which guards were created, outermost frame first."""
 
-    id: str
-    stacks: tuple[tuple[Frame, ...] | None, ...]
-    left_out: tuple[LeftOut, ...] = ()
-    of_object: str | None = None
-    """The module whose method was compiled, as class and number."""
+    frames: tuple[Frame, ...]
+
+
+class GuardsPlaced(OfCompilation, frozen=True, kw_only=True):
+    """Where guards were created: `lines` has for each line of torch's text the number of a stack, or -1 for none.
+
+    Thousands of guards share few stacks, so the log has each stack once.
+    """
+
+    KIND: ClassVar[str] = "guards"
+    stacks: tuple[GuardStack, ...]
+    lines: tuple[Integer, ...]
     arguments: tuple[str, ...] = ()
     """The parameter names of the function that torch wrapped, in the order of the wrapper's `args`."""
+    left_out: tuple[LeftOut, ...] = ()
+    of_object: str | None = field(name="object", default=None)
+    """The module whose method was compiled, as class and number."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of stacks that there are not."""
+        if max(self.lines, default=-1) >= len(self.stacks):
+            raise ValueError(f"a line has stack {max(self.lines)} of {len(self.stacks)}")
+
+    @property
+    def places(self) -> tuple[tuple[Frame, ...] | None, ...]:
+        """Return for each line of torch's text its stack, or None."""
+        return tuple(self.stacks[number].frames if number >= 0 else None for number in self.lines)
 
 
-class GuardsTimed(Struct, frozen=True):
-    """The cost of a compilation's guards."""
-
-    id: str
-    cost: GuardCost
-
-
-GuardEvent = RecompileExplained | GuardsFailed | GuardsPrinted | GuardsPlaced | GuardsTimed
+GuardEvent = RecompileExplained | GuardsPrinted

@@ -1,6 +1,10 @@
 """Events about sizes, from torch and from ctrace's hook: symbols, conditions, and the result for each dimension."""
 
-from msgspec import Struct
+from typing import ClassVar
+
+from msgspec import Struct, field
+
+from ctrace.inspector.model.wire import Integer, OfCompilation
 
 
 class CodeLine(Struct, frozen=True):
@@ -56,70 +60,101 @@ class ConditionMet(Struct, frozen=True):
 SymbolEvent = SymbolMade | UnbackedMade | SymbolFixed | ConditionMet
 
 
-class Symbol(Struct, frozen=True):
+class Symbol(Struct, frozen=True, kw_only=True):
     """A symbol at the end of a compilation; `low` or `high` is None if there is no such bound."""
 
     name: str
-    low: int | None = None
-    high: int | None = None
-    sources: tuple[str, ...] = ()
+    low: Integer | None = None
+    high: Integer | None = None
+    sources: tuple[str, ...]
     """The sizes, strides and numbers that have this symbol, in the order in which they got it."""
     became: str | None = None
     """The number, or the expression of other symbols, that replaces it; None: nothing replaces it."""
-    unbacked: bool = False
+    unbacked: bool
 
 
 class Dim(Struct, frozen=True):
     """One dimension of a tensor, or a number; capture/dynamo/shapes.py defines the values."""
 
-    expression: str
+    expression: str = field(name="became")
     """What the size became: a number, a symbol, or an expression of symbols."""
     symbol: str | None = None
     """The symbol that torch gave it at first; None: it was a number from the start."""
-    size: int | None = None
-    stride: int | None = None
-    stride_expression: str = ""
-    policy: str = ""
+    size: Integer | None = None
+    stride: Integer | None = None
+    stride_expression: str = field(name="strided", default="")
+    policy: str | None = None
     constraint: str | None = None
     marks: tuple[str, ...] = ()
 
 
-class TensorSeen(Struct, frozen=True):
+class TensorSeen(Struct, frozen=True, kw_only=True):
     """A tensor that a compilation reads from outside."""
 
     source: str
     dtype: str
     role: str
-    always_static: str | None
+    always_static: str | None = field(name="always", default=None)
     dims: tuple[Dim, ...]
 
 
-class NumberSeen(Struct, frozen=True):
+class StaticTensor(Struct, frozen=True, kw_only=True):
+    """A tensor of a module that is static only for that reason; a model has hundreds of these."""
+
+    source: str
+    dtype: str
+    role: str
+    always_static: str | None = field(name="always", default=None)
+    sizes: tuple[Integer, ...]
+
+    @property
+    def whole(self) -> TensorSeen:
+        """Return it with all that is known of its dimensions."""
+        dims = tuple(Dim(str(size), size=size, policy="static") for size in self.sizes)
+        return TensorSeen(
+            source=self.source, dtype=self.dtype, role=self.role, always_static=self.always_static, dims=dims
+        )
+
+
+class NumberSeen(Struct, frozen=True, kw_only=True):
     """A Python number from outside that became a symbol."""
 
     source: str
     type: str
-    value: str | None
-    dim: Dim
+    value: str | None = None
+    expression: str = field(name="became")
+    symbol: str | None = None
+    marks: tuple[str, ...] = ()
+
+    @property
+    def dim(self) -> Dim:
+        """Return what it became, as for a dimension."""
+        return Dim(self.expression, self.symbol, marks=self.marks)
 
 
-class ShapesSeen(Struct, frozen=True):
+class ShapesSeen(OfCompilation, frozen=True, kw_only=True):
     """All tensors and numbers of one compilation, at the end of tracing."""
 
-    id: str
+    KIND: ClassVar[str] = "shapes"
     assume_static: bool
     """Whether sizes are static until they vary or are marked."""
     automatic: bool
     """Whether a size that varies becomes dynamic."""
-    symbols: tuple[Symbol, ...]
-    tensors: tuple[TensorSeen, ...]
-    numbers: tuple[NumberSeen, ...]
-    conditions: frozenset[str]
-    """Conditions that became guards."""
     declared: bool = False
     """Whether torch.compile got `dynamic_shapes`: then a size is declared or static, and none becomes dynamic later."""
-    listed_static: frozenset[str] = frozenset()
+    symbols: tuple[Symbol, ...]
+    variable: tuple[TensorSeen, ...] = field(name="tensors")
+    static: tuple[StaticTensor, ...]
+    numbers: tuple[NumberSeen, ...]
+    conditions: tuple[str, ...]
+    """Conditions that became guards."""
+    listed_static: tuple[str, ...] = ()
     """The sizes and constants that TORCH_COMPILE_STATIC_SOURCES lists, such as `L['x'].size()[0]` and `L['n']`."""
 
+    @property
+    def tensors(self) -> tuple[TensorSeen, ...]:
+        """Return all tensors."""
+        return (*self.variable, *(each.whole for each in self.static))
 
-ShapeEvent = SymbolEvent | ShapesSeen
+
+ShapeEvent = SymbolEvent

@@ -50,7 +50,7 @@ def with_earlier_keys(session: "Session", saving: Saving, store: Store, kind: st
     found = list(_compared(missed, known))
     table.remember(of, name, session.compile_time.lookups)
     for each in found:
-        saving.record("cache_earlier", to_builtins(each))
+        saving.add(each)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         table.write(path)

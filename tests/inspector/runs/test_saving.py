@@ -11,6 +11,7 @@ from ctrace.cli.console import say_unsaved
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import is_of_the_system, reason, remedy
 from ctrace.inspector.files.writing import write_json, write_text
+from ctrace.inspector.log.events.run import ProblemMet
 from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.runs import saving as module
 from ctrace.inspector.runs.request import CaptureRequest, Options
@@ -119,8 +120,8 @@ def test_a_record_that_cannot_be_added(how: str, store: Store, tmp_path: Path, m
             saving.run.folder.rename(tmp_path / "moved")
         if how == "a link":
             saving.run.folder.symlink_to(tmp_path / "moved")
-        saving.record("trial", {})
-        saving.record("trial", {})
+        saving.add(ProblemMet("late"))
+        saving.add(ProblemMet("late"))
         saving.finish(1.0, None, {}, is_whole=True)
     assert len(store.unsaved) == 1
     assert store.runs() == []

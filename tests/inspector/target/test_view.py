@@ -54,7 +54,7 @@ def test_choices_by_kind() -> None:
 
 
 def test_a_choice_of_configuration_is_counted_once() -> None:
-    found = Undecided("0/0", EMITTED.built[0].stage, "configuration", ATTENTION, "both are compiled")
+    found = Undecided(EMITTED.built[0].stage, "configuration", ATTENTION, "both are compiled", graph="0/0")
     (*_, last) = left_open(replace(EMITTED, undecided=(found,)))
     assert last.choices == (found,)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.model.target import Candidate, Undecided
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -45,7 +47,7 @@ class _PaddingChoices:
             return bool(self._should_pad(match, mat1, mat2, op, input))
         except _WouldTimeError:
             with self._recorder.watching("a choice of padding"):
-                self._recorder.record("undecided", _choice(match, mat1, mat2, op))
+                self._recorder.add(_choice(match, mat1, mat2, op))
             return False
 
     def cached_should_pad(self, key: str) -> bool:
@@ -56,21 +58,21 @@ class _PaddingChoices:
         return bool(known)
 
 
-def _choice(match: Any, mat1: Any, mat2: Any, op: Any) -> dict[str, Any]:
+def _choice(match: Any, mat1: Any, mat2: Any, op: Any) -> Undecided:
     from torch._inductor.fx_passes.pad_mm import get_alignment_size, get_padded_length
 
     multiple = get_alignment_size(mat1)
     padded = [[size + get_padded_length(size, multiple) for size in each.shape[-2:]] for each in (mat1, mat2)]
     sizes = [[*map(str, each.shape[:-2]), *map(str, last)] for each, last in zip((mat1, mat2), padded, strict=True)]
     dtype = str(mat1.dtype).removeprefix("torch.")
-    return {
-        "stage": _stage(match),
-        "kind": "padding",
-        "subject": f"{_product(op, [list(map(str, each.shape)) for each in (mat1, mat2)])} {dtype}",
-        "taken": "not padded",
-        "candidates": [{"name": "not padded"}, {"name": "padded", "configuration": _product(op, sizes)}],
-        "lines": _lines(match),
-    }
+    return Undecided(
+        stage=_stage(match),
+        kind="padding",
+        subject=f"{_product(op, [list(map(str, each.shape)) for each in (mat1, mat2)])} {dtype}",
+        taken="not padded",
+        candidates=(Candidate("not padded"), Candidate("padded", configuration=_product(op, sizes))),
+        lines=_lines(match),
+    )
 
 
 def _product(op: Any, sizes: list[list[str]]) -> str:
@@ -78,15 +80,15 @@ def _product(op: Any, sizes: list[list[str]]) -> str:
     return f"{name}({', '.join('x'.join(each) for each in sizes)})"
 
 
-def _stage(match: Any) -> str:
+def _stage(match: Any) -> Stage:
     """Return the stage of a matmul; a graph for training contains both forward and backward.
 
     AOTAutograd tags the nodes of such a graph (2.11 to 2.13, _aot_autograd/graph_capture_wrappers.py).
     """
     tag = match.output_node().meta.get("partitioner_tag")
-    return {"is_forward": "forward", "is_backward": "backward"}.get(tag, "inference")
+    return {"is_forward": Stage.FORWARD, "is_backward": Stage.BACKWARD}.get(tag, Stage.INFERENCE)
 
 
-def _lines(match: Any) -> list[str]:
+def _lines(match: Any) -> tuple[str, ...]:
     frames = [_FRAME.findall(node.meta.get("stack_trace") or "") for node in match.nodes]
-    return list(dict.fromkeys(":".join(found[-1]) for found in frames if found))
+    return tuple(dict.fromkeys(":".join(found[-1]) for found in frames if found))

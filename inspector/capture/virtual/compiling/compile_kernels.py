@@ -20,6 +20,7 @@ from ctrace.inspector.capture.virtual.compiling.cache import CompileCache, Outco
 from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
 from ctrace.inspector.capture.virtual.compiling.workers import work_off
 from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
+from ctrace.inspector.model.target import Candidate, Undecided
 
 
 def sources_of(wrapper: str) -> Iterator[tuple[str, str, str]]:
@@ -175,9 +176,8 @@ def _leave_open(recorder: Recorder, outcome: Outcome, part: Part, kernel: str) -
     """Record an open choice if the kernel has several configurations, because torch would time them to choose one."""
     built = [payload for name, payload in outcome["records"] if name == "built"]
     if len(built) > 1:
-        candidates = [{"name": kernel, "language": "triton", "configuration": _configuration(each)} for each in built]
-        payload = {"kind": "configuration", "subject": kernel, "taken": "", "candidates": candidates}
-        part.record(recorder, "undecided", payload)
+        candidates = tuple(Candidate(kernel, "triton", _configuration(each)) for each in built)
+        recorder.add(Undecided(part.stage, "configuration", kernel, "", candidates), at=part.context)
 
 
 def _configuration(built: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.virtual.compiling.cache import Outcome
 from ctrace.inspector.gpus.gpu import TargetGpu
+from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.versions.names import LIBDEVICE_PATH
 
 _TENSOR_MEMORY = 512
@@ -52,7 +53,7 @@ class TritonCompiler:
             kernel.precompile()
             for result in self._loaded:
                 self._builds.compiled(kernel, result)
-            self._builds.belongs(kernel, Part({}, ""))
+            self._builds.belongs(kernel, Part({}, Stage.FORWARD))
         except Exception as raised:  # Triton and torch's heuristics may raise anything
             error = _reason(raised)
         refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]

@@ -27,16 +27,16 @@ def model(x: torch.Tensor) -> torch.Tensor:
 
 def test_each_module_has_the_lines_of_its_forward() -> None:
     found = described(Outer())
-    assert [each["path"] for each in found["parts"]] == ["model", "model.blocks", "model.blocks.0", "model.blocks.1"]
-    code = found["codes"][found["parts"][0]["code"]]
+    assert [each.path for each in found.parts] == ["model", "model.blocks", "model.blocks.0", "model.blocks.1"]
+    code = found.codes[found.parts[0].code]
     lines = Outer.forward.__code__
-    assert (code["file"], code["first"]) == (__file__, lines.co_firstlineno)
-    assert code["last"] == lines.co_firstlineno + 3
-    assert found["parts"][2]["code"] == found["parts"][3]["code"]
+    assert (code.file, code.first) == (__file__, lines.co_firstlineno)
+    assert code.last == lines.co_firstlineno + 3
+    assert found.parts[2].code == found.parts[3].code
 
 
 def test_of_a_function_the_modules_among_its_variables() -> None:
-    assert [each["path"] for each in described(model)["parts"]] == ["net", "net.0", "net.1"]
+    assert [each.path for each in described(model).parts] == ["net", "net.0", "net.1"]
 
 
 def test_only_the_parts_are_compiled() -> None:

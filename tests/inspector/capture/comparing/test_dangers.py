@@ -18,6 +18,8 @@ from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
 from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
 from ctrace.inspector.capture.state.world import World  # noqa: E402
+from ctrace.inspector.log.events.scenarios import DangerFound  # noqa: E402
+from ctrace.inspector.model.wire import Record  # noqa: E402
 
 
 class FakeRecorder:
@@ -27,8 +29,8 @@ class FakeRecorder:
         self.records: list[str] = []
         self.problems: list[str] = []
 
-    def record(self, name: str, data: dict[str, Any]) -> None:
-        self.records.append(f"{name} {data.get('kind', '')}".strip())
+    def add(self, record: Record) -> None:
+        self.records.append(f"{record.KIND} {getattr(record, 'kind', '')}".strip())
 
     def problem(self, text: str) -> None:
         self.problems.append(text)
@@ -60,7 +62,7 @@ ONES, TWOS = (Results(torch.full((2,), value), [], []) for value in (1.0, 2.0))
 
 
 def outcome(*, proven: bool) -> Outcome:
-    return Outcome(AGREED, ({"kind": "environment" if proven else "unexplained", "proven": proven},))
+    return Outcome(AGREED, (DangerFound(kind="environment" if proven else "unexplained", subject="", proven=proven),))
 
 
 def fail(*_arguments: Any) -> Any:
@@ -88,9 +90,10 @@ def test_a_failed_comparison_and_unexplained_results_are_in_no_report_together(
     assert problem.startswith("ctrace failed to compare it with eager")
     assert problem.endswith("ImportError: no backend")
     assert recorder.records == (["dangers_withdrawn"] if is_first else ["danger unexplained", "dangers_withdrawn"])
-    assert dangers.compared("failing")["not_compared"] == "ctrace failed to compare it (ImportError: no backend)"
+    assert dangers.not_compared("failing") == "ctrace failed to compare it (ImportError: no backend)"
     if is_first:
-        assert dangers.compared("unexplained") == {**dangers.compared("failing")}
+        assert dangers.not_compared("unexplained") == dangers.not_compared("failing")
+        assert dangers.compared("unexplained") == dangers.compared("failing")
 
 
 def test_a_proven_cause_stays(dangers: Dangers, recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,4 +103,4 @@ def test_a_proven_cause_stays(dangers: Dangers, recorder: FakeRecorder, monkeypa
     monkeypatch.setattr(dangers, "_searched", lambda _suspected: outcome(proven=True))
     dangers.after(before("proven", ONES), TWOS)
     assert recorder.records == ["dangers_withdrawn", "danger environment"]
-    assert (dangers.compared("proven")["compared"], dangers.compared("proven")["not_compared"]) == (1, "")
+    assert (dangers.compared("proven"), dangers.not_compared("proven")) == (1, "")

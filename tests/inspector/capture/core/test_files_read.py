@@ -13,6 +13,7 @@ import pytest
 
 from ctrace.inspector.capture.core import files_read as module
 from ctrace.inspector.capture.core.files_read import files_read
+from ctrace.inspector.log.events.run import FilesFound
 
 
 class Recorder:
@@ -22,8 +23,8 @@ class Recorder:
     def watching(self, _what: str) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def record(self, _kind: str, data: dict[str, Any]) -> None:
-        self.files = data["files"]
+    def add(self, record: FilesFound) -> None:
+        self.files = record.files
 
 
 def recorded(action: Any, owned: tuple[str, ...] = ()) -> dict[str, str]:

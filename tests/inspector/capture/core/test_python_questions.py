@@ -68,7 +68,7 @@ def test_the_names_of_modules_are_known_with_their_folders(questions: PythonQues
         asked = described(questions, ())
     finally:
         sys.path.remove(str(tmp_path))
-    assert {"a_module_that_is_missing", "sitecustomize", "json"} <= set(asked["modules"][str(tmp_path)])
+    assert {"a_module_that_is_missing", "sitecustomize", "json"} <= set(asked.modules[str(tmp_path)])
 
 
 def test_listings_by_python_are_told_from_others(questions: PythonQuestions, tmp_path: Path) -> None:

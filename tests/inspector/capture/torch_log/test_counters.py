@@ -44,6 +44,7 @@ def test_only_what_came_during_the_capture(utils: SimpleNamespace, tmp_path: Pat
     assert data == {
         "frames": {"total": 2, "ok": 1},
         "graph_break": {"print": 1},
+        "unimplemented": {},
         "stats": {},
         "caches": {},
         "recompile_limit": 8,

@@ -28,12 +28,14 @@ class TestUnmet:
         newer = unmet("L['n'] == 2", "L['m'] is None", entry="0/1", lines=(9,), now="3", hint="make it a tensor")
         gone = {"id": "0/0", "unmet": [], "invalid": "the model is gone"}
         data = {"entries": [newer, gone], "closure": ["n"], "seconds": 0.25}
-        guards = tuple(ge.UnmetGuard(text, "3", HERE, "make it a tensor") for text in ("L['n'] == 2", "L['m'] is None"))
+        guards = tuple(
+            ge.UnmetGuard(text, "3", stack=HERE, hint="make it a tensor") for text in ("L['n'] == 2", "L['m'] is None")
+        )
         assert event_of(Log().ctrace("recompile", data, at="0/2")) == ge.GuardsFailed(
-            "0/2",
-            (ge.EntryHeld("0/1", guards, 2), ge.EntryHeld("0/0", invalid="the model is gone")),
-            frozenset("n"),
+            (ge.EntryHeld("0/1", guards, 2), ge.EntryHeld("0/0", (), invalid="the model is gone")),
+            ("n",),
             0.25,
+            id="0/2",
         )
 
     def test_more_may_be_unmet_than_are_listed(self):
@@ -45,7 +47,7 @@ class TestUnmet:
     def test_what_an_older_ctrace_did_not_write(self):
         entry = {"id": "0/0", "unmet": [{"guard": "L['n'] == 2", "comment": "# n"}], "stack": stack_of(())}
         event = event_of(Log().ctrace("recompile", {"entries": [entry]}, at="0/1"))
-        assert event == ge.GuardsFailed("0/1", (ge.EntryHeld("0/0", (ge.UnmetGuard("L['n'] == 2"),), 1),))
+        assert event == ge.GuardsFailed((ge.EntryHeld("0/0", (ge.UnmetGuard("L['n'] == 2"),), 1),), id="0/1")
 
 
 def test_a_tree_is_kept_as_text():
@@ -68,9 +70,10 @@ class TestPlaced:
     }
 
     def test_a_stack_for_each_line(self):
-        assert event_of(Log().ctrace("guards", self.DATA, at="0/0")) == ge.GuardsPlaced(
-            "0/0", (HERE, None, HERE, ()), LEFT_OUT, "Block 2"
-        )
+        event = event_of(Log().ctrace("guards", self.DATA, at="0/0"))
+        assert isinstance(event, ge.GuardsPlaced)
+        assert event.places == (HERE, None, HERE, ())
+        assert (event.id, event.left_out, event.of_object) == ("0/0", LEFT_OUT, "Block 2")
 
     def test_a_function_is_no_method(self):
         event = event_of(Log().ctrace("guards", {**self.DATA, "object": None}, at="0/0"))
@@ -85,19 +88,22 @@ class TestPlaced:
 
 
 def test_costs():
-    assert event_of(Log().ctrace("guard_cost", GUARD_COST, at="0/0")) == ge.GuardsTimed(
-        "0/0",
-        GuardCost(
-            Duration(40.0, 6.0), Duration(41.0, 6.0), Duration(4.0, 1.0), 0.5, (PartCost("L['x']", 0, 3, Duration(9.0, 2.0)),),
-            (KindCost("TENSOR_MATCH", 3, 1.5),),
-        ),
-    )  # fmt: skip
+    assert event_of(Log().ctrace("guard_cost", GUARD_COST, at="0/0")) == GuardCost(
+        id="0/0",
+        cold=40.0,
+        warm=6.0,
+        plain=Duration(41.0, 6.0),
+        root=Duration(4.0, 1.0),
+        parts=(PartCost("L['x']", 0, 3, 9.0, 2.0),),
+        kinds=(KindCost("TENSOR_MATCH", 3, 1.5),),
+        epilogue=0.5,
+    )
 
 
 @pytest.mark.parametrize("name", GUARD_COST)
 def test_costs_are_whole_or_none(name: str):
     rest = {key: value for key, value in GUARD_COST.items() if key != name}
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=name):
         event_of(Log().ctrace("guard_cost", rest, at="0/0"))
 
 

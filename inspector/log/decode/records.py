@@ -1,0 +1,101 @@
+"""Decode ctrace's own records: each is one Struct, declared as `model/wire.py` says."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from msgspec import MsgspecError, ValidationError, convert
+from msgspec.json import Decoder
+from msgspec.structs import force_setattr
+
+from ctrace.inspector.log.events import run, tracing
+from ctrace.inspector.log.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
+from ctrace.inspector.log.events.guards import GuardsFailed, GuardsPlaced
+from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
+from ctrace.inspector.log.events.shapes import ShapesSeen
+from ctrace.inspector.log.fields import loaded
+from ctrace.inspector.log.limits import refuse_many_values
+from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.model.compile_time import CacheUse, EarlierKey, Speed
+from ctrace.inspector.model.guards import GuardCost
+from ctrace.inspector.model.outcome import Failure
+from ctrace.inspector.model.target import DeviceQuestion, Undecided
+from ctrace.inspector.model.trial import Tried
+from ctrace.inspector.model.wire import Record, header_field
+
+OUR_RECORDS: tuple[type[Record], ...] = (
+    run.Started, run.TorchFound, run.ModeChosen, run.DeviceUsed, run.Planned, run.CallBegan, run.EagerCall,
+    run.DangersWithdrawn, run.OpsCounted, run.FrameLeft, run.PartsSeen, run.Listing,
+    run.FilesFound, run.InductorGuardsSeen,
+    run.CodegenStarted, run.CodegenEnded, run.CodegenFailed, run.Counted, run.ProgramExited, run.ProblemMet, run.Ended,
+    Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
+    GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
+    CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
+)  # fmt: skip
+"""Every record that the hooks of ctrace write."""
+
+
+def compile_id(entry: Entry) -> str:
+    """Return the compilation that an entry belongs to.
+
+    Raises:
+        ValueError: it belongs to none.
+    """
+    if entry.compile_id is None:
+        msg = f"{entry.kind} without a compile id"
+        raise ValueError(msg)
+    return entry.compile_id
+
+
+def read_record(kind: type[Record], entry: Entry) -> Record:
+    """Decode the payload of an entry, and add the compilation that its first line names.
+
+    Raises:
+        ValueError, RecursionError: it does not have the form of its kind.
+    """
+    if not kind.__struct_fields__:
+        return kind()
+    decode, header, is_needed = _prepared(kind)
+    refuse_many_values(entry.payload)
+    try:
+        record: Record = decode(entry.payload)
+    except (MsgspecError, UnicodeError):
+        record = _converted(loaded(entry.payload), kind)  # also takes NaN where no field is, and lone surrogates
+    if header:
+        force_setattr(record, header, compile_id(entry) if is_needed else entry.compile_id)
+    return record
+
+
+_NULL = re.compile(r"Expected `(?:str|int)`, got `null` - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`")
+
+
+def _converted(data: Any, kind: type[Record]) -> Record:
+    """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version."""
+    while True:
+        try:
+            return convert(data, kind)
+        except ValidationError as error:
+            found = _NULL.search(str(error))
+            if found is None or not _drop_nulls(data, re.findall(r"[a-z_]\w*|\[", found["path"]), found["name"]):
+                raise
+
+
+def _drop_nulls(data: Any, path: list[str], name: str) -> int:
+    """Remove null fields of a name at a path, in which `[` stands for each item; return how many there were."""
+    if path and path[0] == "[" and isinstance(data, list):
+        return sum(_drop_nulls(item, path[1:], name) for item in data)
+    if not isinstance(data, dict):
+        return 0
+    if path:
+        return _drop_nulls(data.get(path[0]), path[1:], name)
+    if name not in data or data[name] is not None:
+        return 0
+    del data[name]
+    return 1
+
+
+@cache
+def _prepared(kind: type[Record]) -> tuple[Callable[[str], Any], str, bool]:
+    """Return the decoder of a kind, the field that the first line fills, and whether it must; made on first use."""
+    return (Decoder(kind).decode, *header_field(kind))
