@@ -73,7 +73,7 @@ def test_a_hash_is_put_aside_and_said() -> None:
 
 
 def test_another_source_is_listed_with_what_was_undecided_and_a_short_diff() -> None:
-    choice = Undecided("0/0", Stage.INFERENCE, "padding", "mm(8x7, 7x3)", "not padded")
+    choice = Undecided(Stage.INFERENCE, "padding", "mm(8x7, 7x3)", "not padded", graph="0/0")
     theirs = session(kernel(ADD, "same\ntheirs\n"), kernel(MUL))
     found = compared(theirs, session(kernel(ADD, "same\nours\n"), kernel(MUL), undecided=(choice,)))
     assert found.sources == Share(1, 2)
@@ -187,7 +187,7 @@ def test_timed_choices_are_put_aside_and_the_gpu_is_held_against_itself(
     monkeypatch.setattr(virtual_gpu.Bench, "on_gpu", on_gpu)
     monkeypatch.setattr(virtual_gpu.Bench, "emitted_as_timed", lambda *_: session(kernel(ADD)))
     bench = virtual_gpu.Bench(tmp_path, 1, 1)
-    padding = Undecided("0/0", Stage.INFERENCE, "padding", "bmm", "not padded")
+    padding = Undecided(Stage.INFERENCE, "padding", "bmm", "not padded", graph="0/0")
     rows = virtual_gpu.rows_of(bench, session(kernel(MUL), undecided=(padding,)), "h100", "vit", "inference")
     sources = {row.what: row.comparison.sources.equal for row in rows if row.comparison is not None}
     assert sources == {"": 0, _tables.SAME_CHOICES: 1, _tables.GPU_TWICE: 0}

@@ -16,6 +16,7 @@ from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
+from ctrace.inspector.model.kernels import Stage
 
 torch = pytest.importorskip("torch")
 
@@ -45,7 +46,7 @@ class Program:
     ) -> Callable[..., Any]:
         run = self._manager.function(model, mode, **options)
         context = {"frame_id": graph, "frame_compile_id": 0, "attempt": 0}
-        piece = Piece(Part(context, mode.lower()), 0)
+        piece = Piece(Part(context, Stage(mode.lower())), 0)
         if self._recorder is not None:
             piece.record(self._recorder, "called")
 

@@ -8,7 +8,7 @@ from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wa
 from ctrace.inspector.kernels.code import passages, wrappers
 from ctrace.inspector.kernels.view import Part, Row, Work, added, largest_first, named, parts, rows, work_of
 from ctrace.inspector.model.graphs import GraphStage, Printed
-from ctrace.inspector.model.kernels import Launch
+from ctrace.inspector.model.kernels import Launch, Stage
 from tests.support import kernelsessions as made
 from tests.support.printed import session_of, trained
 
@@ -24,7 +24,7 @@ class <lambda>(torch.nn.Module):
 def test_the_graph_part_that_moves_most_comes_first() -> None:
     def part(graph: str, *sizes: int | None) -> Part:
         moved = (Work(each, 0 if each is not None else None, None) for each in sizes)
-        return Part(graph, GraphStage.FORWARD, tuple(Row(made.MM, each, None, (), (), ()) for each in moved))
+        return Part(graph, Stage.FORWARD, tuple(Row(made.MM, each, None, (), (), ()) for each in moved))
 
     found = [part("0/0", 9), part("1/0", None, 4096), part("2/0", None), part("3/0", 9, 8192)]
     assert [each.graph for each in largest_first(found)] == ["3/0", "1/0", "0/0", "2/0"]

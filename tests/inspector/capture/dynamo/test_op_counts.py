@@ -5,6 +5,8 @@ from types import CodeType
 import pytest
 
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, countable, describe
+from ctrace.inspector.log.events.run import FunctionOps, LeftOps, OpsCounted
+from ctrace.inspector.model.findings import Frame
 from tests.support.helpers import MODEL
 
 CODES = compile(
@@ -23,36 +25,29 @@ def counts(*sites: tuple[tuple[tuple[CodeType, int], ...], int]) -> OpCounts:
 
 def test_ops_belong_to_the_innermost_function():
     eager = counts((((FORWARD, 3),), 2), (((FORWARD, 3), (HELPER, 6)), 4), (((FORWARD, 4),), 1))
-    assert describe(eager, None) == {
-        "eager": 7,
-        "left": None,
-        "functions": [
-            {"file": MODEL, "name": "Net.forward", "line": 2, "ops": 3},
-            {"file": MODEL, "name": "helper", "line": 5, "ops": 4},
-        ],
-    }
+    functions = (FunctionOps(MODEL, "Net.forward", 2, 3), FunctionOps(MODEL, "helper", 5, 4))
+    assert describe("base", eager, None) == OpsCounted(scenario="base", eager=7, left=None, functions=functions, stacks=())
 
 
 def test_ops_left_in_eager_keep_their_stacks_the_most_first():
     left = counts((((FORWARD, 3),), 1), (((FORWARD, 4), (HELPER, 6)), 2))
-    described = describe(counts(), left)
-    assert (described["eager"], described["left"]) == (0, 3)
-    forward, helper = {"file": MODEL, "name": "forward"}, {"file": MODEL, "name": "helper"}
-    assert described["stacks"] == [
-        {"frames": [{**forward, "line": 4}, {**helper, "line": 6}], "ops": 2},
-        {"frames": [{**forward, "line": 3}], "ops": 1},
-    ]
+    described = describe("base", counts(), left)
+    assert (described.eager, described.left) == (0, 3)
+    assert described.stacks == (
+        LeftOps((Frame(MODEL, 4, "forward"), Frame(MODEL, 6, "helper")), 2),
+        LeftOps((Frame(MODEL, 3, "forward"),), 1),
+    )
 
 
 def test_ops_that_no_frame_led_to_have_no_function():
-    described = describe(counts(((), 2)), counts(((), 1)))
-    assert (described["eager"], described["functions"]) == (2, [])
-    assert described["stacks"] == [{"frames": [], "ops": 1}]
+    described = describe("base", counts(((), 2)), counts(((), 1)))
+    assert (described.eager, described.functions) == (2, ())
+    assert described.stacks == (LeftOps((), 1),)
 
 
 def test_nothing_left_is_a_measured_zero():
-    described = describe(counts(), counts())
-    assert (described["left"], described["stacks"]) == (0, [])
+    described = describe("base", counts(), counts())
+    assert (described.left, described.stacks) == (0, ())
 
 
 def test_code_that_cannot_be_hashed_is_counted_by():
@@ -61,7 +56,7 @@ def test_code_that_cannot_be_hashed_is_counted_by():
         hash(written)
     code = countable(written)
     left = counts((((code, 3),), 1))
-    assert describe(counts(), left)["stacks"] == [{"frames": [{"file": MODEL, "name": "forward", "line": 3}], "ops": 1}]
+    assert describe("base", counts(), left).stacks == (LeftOps((Frame(MODEL, 3, "forward"),), 1),)
     assert countable(FORWARD) is FORWARD
 
 

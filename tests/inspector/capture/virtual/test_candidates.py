@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ctrace.inspector.capture.virtual.tuning import candidate, subject_of, taken_of
+from ctrace.inspector.model.target import Candidate
 
 
 @dataclass
@@ -32,14 +33,14 @@ class ExternKernelCaller(TritonTemplateCaller):
 
 def test_a_template_is_listed_with_its_configuration() -> None:
     described = candidate(TritonTemplateCaller("triton_mm_4", "BLOCK_M=64, num_warps=4"))
-    assert described == {"name": "triton_mm_4", "language": "triton", "configuration": "BLOCK_M=64, num_warps=4"}
+    assert described == Candidate("triton_mm_4", "triton", "BLOCK_M=64, num_warps=4")
 
 
 def test_a_choice_of_an_unknown_kind_has_no_language() -> None:
     class NewCaller(TritonTemplateCaller):
         pass
 
-    assert candidate(NewCaller("x"))["language"] == ""
+    assert candidate(NewCaller("x")).language == ""
 
 
 def test_a_library_is_taken_before_a_template() -> None:

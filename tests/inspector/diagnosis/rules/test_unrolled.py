@@ -16,7 +16,7 @@ class Net(torch.nn.Module):
             h = self.cell(x[:, t], h)
         return h"""
 PARTS = (Part("model", "Net", FILE, 3, 6), Part("model.cell", "Cell", FILE, 20, 30))
-LOOP = Unrolled("0/0", FILE, 4, "forward", 48, 960)
+LOOP = Unrolled(FILE, 4, "forward", 48, 960, "0/0")
 
 
 def test_the_cell_that_a_long_loop_calls_is_named():

@@ -13,7 +13,7 @@ from ctrace.inspector.log.events import run, tracing
 from ctrace.inspector.log.events.kernels import KernelMade
 from ctrace.inspector.log.events.scenarios import ScenarioDone
 from ctrace.inspector.log.reader import Entry, read
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.model.findings import Frame, Owner
 from ctrace.inspector.model.fusion import Fusion, FusionRound
 from ctrace.inspector.model.kernels import Stage
 from ctrace.inspector.model.session import Failure, FailurePhase
@@ -33,7 +33,7 @@ def event_of(log: Log) -> ev.Event:
         (Log().artifact("torch_version", '{"pytorch_version": "2.12.0"}'), run.TorchFound("2.12.0", {})),
         (
             Log().ctrace("torch", {"torch": "2.13.0", "prefixes": {"/t": "torch"}}),
-            run.TorchFound("2.13.0", {"/t": "torch"}),
+            run.TorchFound("2.13.0", {"/t": Owner.TORCH}),
         ),
         (Log().ctrace("mode", {"build": True}), run.ModeChosen(True)),
         (Log().ctrace("device", {"device": "cpu"}), run.DeviceUsed("cpu")),
