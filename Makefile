@@ -29,8 +29,10 @@ LINKED := cli inspector reports ctrace/__init__.py ctrace/__main__.py ctrace/py.
 SCRIPTS := $(wildcard tools/*.py benchmarks/*.py)
 PACKAGES := tools/matrix
 
+# Their tests import torch, which takes seconds.
+CHILD := tests/inspector/capture $(wildcard tests/inspector/features/*/child)
 UNITS := tests/test_architecture.py tests/cli tests/inspector tests/reports
-FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" $(UNITS) --ignore=tests/inspector/capture
+FAST := -q -n 2 --dist worksteal -m "not integration and not slow and not thorough" $(UNITS) $(addprefix --ignore=,$(CHILD))
 COVERED := -q -n 2 --dist worksteal -m "not integration and not slow" $(UNITS)
 
 .DELETE_ON_ERROR:

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ctrace.inspector.kernels.built_view import text_of
-from ctrace.inspector.model.built import Built
-from ctrace.inspector.model.kernels import Kernel
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.built import Built
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.built_view import text_of
 
 Part = tuple[str, str]
 """Graph and stage."""

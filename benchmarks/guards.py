@@ -13,10 +13,10 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.guards.printed_tree import latency_of
+from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.findings.guards.printed_tree import latency_of
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.guards import GuardCost
 from ctrace.inspector.runs.load import load_log
 
 OFF = 0.25

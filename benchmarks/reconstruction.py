@@ -17,11 +17,11 @@ from pathlib import Path
 
 from _measure import SAMPLES
 
-from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
-from ctrace.inspector.bytecode.rewrites.alignment import Added, apply
-from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
-from ctrace.inspector.bytecode.view import Explained, explained, function_codes
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
+from ctrace.inspector.features.bytecode.rewrites.alignment import Added, apply
+from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.features.bytecode.view import Explained, explained, function_codes
 from ctrace.inspector.runs.load import load_log
 
 AT_ONCE = 2

@@ -33,7 +33,7 @@ from _compare import compared
 from _tables import GPU_TWICE, SAME_CHOICES, Emitted, Row, emitted_table, good_enough, table, write
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 

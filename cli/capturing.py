@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.saving import Adds
@@ -200,7 +200,7 @@ def target_names(request: Request) -> dict[str, str]:
     if text is None:
         return {}
     from ctrace.inspector.files.writing import working_folder
-    from ctrace.inspector.gpus.table import gpu_named
+    from ctrace.inspector.knowledge.gpus.table import gpu_named
     from ctrace.inspector.runs.options import check_target
     from ctrace.inspector.runs.settings import settings_at
 
@@ -337,7 +337,7 @@ def captured(
 
                 session = with_trials(session, add, resolved, options, say=shown.say)
             if compare_speed:
-                from ctrace.inspector.timing.brief import with_speed
+                from ctrace.inspector.features.time.brief import with_speed
 
                 session = with_speed(resolved, options, shown.say)(session, add)
             return session

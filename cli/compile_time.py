@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 
@@ -75,7 +75,7 @@ def _write_trace(session: "Session", perfetto: Path) -> None:
         RunError: the run has no steps, or the file cannot be written.
     """
     from ctrace.cli.console import write_report
-    from ctrace.inspector.compile_time.view import seconds
+    from ctrace.inspector.findings.compile_time.view import seconds
     from ctrace.reports.perfetto import render_perfetto
 
     if seconds(session.compile_time) is None:

@@ -12,8 +12,8 @@ from ctrace.inspector.errors import RunError, TargetError, did_you_mean
 from ctrace.inspector.files.scratch import scratch
 
 if TYPE_CHECKING:
-    from ctrace.inspector.diff.changes import RunDiff, What
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.compare.diff.changes import RunDiff, What
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile (2.13, _inductor/__init__.py:list_mode_options)."""
@@ -25,7 +25,7 @@ def kinds(text: str | None) -> "tuple[What, ...]":
     Raises:
         TargetError: there is no such kind.
     """
-    from ctrace.inspector.diff.changes import What
+    from ctrace.inspector.features.compare.diff.changes import What
 
     if text is None:
         return ()

@@ -36,7 +36,7 @@ def check_part(stage: str | None) -> None:
     Raises:
         TargetError: the stage is unknown.
     """
-    from ctrace.inspector.model.kernels import Stage
+    from ctrace.inspector.facts.kernels import Stage
 
     _check("--stage", stage, list(Stage))
 
@@ -47,7 +47,7 @@ def check_ir(stage: str | None) -> None:
     Raises:
         TargetError: the stage is unknown.
     """
-    from ctrace.inspector.model.built import IR_STAGES
+    from ctrace.inspector.facts.built import IR_STAGES
 
     # The last two are for AMD GPUs (Triton 3.7, backends/amd/compiler.py); their text is kept if there is any.
     _check("--ir", stage, IR_STAGES, also=("amdgcn", "hsaco"))
@@ -61,7 +61,7 @@ def check_diff(stages: str | None) -> None:
     """
     if stages is None:
         return
-    from ctrace.inspector.graphs.stage_diff import check_form
+    from ctrace.inspector.findings.graphs.stage_diff import check_form
 
     check_form(stages)
     for stage in stages.split(".."):
@@ -74,7 +74,7 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
     Raises:
         TargetError: the stage is unknown.
     """
-    from ctrace.inspector.model.graphs import GraphStage
+    from ctrace.inspector.facts.graphs import GraphStage
 
     name = re.sub(r"_\d+$", "", stage.strip().replace("-", "_")) if stage else None
     parts = [f"{each}_{part}" for each in GraphStage for part in ("forward", "backward", "inference")]
@@ -82,7 +82,7 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
 
 
 def _check(option: str, name: str | None, known: Iterable[str], also: Iterable[str] = ()) -> None:
-    from ctrace.inspector.kernels.view import suggestion
+    from ctrace.inspector.findings.kernels.view import suggestion
 
     stage = None if name is None else name.strip().lower()
     if stage is not None and stage not in (*known, *also):

@@ -10,9 +10,9 @@ from msgspec import Struct
 from ctrace.inspector.errors import Exit, RunError, TargetError, did_you_mean
 
 if TYPE_CHECKING:
-    from ctrace.inspector.repairs.earlier_proof import EarlierProof
-    from ctrace.inspector.repairs.fixing import RepairChoice
-    from ctrace.inspector.repairs.result import Fixes
+    from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
+    from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
+    from ctrace.inspector.features.fix.repairs.result import Fixes
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
 
@@ -61,9 +61,9 @@ def refuse(request: FixRequest) -> None:
         TargetError: one does not fit.
     """
     from ctrace.inspector.diagnosis.rules import RULES
-    from ctrace.inspector.repairs.configuration import all_settings
-    from ctrace.inspector.repairs.fixing import MONKEYPATCH
-    from ctrace.inspector.repairs.source import all_repairs
+    from ctrace.inspector.features.fix.repairs.configuration import all_settings
+    from ctrace.inspector.features.fix.repairs.fixing import MONKEYPATCH
+    from ctrace.inspector.features.fix.repairs.source import all_repairs
 
     if request.target is None:
         raise TargetError("ctrace fix needs a target: it runs the model again", "name one: ctrace fix model.py")
@@ -96,7 +96,7 @@ def fixed(request: FixRequest) -> Exit:
         CtraceError: the command line or the target is wrong, or a file cannot be written.
     """
     from ctrace.cli.show import exit_code
-    from ctrace.inspector.repairs.earlier_proof import EarlierProof
+    from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
     from ctrace.inspector.runs.store import Store
 
     store = Store()
@@ -119,10 +119,10 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     from ctrace.cli.capturing import captured
     from ctrace.cli.console import say
     from ctrace.cli.progress import progress
-    from ctrace.inspector.model.outcome import FailurePhase
-    from ctrace.inspector.repairs.fixing import Fixing
-    from ctrace.inspector.repairs.result import Fixes
-    from ctrace.inspector.repairs.running import Budget, Evidence, Runner
+    from ctrace.inspector.facts.outcome import FailurePhase
+    from ctrace.inspector.features.fix.repairs.fixing import Fixing
+    from ctrace.inspector.features.fix.repairs.result import Fixes
+    from ctrace.inspector.features.fix.repairs.running import Budget, Evidence, Runner
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.target import resolve
 
@@ -168,7 +168,7 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
 def _show_issues(request: FixRequest, fixes: "Fixes") -> None:
     """Write issues for the authors of packages, with the reproducers that `ctrace repro` has made."""
     from ctrace.cli.console import say, write_report
-    from ctrace.inspector.reduction.saved import saved
+    from ctrace.inspector.features.fix.reduction.saved import saved
     from ctrace.inspector.runs.store import Store
     from ctrace.reports.library_issue import library_findings, render_issues
 
@@ -187,9 +187,9 @@ def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
         RunError: the file cannot be written.
     """
     from ctrace.cli.console import say, write_report
+    from ctrace.inspector.features.fix.repairs.result import chosen
     from ctrace.inspector.files.disk_errors import reason
     from ctrace.inspector.files.writing import write_output
-    from ctrace.inspector.repairs.result import chosen
     from ctrace.reports.escape import patch_document
 
     found = chosen(fixes)
@@ -209,8 +209,8 @@ def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
 
 def _apply(request: FixRequest, fixes: "Fixes", root: Path) -> None:
     from ctrace.cli.console import say
-    from ctrace.inspector.repairs.applying import apply, refuse_dirty
-    from ctrace.inspector.repairs.result import base_of, chosen
+    from ctrace.inspector.features.fix.repairs.applying import apply, refuse_dirty
+    from ctrace.inspector.features.fix.repairs.result import base_of, chosen
 
     combined = chosen(fixes)
     if combined is None or not combined.files:
@@ -235,7 +235,7 @@ def undone(target: str | None) -> None:
         CtraceError: there is none, or a file has changed since.
     """
     from ctrace.cli.console import say
-    from ctrace.inspector.repairs.applying import undo
+    from ctrace.inspector.features.fix.repairs.applying import undo
     from ctrace.inspector.runs.store import Store
 
     if target is not None:

@@ -12,10 +12,10 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.graphs.lines import NodesAtLine
-    from ctrace.inspector.graphs.stage_diff import StageDiff
-    from ctrace.inspector.graphs.view import Compiled, Staged
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.findings.graphs.lines import NodesAtLine
+    from ctrace.inspector.findings.graphs.stage_diff import StageDiff
+    from ctrace.inspector.findings.graphs.view import Compiled, Staged
     from ctrace.reports.escape import Document
 
 
@@ -62,7 +62,7 @@ class GraphView(Struct, frozen=True):
 
 def data(session: "Session", view: GraphView) -> "Document":
     """Return the view as JSON."""
-    from ctrace.inspector.graphs.view import compiled
+    from ctrace.inspector.findings.graphs.view import compiled
     from ctrace.reports.json import graphs as json_graphs
 
     if view.diff:
@@ -96,7 +96,7 @@ def screen(session: "Session", view: GraphView, width: int) -> "Iterable[Rendera
         from ctrace.reports.terminal.graphs.nodes import stage_screen
 
         return stage_screen(session, *_one_stage(session, view, "--stage"), width, all_of_it=view.all_of_it)
-    from ctrace.inspector.graphs.view import compiled
+    from ctrace.inspector.findings.graphs.view import compiled
     from ctrace.reports.terminal.graphs.screen import graphs_screen
 
     return graphs_screen(session, compiled(session, view.graph), width, all_of_it=view.all_of_it)
@@ -108,7 +108,7 @@ def _known(session: "Session", graph: str | None) -> str | None:
     Raises:
         TargetError: it has no such graph.
     """
-    from ctrace.inspector.graphs.view import compiled
+    from ctrace.inspector.findings.graphs.view import compiled
 
     if graph is not None:
         compiled(session, graph)
@@ -127,7 +127,7 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAt
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.graphs.lines import near, of_line
+    from ctrace.inspector.findings.graphs.lines import near, of_line
 
     found = of_line(session, line, graph)
     if not found:
@@ -138,15 +138,15 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAt
 
 
 def _diff(session: "Session", view: GraphView) -> "tuple[Compiled, StageDiff]":
-    from ctrace.inspector.graphs.stage_diff import stage_diff, two_stages
-    from ctrace.inspector.graphs.view import only_one
+    from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
+    from ctrace.inspector.findings.graphs.view import only_one
 
     each = only_one(session, view.graph, "--diff")
     return each, stage_diff(each, *two_stages(each, view.diff or ""))
 
 
 def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[Compiled, Staged]":
-    from ctrace.inspector.graphs.view import only_one
+    from ctrace.inspector.findings.graphs.view import only_one
 
     each = only_one(session, view.graph, option)
     return each, each.stage(view.stage) if view.stage else each.usual()

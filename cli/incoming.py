@@ -9,8 +9,8 @@ from ctrace.cli.console import say
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.log.events.core import Event
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.session import Session
 
 STANDARD_INPUT = "-"
 _PIECE = 1 << 20
@@ -76,7 +76,7 @@ def _session_of_copy(log: Path, name: str) -> "Session":
     from msgspec.structs import replace
 
     from ctrace.cli.progress import reading_log
-    from ctrace.inspector.model.outcome import Target
+    from ctrace.inspector.facts.outcome import Target
     from ctrace.inspector.runs.load import load_log
 
     with reading_log(name) as progress:
@@ -107,10 +107,10 @@ def followed(log: Path) -> "Session":
     Raises:
         RunError: the log cannot be read.
     """
+    from ctrace.inspector.facts.outcome import Target
     from ctrace.inspector.log.files import unreadable
     from ctrace.inspector.log.raw import Raw
     from ctrace.inspector.log.reader import follow
-    from ctrace.inspector.model.outcome import Target
     from ctrace.inspector.session.build import assemble
 
     raw, interrupts = Raw(), list[int]()
@@ -129,8 +129,8 @@ def followed(log: Path) -> "Session":
 
 def _line(event: "Event | None") -> str:
     """Say what an event means, in one line; empty for most."""
-    from ctrace.inspector.log.events import core as ev
-    from ctrace.inspector.log.events import guards as ge
+    from ctrace.inspector.facts.events import core as ev
+    from ctrace.inspector.facts.events import guards as ge
     from ctrace.inspector.source.stacks import resumed
     from ctrace.reports.format import one_line
 

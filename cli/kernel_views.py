@@ -13,10 +13,10 @@ from ctrace.inspector.errors import TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
-    from ctrace.inspector.kernels.view import Part
-    from ctrace.inspector.model.kernels import OutputCode
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.kernels import OutputCode
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
+    from ctrace.inspector.findings.kernels.view import Part
     from ctrace.reports.dump.dumped import Dumped
     from ctrace.reports.escape import Document
 
@@ -78,7 +78,7 @@ def side_by_side(
 def with_torchs(session: "Session") -> "Session":
     """Add the kernels that torch's own log has, and say what of it cannot be parsed."""
     from ctrace.cli.console import say
-    from ctrace.inspector.kernels.torch_code import with_torchs_kernels
+    from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
 
     found, problems = with_torchs_kernels(session)
     for each in problems[:_MOST_PROBLEMS]:
@@ -129,7 +129,7 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
 
 def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
-    from ctrace.inspector.target.view import target_of
+    from ctrace.inspector.findings.target.view import target_of
     from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
     from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
     from ctrace.reports.terminal.widgets import MOST
@@ -176,7 +176,7 @@ def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType
 
 
 def _parts(session: "Session", view: KernelView) -> "tuple[Part, ...]":
-    from ctrace.inspector.kernels.view import parts
+    from ctrace.inspector.findings.kernels.view import parts
 
     return parts(session, view.graph, view.stage)
 
@@ -187,7 +187,7 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.kernels.view import named
+    from ctrace.inspector.findings.kernels.view import named
 
     if view.kernel:
         return named(found, view.kernel)
@@ -207,7 +207,7 @@ def of_line(
     Raises:
         TargetError: there is none, and it is not known why.
     """
-    from ctrace.inspector.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
+    from ctrace.inspector.findings.kernels.at_line import check_file, kernels_of, nearest, wanted, why_none
 
     place = wanted(line)
     check_file(session, place)
@@ -224,7 +224,7 @@ def _wrappers(session: "Session", view: KernelView) -> "tuple[tuple[OutputCode, 
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.kernels.code import wrappers
+    from ctrace.inspector.findings.kernels.code import wrappers
 
     found = tuple(wrappers(session, view.graph, view.stage))
     if not found:

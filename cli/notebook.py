@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
 
 HEIGHT = 680
 """The height of a page in pixels; it scrolls inside."""
@@ -58,7 +58,7 @@ def _shell() -> Any:
 
 
 def _register(shell: Any) -> None:
-    name = ("ctrace.inspector.model.session", "Session")
+    name = ("ctrace.inspector.facts.session", "Session")
     page, text = (shell.display_formatter.formatters[each] for each in _FORMATS)
     page.for_type_by_name(*name, session_html)
     text.for_type_by_name(*name, lambda session, printer, _cycle: printer.text(session_text(session)))

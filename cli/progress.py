@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from msgspec.structs import replace
 
 from ctrace.cli.console import console, say
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events import run, tracing
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from ctrace.inspector.gate.model import Job
+    from ctrace.inspector.features.check.model import Job
 
 _ASKING_SECONDS = 0.2
 """Seconds after which an unfinished line counts as a prompt."""
@@ -130,7 +130,7 @@ class Many:
             return
         from rich.text import Text
 
-        from ctrace.inspector.gate.jobs.pool import STARTED
+        from ctrace.inspector.features.check.jobs.pool import STARTED
 
         if what == STARTED:
             self._running.append(job)

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from ctrace.cli.process.signals import EndedBySignal
 from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
-from ctrace.inspector.model.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
-    from ctrace.inspector.reduction.result import Reproducer
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.fix.reduction.result import Reproducer
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.target import Resolved
 
@@ -47,9 +47,9 @@ def reproduced(request: ReproRequest) -> Exit:
     from ctrace.cli.console import say
     from ctrace.cli.progress import progress
     from ctrace.inspector.diagnosis.causes import root_causes
-    from ctrace.inspector.reduction.finding import at_the_same_line, chosen, sought
-    from ctrace.inspector.reduction.reproducing import Reproduction
-    from ctrace.inspector.repairs.running import Budget
+    from ctrace.inspector.features.fix.reduction.finding import at_the_same_line, chosen, sought
+    from ctrace.inspector.features.fix.reduction.reproducing import Reproduction
+    from ctrace.inspector.features.fix.repairs.running import Budget
 
     if request.issue and request.json:
         raise TargetError("--issue and --json exclude each other", "choose one")
@@ -122,7 +122,7 @@ def _of_last_run(site: str | None, *, has_options: bool) -> "tuple[Session, Reso
         CtraceError: the last run is meant, and there is none, it has no such finding, or it cannot be run again.
     """
     from ctrace.inspector.diagnosis.causes import root_causes
-    from ctrace.inspector.reduction.finding import chosen
+    from ctrace.inspector.features.fix.reduction.finding import chosen
     from ctrace.inspector.runs.load import load
     from ctrace.inspector.runs.rerun import refuse_foreign, request_of, resolved_of
     from ctrace.inspector.runs.store import Store
@@ -169,8 +169,8 @@ def _is_id(text: str) -> bool:
 def _save(made: "Reproducer") -> None:
     """Keep the program for `ctrace fix --report`; that it cannot be kept is no reason to fail."""
     from ctrace.cli.console import say
+    from ctrace.inspector.features.fix.reduction.saved import save
     from ctrace.inspector.files.disk_errors import reason
-    from ctrace.inspector.reduction.saved import save
     from ctrace.inspector.runs.store import Store
 
     try:

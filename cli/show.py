@@ -10,7 +10,7 @@ import typer
 from ctrace.cli.capturing import Request, session_of
 from ctrace.cli.console import check_output, write_report
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.reports.escape import Document
 
 if TYPE_CHECKING:

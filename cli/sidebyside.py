@@ -13,7 +13,7 @@ from ctrace.inspector.errors import Exit, TargetError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 Screen = Callable[["Mapping[str, Session]", "Mapping[str, str]", int], "Iterable[RenderableType]"]

@@ -10,7 +10,7 @@ from ctrace.cli.capturing import Request, again_for_gpu, captured, new_for_gpu, 
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from ctrace.inspector.features.time.events import Event
+    from ctrace.inspector.features.time.measuring import Plan
+    from ctrace.inspector.features.time.model import Timings
+    from ctrace.inspector.features.time.request import Configuration
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.target import ModelTarget
-    from ctrace.inspector.timing.events import Event
-    from ctrace.inspector.timing.measuring import Plan
-    from ctrace.inspector.timing.model import Timings
-    from ctrace.inspector.timing.request import Configuration
     from ctrace.reports.escape import Document
 
 
@@ -41,8 +41,8 @@ def resolved(target: str | None, options: "Options") -> "ModelTarget":
 def timings(plan: "Plan", target: str, *, is_table: bool) -> "Timings":
     """Measure all configurations, with a status line on a terminal."""
     from ctrace.cli.progress import progress
-    from ctrace.inspector.timing.measuring import measured
-    from ctrace.inspector.timing.model import Timings
+    from ctrace.inspector.features.time.measuring import measured
+    from ctrace.inspector.features.time.model import Timings
 
     with progress() as shown:
 
@@ -58,7 +58,7 @@ def timings(plan: "Plan", target: str, *, is_table: bool) -> "Timings":
 
 
 def _step(event: "Event | None") -> str:
-    from ctrace.inspector.timing import events as ev
+    from ctrace.inspector.features.time import events as ev
 
     match event:
         case ev.Setup():
@@ -98,8 +98,8 @@ def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool =
 
 def exit_code(timings: "Timings") -> Exit:
     """Return 3 if the model failed or was cut off; in a table, if no row was measured or it was interrupted."""
-    from ctrace.inspector.timing.measuring import INTERRUPTED
-    from ctrace.inspector.timing.view import has_failed
+    from ctrace.inspector.features.time.measuring import INTERRUPTED
+    from ctrace.inspector.features.time.view import has_failed
 
     found = timings.configurations
     if any(each.stopped == INTERRUPTED for each in found):

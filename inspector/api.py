@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.session import Session, Target
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.session.build import build as build_session

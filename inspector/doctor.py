@@ -10,12 +10,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ctrace.inspector.knowledge.versions.differences import differences_of
+from ctrace.inspector.knowledge.versions.installed import torch_version
+from ctrace.inspector.knowledge.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of, triton_of
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions.differences import differences_of
-from ctrace.inspector.versions.installed import torch_version
-from ctrace.inspector.versions.releases import NEWEST, OLDEST, PYTHONS, is_untried, release_of, triton_of
 
 _SECONDS = 120
 _PTXAS = Path("backends", "nvidia", "bin", "ptxas")

@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from rich.cells import cell_len
 
-from ctrace.inspector.model.findings import Cost
-from ctrace.inspector.words import counting
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.knowledge.words import counting
 from ctrace.reports import escape
 
 _INSTALLED = re.compile(r"^.*[/\\](?:site|dist)-packages[/\\]")
@@ -150,7 +150,7 @@ def tensor(dtype: str, shape: Iterable[object]) -> str:
 
 
 def count(number: int, noun: str, several: str = "") -> str:
-    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/words/counting.py`."""
+    """Write `1 graph`, `2 graphs`, `no graphs`; see `inspector/knowledge/words/counting.py`."""
     return counting.count(number, noun, several)
 
 

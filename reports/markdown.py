@@ -2,19 +2,25 @@
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.breaks.view import ranked
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.fusion.missed import top_missed
-from ctrace.inspector.fusion.totals import session_totals
-from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import DeviceQuestion
-from ctrace.inspector.recompiles.view import groups
-from ctrace.inspector.scenarios.view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import DeviceQuestion
+from ctrace.inspector.findings.breaks.view import ranked
+from ctrace.inspector.findings.fusion.missed import top_missed
+from ctrace.inspector.findings.fusion.totals import session_totals
+from ctrace.inspector.findings.recompiles.view import groups
+from ctrace.inspector.findings.scenarios.view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.target.view import (
+    open_sentence,
+    question_place,
+    question_sentence,
+    questions,
+    target_sentence,
+)
 from ctrace.inspector.session.completeness import first_lines, other_problems
 from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard_count, languages, next_steps, sentence
-from ctrace.inspector.target.view import open_sentence, question_place, question_sentence, questions, target_sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.facts.session import Compilation, Session
 from ctrace.reports import format as fmt
 
 _MOST = 12

@@ -7,12 +7,12 @@ the first step of the log, or of all logs of a job.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ctrace.inspector.compile_time.fold import lanes_of
-from ctrace.inspector.compile_time.view import OTHER, phase_of
-from ctrace.inspector.model.compile_time import Lane, Span
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.ranks.job import Job
-from ctrace.inspector.ranks.steps import Steps
+from ctrace.inspector.facts.compile_time import Lane, Span
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.compare.ranks.job import Job
+from ctrace.inspector.features.compare.ranks.steps import Steps
+from ctrace.inspector.findings.compile_time.fold import lanes_of
+from ctrace.inspector.findings.compile_time.view import OTHER, phase_of
 from ctrace.inspector.version import __version__
 from ctrace.reports.escape import Document, json_document
 

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from ctrace.inspector.graphs.text.fx import FxGraph, FxNode
+from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dot import COLORS, label_lines

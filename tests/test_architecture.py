@@ -1,7 +1,8 @@
-"""Imports go one way: cli -> reports -> inspector, and only inspector/capture imports torch."""
+"""Imports go one way: cli -> reports -> inspector, and only what runs in the child process imports torch."""
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -73,6 +74,12 @@ def layer(module: str) -> str | None:
     return next((name for name in LAYERS if within(module, f"ctrace.{name}")), None)
 
 
+def is_torch_side(name: str) -> bool:
+    """Whether a name is of the child process: in inspector/capture, or in the folder `child` of a feature."""
+    parts = name.split(".")
+    return within(name, CAPTURE) or (parts[:3] == ["ctrace", "inspector", "features"] and parts[4:5] == ["child"])
+
+
 def complaint(module: str, found: Import) -> str | None:
     """Say what is wrong with one import in a module, or return None."""
     here, there = layer(module), layer(found.name)
@@ -82,9 +89,9 @@ def complaint(module: str, found: Import) -> str | None:
         return "bare import: write ctrace." + found.name
     if here and there and LAYERS[there] > LAYERS[here]:
         return f"{here} imports {there}"
-    if found.name.split(".")[0] in HEAVY and not within(module, CAPTURE):
-        return "torch and triton belong in inspector/capture"
-    if within(found.name, CAPTURE) and not within(module, CAPTURE) and not (module == API and found.lazy):
+    if found.name.split(".")[0] in HEAVY and not is_torch_side(module):
+        return "torch and triton belong in inspector/capture, and in the folder `child` of a feature"
+    if is_torch_side(found.name) and not is_torch_side(module) and not (module == API and found.lazy):
         return "capture is loaded by inspector/api.py only, inside a function"
     return None
 
@@ -142,8 +149,8 @@ def test_tests_use_the_installed_names(path: Path):
         ("ctrace.inspector.capture.run", "from ctrace.reports import text"),
         ("ctrace.reports.html", "from ctrace.cli.options import Output"),
         ("ctrace.reports.html", "if TYPE_CHECKING:\n    from ctrace.cli.options import Output"),
-        ("ctrace.inspector.model.session", "import torch"),
-        ("ctrace.inspector.graphs.view", "from torch.fx import Graph"),
+        ("ctrace.inspector.facts.session", "import torch"),
+        ("ctrace.inspector.findings.graphs.view", "from torch.fx import Graph"),
         ("ctrace.inspector.capture_extra", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    import torch"),
         ("ctrace.inspector.runs.target", "import importlib\nimportlib.import_module('torch._dynamo')"),
@@ -151,10 +158,12 @@ def test_tests_use_the_installed_names(path: Path):
         ("ctrace.inspector.api", "from ctrace.inspector.capture.run import main"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    pass\nelse:\n    from ctrace.inspector import capture"),
         ("ctrace.inspector.runs.store", "def f():\n    from ctrace.inspector import capture"),
+        ("ctrace.inspector.features.time.fold", "import torch"),
+        ("ctrace.inspector.features.time.fold", "from ctrace.inspector.features.time.child import rounds"),
         ("ctrace.cli.commands.run", "from ctrace.inspector.capture import run"),
-        ("ctrace.inspector.breaks.view", "from . import graphs"),
-        ("ctrace.inspector.breaks.view", "from ..model import Session"),
-        ("ctrace.cli.main", "from inspector.model import Session"),
+        ("ctrace.inspector.findings.breaks.view", "from . import graphs"),
+        ("ctrace.inspector.findings.breaks.view", "from ..model import Session"),
+        ("ctrace.cli.main", "from inspector.facts import Session"),
         ("ctrace.cli.main", "import reports"),
     ],
 )
@@ -171,10 +180,11 @@ def test_bad_import_is_found(module: str, source: str):
         ),
         (
             "ctrace.reports.wording",
-            "from ctrace.inspector.model.session import Session\nfrom ctrace.inspector.version import __version__",
+            "from ctrace.inspector.facts.session import Session\nfrom ctrace.inspector.version import __version__",
         ),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
+        ("ctrace.inspector.features.time.child.rounds", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    from ctrace.inspector.capture.run import Watch"),
         ("ctrace.inspector.runs.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
@@ -186,77 +196,120 @@ def test_good_import_passes(module: str, source: str):
 
 
 ORDER = (
-    ("errors", "version", "advice", "words", "install_folders"),
-    ("versions", "files", "processes"),
-    ("gpus",),
-    ("model",),
-    ("log",),
-    ("source",),
-    ("graphs", "bytecode", "scenarios"),
-    ("kernels",),
-    ("fusion", "target", "guards", "shapes", "cuda_graphs", "compile_time"),
-    ("recompiles", "autotuning"),
-    ("breaks",),
-    ("diagnosis",),
-    ("session",),
+    ("errors", "version", "install_folders"),
+    ("files", "processes", "facts"),
+    ("knowledge", "log", "source"),
+    ("findings",),
+    ("diagnosis", "session"),
     ("runs",),
-    ("gate", "doctor", "timing", "tasks"),
-    ("repairs", "diff", "ranks", "ejecting", "triton_ops", "kernel_packages"),
-    ("reduction",),
+    ("doctor", "features.bytecode", "features.check", "features.time"),
+    ("features.compare", "features.fix", "features.gpus", "features.workshop"),
+    ("capture.core",),
+    ("capture.isolation",),
+    ("capture.autotuning",),
+    ("capture.torch_log", "capture.kernels", "capture.passes", "capture.built_kernels"),
+    ("capture.attention", "capture.fusion", "capture.guards"),
+    ("capture.dynamo", "features.gpus.child"),
+    ("capture.codegen", "capture.calls"),
+    ("capture.state",),
+    ("capture.comparing",),
+    ("capture.capturing", "capture.scenarios", "features.fix.child", "features.time.child"),
+    ("features.workshop.child",),
+    ("capture.inprocess", "capture.main", "capture.probe"),
+    ("capture.fork_server",),
     ("api",),
 )
-"""The packages of inspector/, lowest first; a package imports from lower rows only, and from itself."""
-CAPTURE_ORDER = (
-    ("core",),
-    ("isolation",),
-    ("autotuning",),
-    ("torch_log", "kernels", "passes", "built_kernels"),
-    ("attention", "fusion", "guards"),
-    ("dynamo", "virtual"),
-    ("codegen", "calls"),
-    ("state",),
-    ("comparing",),
-    ("capturing", "proving", "reducing", "scenarios", "timing", "tasks"),
-    ("kernel_packages",),
-    ("triton_ops",),
-    ("inprocess", "main", "probe"),
-    ("fork_server",),
-)
-"""The same for inspector/capture/, which may also import the rest of inspector/."""
+"""The rooms of inspector/, lowest first; a room imports from lower rows only, and from itself.
+
+A feature's `child` is a room of its own: it is of the child process, where the order is that of the stages of a compile.
+"""
+INSPECTOR = "ctrace.inspector"
+FEATURES = f"{INSPECTOR}.features"
+FACES = {INSPECTOR, CAPTURE, FEATURES}
+"""Packages that hold rooms and nothing else."""
 
 
-def rank(name: str, package: str, order: tuple[tuple[str, ...], ...]) -> int | None:
-    """Return the row of a module of a package; None if it lies elsewhere or is the package itself."""
-    room = name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else None
-    return next((row for row, rooms in enumerate(order) if room in rooms), None)
+def room(name: str) -> str:
+    """Return the room of a module of inspector/ or of something in it: the longest name in ORDER; "" if none has it."""
+    within_rooms = [one for row in ORDER for one in row if within(name, f"{INSPECTOR}.{one}")]
+    return max(within_rooms, key=len, default="")
 
 
-def upwards(package: str, order: tuple[tuple[str, ...], ...]) -> list[str]:
-    """List imports from a higher row, or from another package of the same row."""
+def upwards() -> list[str]:
+    """List imports from a higher row, or from another room of the same row."""
+    rows = {one: row for row, rooms in enumerate(ORDER) for one in rooms}
     found = []
     for module, path in modules().items():
-        here = rank(module, package, order)
-        if here is None:
-            continue
-        for one in imports_of(path):
-            there = rank(one.name, package, order)
-            same = (
-                one.name.removeprefix(f"{package}.").split(".")[0] == module.removeprefix(f"{package}.").split(".")[0]
-            )
-            if there is not None and there >= here and not same:
+        here = room(module)
+        for one in imports_of(path) if here else ():
+            there = room(one.name)
+            if there and there != here and rows[there] >= rows[here]:
                 found.append(f"{module}:{one.line} imports {one.name}")
     return found
 
 
-@pytest.mark.parametrize(("package", "order"), [("ctrace.inspector", ORDER), (CAPTURE, CAPTURE_ORDER)])
-def test_packages_import_downwards_only(package: str, order: tuple[tuple[str, ...], ...]):
-    assert upwards(package, order) == []
+def test_rooms_import_downwards_only():
+    assert upwards() == []
 
 
-@pytest.mark.parametrize(("package", "order"), [("ctrace.inspector", ORDER), (CAPTURE, CAPTURE_ORDER)])
-def test_every_package_has_its_row(package: str, order: tuple[tuple[str, ...], ...]):
-    rooms = {name.removeprefix(f"{package}.").split(".")[0] for name in modules() if name.startswith(f"{package}.")}
-    assert rooms - {"capture"} == {room for row in order for room in row}
+def test_every_module_has_its_room():
+    names = {name for name in modules() if within(name, INSPECTOR)} - FACES
+    assert {name for name in names if not room(name)} == set()
+    assert {room(name) for name in names} == {one for row in ORDER for one in row}
+
+
+def test_every_room_is_on_the_map():
+    the_map = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    places = {
+        f"inspector/{one.replace('.', '/')}" for row in ORDER for one in row if "." not in one or "features" in one
+    }
+    assert {place for place in places if f"`{place}/`" not in the_map and f"`{place}.py`" not in the_map} == set()
+
+
+def feature(name: str) -> str:
+    """Return the feature that a name belongs to; "" for the core."""
+    return name.removeprefix(f"{FEATURES}.").partition(".")[0] if name.startswith(f"{FEATURES}.") else ""
+
+
+DOORLESS = {
+    # the virtual GPU stands in the middle of the stages: capture asks it instead of being told by it
+    "capture.capturing -> gpus": 4,
+    "capture.codegen -> gpus": 8,
+    "capture.comparing -> gpus": 2,
+    "capture.main -> gpus": 1,
+    "capture.probe -> gpus": 1,
+    # the child process observes the calls of a proof
+    "capture.main -> fix": 2,
+    # a comparison matches sites as the lock does; a proof reports as a check does
+    "compare -> check": 10,
+    "fix -> check": 8,
+    # a kernel is timed as a model is
+    "workshop -> time": 7,
+    # a kernel's package is run on the virtual GPU
+    "workshop -> gpus": 4,
+}
+"""How many imports of modules lead from a room of the core, or another feature, past a feature's door.
+
+The numbers only go down.
+
+`cli` and `reports` are not counted: each feature's commands and screens still lie there.
+"""
+
+
+def past_doors() -> Counter[str]:
+    """Count the pairs of modules of which one imports the other, in a feature that is not its own."""
+    pairs = set()
+    for module, path in modules().items():
+        here = feature(module) or room(module)
+        for one in imports_of(path) if here else ():
+            if feature(one.name) not in ("", here):
+                pairs.add((here, module, closest(one.name, modules()), feature(one.name)))
+    return Counter(f"{here} -> {there}" for here, _, _, there in pairs)
+
+
+def test_the_core_imports_no_feature():
+    """And a feature imports no other one."""
+    assert past_doors() == DOORLESS
 
 
 def circle(found: Mapping[str, Iterable[Import]]) -> list[str]:
@@ -311,7 +364,7 @@ def test_building_a_session_imports_no_view():
 
 WRITING = {"write_text", "write_bytes", "mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"}
 """Methods that write a file or make a temporary one, past `inspector/files/`."""
-OWN_WRITERS = {"ctrace.inspector.repairs.running"}
+OWN_WRITERS = {"ctrace.inspector.features.fix.repairs.running"}
 """Modules that may: a folder inside of one that `files/scratch.py` made."""
 
 
@@ -320,14 +373,14 @@ def test_files_are_written_in_one_place():
     bad = [
         f"{module}: {ast.unparse(node)}"
         for module, path in modules().items()
-        if not module.startswith(("ctrace.inspector.files", CAPTURE)) and module not in OWN_WRITERS
+        if not module.startswith("ctrace.inspector.files") and not is_torch_side(module) and module not in OWN_WRITERS
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in WRITING
     ]
     assert bad == []
 
 
-MOST_FILES = 21
+MOST_FILES = 22
 """A folder with more modules than this covers several subjects."""
 ONE_EACH = "cli/commands"
 """The folder with one module for each command, however many there are."""

@@ -17,8 +17,8 @@ import yaml
 
 from ctrace.cli.commands.run import separated
 from ctrace.cli.main import command_line, joined
-from ctrace.inspector.advice.unadvised import known_ids
-from ctrace.inspector.gate.policy.file import load_policy
+from ctrace.inspector.features.check.policy.file import load_policy
+from ctrace.inspector.knowledge.advice.unadvised import known_ids
 from tests.support import inprocess
 
 ROOT = pages.ROOT

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ctrace.cli import capturing
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.support.inprocess import Ran, ctrace

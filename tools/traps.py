@@ -24,12 +24,12 @@ import trap_oracle
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from ctrace.inspector.model.trial import Trial
-from ctrace.inspector.repairs.fixing import Fixing, RepairChoice
-from ctrace.inspector.repairs.obligations import COMPILED, NAMES
-from ctrace.inspector.repairs.result import Fixes, How, Tried
-from ctrace.inspector.repairs.running import Budget, FailedTrialError, Runner, new_server
-from ctrace.inspector.repairs.source import all_repairs
+from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
+from ctrace.inspector.features.fix.repairs.obligations import COMPILED, NAMES
+from ctrace.inspector.features.fix.repairs.result import Fixes, How, Tried
+from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.features.fix.repairs.source import all_repairs
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -43,7 +43,7 @@ def autotune(
     """
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_view
-    from ctrace.inspector.autotuning.view import check_selection
+    from ctrace.inspector.findings.autotuning.view import check_selection
 
     check_graph(graph)
 

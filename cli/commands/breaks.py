@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.findings import Owner
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.findings import Owner
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -70,7 +70,7 @@ def breaks(
 
 def _owner(name: str | None) -> "Owner | None":
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.model.findings import Owner
+    from ctrace.inspector.facts.findings import Owner
 
     if name is None:
         return None
@@ -83,7 +83,7 @@ def _owner(name: str | None) -> "Owner | None":
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_either
-    from ctrace.inspector.breaks.lessons import lesson
+    from ctrace.inspector.findings.breaks.lessons import lesson
     from ctrace.reports.json.lessons import render_lesson_json
     from ctrace.reports.terminal.lessons import lesson_screen
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.bytecode.view import Compiled
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.bytecode.view import Compiled
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -79,7 +79,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     Raises:
         TargetError: the run has bytecode, but no such function, compilation or line.
     """
-    from ctrace.inspector.bytecode.view import function_codes
+    from ctrace.inspector.features.bytecode.view import function_codes
 
     functions = function_codes(session)
     if not functions and (function, graph, line) == (None, None, None):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b

@@ -9,7 +9,7 @@ from ctrace.cli import options as opt
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctrace.inspector.diff.changes import RunDiff, What
+    from ctrace.inspector.features.compare.diff.changes import RunDiff, What
 
 EXAMPLES = """\b
 Examples:
@@ -84,8 +84,8 @@ def _compared(
         CtraceError: one of them cannot be read or captured.
     """
     from ctrace.cli.diffing import in_folder, side, with_settings, worktrees
-    from ctrace.inspector.diff.compare import compare
     from ctrace.inspector.errors import TargetError
+    from ctrace.inspector.features.compare.diff.compare import compare
 
     if git is not None:
         if after is not None:

@@ -83,7 +83,7 @@ def fix(
     """
     from ctrace.cli.console import check_output
     from ctrace.cli.fixing import FixRequest, fixed, refuse, seconds_of, undone
-    from ctrace.inspector.repairs.fixing import RepairChoice
+    from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
     from ctrace.inspector.runs.request import Options
 
     if undo:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -56,7 +56,7 @@ def fusion(
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.fusion.view import parts
+    from ctrace.inspector.findings.fusion.view import parts
 
     check_graph(graph)
     check_part(stage)

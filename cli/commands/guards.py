@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.guards.view import Choice, Head
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.findings.guards.view import Choice, Head
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -58,7 +58,7 @@ def guards(
     """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_view
-    from ctrace.inspector.guards.view import Choice
+    from ctrace.inspector.findings.guards.view import Choice
 
     check_graph(graph)
     check_line(line)
@@ -96,7 +96,7 @@ def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[t
         TargetError: the run has no such compilation, or no such guard.
     """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.guards.view import having, heads
+    from ctrace.inspector.findings.guards.view import having, heads
 
     found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
     if graph is not None and not found:

@@ -8,7 +8,7 @@ import typer
 from ctrace.cli import options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.ranks.job import Job
+    from ctrace.inspector.features.compare.ranks.job import Job
 
 EXAMPLES = """\b
 Examples:
@@ -46,7 +46,7 @@ def ranks(
     from ctrace.cli.progress import reading
     from ctrace.cli.show import show_either
     from ctrace.inspector.errors import Exit, TargetError
-    from ctrace.inspector.ranks.job import read_job
+    from ctrace.inspector.features.compare.ranks.job import read_job
     from ctrace.inspector.runs.target import holds
     from ctrace.reports.json.ranks import render_ranks_json
     from ctrace.reports.terminal.ranks import ranks_screen
@@ -84,7 +84,7 @@ def _write_trace(job: "Job", perfetto: Path) -> None:
     from ctrace.cli.compile_time import naming_perfetto
     from ctrace.cli.console import write_report
     from ctrace.inspector.errors import RunError
-    from ctrace.inspector.ranks.steps import steps_of
+    from ctrace.inspector.features.compare.ranks.steps import steps_of
     from ctrace.reports.perfetto import render_ranks_perfetto
 
     tracks = [steps_of(log) for _, log in sorted(job.logs.items())]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -61,7 +61,7 @@ def recompiles(
 def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_either
-    from ctrace.inspector.breaks.lessons import cause_lesson
+    from ctrace.inspector.findings.breaks.lessons import cause_lesson
     from ctrace.reports.json.lessons import render_cause_lesson_json
     from ctrace.reports.terminal.lessons import cause_lesson_screen
 

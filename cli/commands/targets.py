@@ -50,7 +50,7 @@ def targets(name: Name = None, read: Read = False, json: opt.Json = False, outpu
 
 def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None:
     from ctrace.cli.console import write_report
-    from ctrace.inspector.gpus.table import gpus
+    from ctrace.inspector.knowledge.gpus.table import gpus
     from ctrace.inspector.runs.local_gpu import at_hand, entry
     from ctrace.reports.escape import plain_document
 
@@ -60,7 +60,7 @@ def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None
 
 def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.cli.show import show_either
-    from ctrace.inspector.gpus.table import listed
+    from ctrace.inspector.knowledge.gpus.table import listed
 
     one = listed(name, files)
 
@@ -79,7 +79,7 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
 
 def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.cli.show import show_either
-    from ctrace.inspector.gpus.table import gpus
+    from ctrace.inspector.knowledge.gpus.table import gpus
 
     table = gpus(files)
 

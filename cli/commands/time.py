@@ -117,9 +117,9 @@ def time(
         return
     from ctrace.cli.console import check_output
     from ctrace.cli.timing import exit_code, resolved, show, timings
+    from ctrace.inspector.features.time.configurations import configurations
+    from ctrace.inspector.features.time.measuring import Plan
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.timing.configurations import configurations
-    from ctrace.inspector.timing.measuring import Plan
 
     check_output(output)
     several = modes is not None or backends is not None

@@ -7,9 +7,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.features.check.policy.file import NAMES, find_policy, load_policy, target_name
+from ctrace.inspector.features.check.policy.model import Policy
 from ctrace.inspector.files.writing import working_folder
-from ctrace.inspector.gate.policy.file import NAMES, find_policy, load_policy, target_name
-from ctrace.inspector.gate.policy.model import Policy
 from ctrace.inspector.processes.engines import Engine
 from ctrace.inspector.runs.request import Options
 

@@ -10,30 +10,30 @@ from msgspec.structs import replace
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
+from ctrace.inspector.features.check.jobs.from_trace import traced
+from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
+from ctrace.inspector.features.check.jobs.pool import GUESS, run_jobs
+from ctrace.inspector.features.check.jobs.reuse import Reuse, reuse_note
+from ctrace.inspector.features.check.lock.file import NAME as LOCK
+from ctrace.inspector.features.check.lock.file import load_lock, write_lock, writing_lock
+from ctrace.inspector.features.check.lock.ratchet import updated
+from ctrace.inspector.features.check.model import Job, Lock, Ran
+from ctrace.inspector.features.check.outcome import judged
+from ctrace.inspector.features.check.policy.file import NAMES as POLICIES
+from ctrace.inspector.features.check.policy.file import load_policy
+from ctrace.inspector.features.check.policy.model import CPU, ModelRule, Policy
+from ctrace.inspector.features.check.policy.model_globs import named_by
+from ctrace.inspector.features.check.policy.starter import starter
+from ctrace.inspector.features.check.policy.workflow import workflow_path, workflow_text
+from ctrace.inspector.features.check.policy.yaml_nodes import named
+from ctrace.inspector.features.check.trust import seen
+from ctrace.inspector.features.check.verdict import Outcome, Seen
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
-from ctrace.inspector.gate.jobs.from_trace import traced
-from ctrace.inspector.gate.jobs.jobs import Jobs, jobs_of
-from ctrace.inspector.gate.jobs.pool import GUESS, run_jobs
-from ctrace.inspector.gate.jobs.reuse import Reuse, reuse_note
-from ctrace.inspector.gate.lock.file import NAME as LOCK
-from ctrace.inspector.gate.lock.file import load_lock, write_lock, writing_lock
-from ctrace.inspector.gate.lock.ratchet import updated
-from ctrace.inspector.gate.model import Job, Lock, Ran
-from ctrace.inspector.gate.outcome import judged
-from ctrace.inspector.gate.policy.file import NAMES as POLICIES
-from ctrace.inspector.gate.policy.file import load_policy
-from ctrace.inspector.gate.policy.model import CPU, ModelRule, Policy
-from ctrace.inspector.gate.policy.model_globs import named_by
-from ctrace.inspector.gate.policy.starter import starter
-from ctrace.inspector.gate.policy.workflow import workflow_path, workflow_text
-from ctrace.inspector.gate.policy.yaml_nodes import named
-from ctrace.inspector.gate.trust import seen
-from ctrace.inspector.gate.verdict import Outcome, Seen
+from ctrace.inspector.knowledge.versions.installed import check_environment, torch_version
 from ctrace.inspector.processes.engines import Engine, results_of
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
-from ctrace.inspector.versions.installed import check_environment, torch_version
 
 
 def checked(request: CheckRequest, *, update: bool = False, only_improve: bool = False) -> Outcome:
@@ -242,7 +242,7 @@ class _Check:
     def _on_ray(self, jobs: Sequence[Job]) -> Iterator[Seen]:
         """Run jobs on a cluster; the next check runs them again, as it cannot know what changed on the workers."""
         from ctrace.cli.progress import reading
-        from ctrace.inspector.gate.jobs.remote import run_here, surroundings
+        from ctrace.inspector.features.check.jobs.remote import run_here, surroundings
 
         at = surroundings(self._root, self._store, self._policy.owned, len(jobs))
         left = []

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import Job, JobKey, Lock, Ran
-from ctrace.inspector.gate.policy.model import Count, Limits, Policy
-from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.features.check.model import Job, JobKey, Lock, Ran
+from ctrace.inspector.features.check.policy.model import Count, Limits, Policy
+from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome, Seen
 from ctrace.inspector.runs.request import Options
 
 if TYPE_CHECKING:
-    from ctrace.inspector.gate.lock.seen import LockOfTests
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.check.lock.seen import LockOfTests
 
 CALLS = 2
 """How often to call with the same inputs: the second call shows recompilations without a change."""
@@ -128,8 +128,8 @@ class Checks:
 
     def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
-        from ctrace.inspector.gate.lock.ratchet import updated
-        from ctrace.inspector.gate.outcome import judged
+        from ctrace.inspector.features.check.lock.ratchet import updated
+        from ctrace.inspector.features.check.outcome import judged
 
         today = datetime.now(UTC).date()
         if not is_by_lock:
@@ -158,7 +158,7 @@ def _limits(
 
 
 def _seen(ran: Ran, root: Path) -> Seen:
-    from ctrace.inspector.gate.trust import seen
+    from ctrace.inspector.features.check.trust import seen
 
     return seen(ran, root)
 

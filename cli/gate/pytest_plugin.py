@@ -7,7 +7,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ctrace.cli.gate.fixture import Checks
-    from ctrace.inspector.gate.lock.seen import LockOfTests
+    from ctrace.inspector.features.check.lock.seen import LockOfTests
 
 _LOCK: "pytest.StashKey[LockOfTests]" = pytest.StashKey()
 _MESSAGE: pytest.StashKey[str] = pytest.StashKey()
@@ -72,8 +72,8 @@ def _node_id(item: pytest.Item) -> str:
 
 
 def _lock(config: pytest.Config) -> "LockOfTests":
-    from ctrace.inspector.gate.lock.file import NAME
-    from ctrace.inspector.gate.lock.seen import LockOfTests
+    from ctrace.inspector.features.check.lock.file import NAME
+    from ctrace.inspector.features.check.lock.seen import LockOfTests
 
     if _LOCK not in config.stash:
         option = config.getoption("ctrace_lock")
@@ -85,7 +85,7 @@ def _lock(config: pytest.Config) -> "LockOfTests":
 def _write(session: pytest.Session, lock: "LockOfTests") -> None:
     """Write the lock; if that fails, fail the session."""
     from ctrace.inspector.errors import CtraceError
-    from ctrace.inspector.words.counting import count
+    from ctrace.inspector.knowledge.words.counting import count
 
     try:
         action = "wrote" if lock.write() else "nothing new for"

@@ -17,7 +17,7 @@ from ctrace.inspector.files.writing import append_whole
 from ctrace.reports.escape import commands_document
 
 if TYPE_CHECKING:
-    from ctrace.inspector.gate.verdict import Outcome
+    from ctrace.inspector.features.check.verdict import Outcome
 
 
 class Reports(Struct, frozen=True):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ctrace.cli.gate.check_request import words_of
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.gate.model import Job, Site
-from ctrace.inspector.gate.verdict import Outcome
+from ctrace.inspector.features.check.model import Job, Site
+from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.inspector.runs.store import Store
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
-    from ctrace.inspector.repairs.result import Tried
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.fix.repairs.result import Tried
 
 DEFAULT_BUDGET = "5m"
 
@@ -22,8 +22,8 @@ DEFAULT_BUDGET = "5m"
 def suggested(outcome: Outcome, jobs: Iterable[Job], store: Store, seconds: float) -> Outcome:
     """Return the outcome with a suggestion at each finding that has a site, within a time for all searches."""
     from ctrace.cli.progress import progress
-    from ctrace.inspector.repairs.running import Budget
-    from ctrace.inspector.repairs.suggesting import with_suggestions
+    from ctrace.inspector.features.fix.repairs.running import Budget
+    from ctrace.inspector.features.fix.repairs.suggesting import with_suggestions
     from ctrace.inspector.runs.load import load
 
     def saved(name: str) -> "Session | None":

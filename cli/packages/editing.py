@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.errors import CtraceError, Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.kernel_packages.model import Checked, CheckRequest
-    from ctrace.inspector.kernel_packages.package import Package
+    from ctrace.inspector.features.workshop.kernel_packages.model import Checked, CheckRequest
+    from ctrace.inspector.features.workshop.kernel_packages.package import Package
 
 
 class Editing:
@@ -20,7 +20,7 @@ class Editing:
         Raises:
             TargetError: there is none in the folder, or several.
         """
-        from ctrace.inspector.kernel_packages.package import found_in
+        from ctrace.inspector.features.workshop.kernel_packages.package import found_in
 
         found = found_in(folder)
         if len(found) > 1:
@@ -35,21 +35,21 @@ class Editing:
         """The last version that was correct, with which the next one is compared."""
 
     def _package(self) -> "Package":
-        from ctrace.inspector.kernel_packages.package import package_at
+        from ctrace.inspector.features.workshop.kernel_packages.package import package_at
 
         return package_at(self._folder)
 
     def _request(self) -> "CheckRequest":
         from msgspec.structs import replace
 
-        from ctrace.inspector.kernel_packages.model import CheckRequest
+        from ctrace.inspector.features.workshop.kernel_packages.model import CheckRequest
 
         request = CheckRequest(str(self._folder), self._is_timed, self._code, self._target)
         return request if self._seconds is None else replace(request, seconds=self._seconds)
 
     def _check(self) -> "Checked":
         from ctrace.cli.progress import progress
-        from ctrace.inspector.kernel_packages.applying import checked
+        from ctrace.inspector.features.workshop.kernel_packages.applying import checked
 
         with progress() as shown:
             shown.say("checking")
@@ -76,8 +76,8 @@ class Editing:
         """Check now and after every save, until Ctrl-C or until nobody reads stdout."""
         from ctrace.cli.console import is_stdout_unread, say
         from ctrace.cli.process.signals import EndedBySignal
-        from ctrace.inspector.kernel_packages.package import bare_package
-        from ctrace.inspector.kernel_packages.watching import changed, next_change, stamp_of
+        from ctrace.inspector.features.workshop.kernel_packages.package import bare_package
+        from ctrace.inspector.features.workshop.kernel_packages.watching import changed, next_change, stamp_of
 
         package = bare_package(self._folder)
         say(f"ctrace: watching {self._folder}; Ctrl-C ends")
@@ -98,7 +98,7 @@ class Editing:
     def _report(self, names: tuple[str, ...]) -> None:
         """Check once, and print one line; an error in the package is one, too."""
         from ctrace.cli.console import write_report
-        from ctrace.inspector.kernel_packages.watching import code_diffs
+        from ctrace.inspector.features.workshop.kernel_packages.watching import code_diffs
         from ctrace.reports.escape import plain_document
         from ctrace.reports.wording.editing import check_line
 

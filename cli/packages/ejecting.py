@@ -10,8 +10,8 @@ from ctrace.cli.capturing import Request, session_of
 from ctrace.inspector.errors import Exit, TargetError, did_you_mean
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.kernels import Kernel
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.kernels import Kernel
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.json.packages.ejecting import Ejected
 
 
@@ -71,7 +71,7 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
     Raises:
         TargetError: a name matches none or several.
     """
-    from ctrace.inspector.kernels.view import parts
+    from ctrace.inspector.findings.kernels.view import parts
 
     found = parts(session, request.graph, request.stage)
     kernels = tuple(row.kernel for part in found for row in part.rows)
@@ -91,7 +91,7 @@ def _chosen(session: "Session", request: EjectRequest) -> "tuple[Kernel, ...]":
 
 
 def _named(kernels: "tuple[Kernel, ...]", name: str) -> "Kernel":
-    from ctrace.inspector.ejecting.package import op_name
+    from ctrace.inspector.features.workshop.ejecting.package import op_name
 
     tests: tuple[Callable[[Kernel], bool], ...] = (
         lambda each: each.name == name,
@@ -120,8 +120,8 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
         TargetError: one cannot be ejected, and was named.
         DumpError: a package cannot be written.
     """
-    from ctrace.inspector.ejecting.package import Package, package_of
-    from ctrace.inspector.ejecting.refusals import RefusalError
+    from ctrace.inspector.features.workshop.ejecting.package import Package, package_of
+    from ctrace.inspector.features.workshop.ejecting.refusals import RefusalError
     from ctrace.reports.ejecting.writing import Written, make_folder, write_package
     from ctrace.reports.json.packages.ejecting import Ejected
 

@@ -8,10 +8,10 @@ from msgspec import Struct
 from ctrace.inspector.errors import Exit, TargetError
 
 if TYPE_CHECKING:
-    from ctrace.inspector.kernel_packages.model import Applied, Tuned
-    from ctrace.inspector.kernel_packages.package import Package
+    from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Tuned
+    from ctrace.inspector.features.workshop.kernel_packages.package import Package
+    from ctrace.inspector.features.workshop.triton_ops.model import WrapResult
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.triton_ops.model import WrapResult
 
 
 def refuse_existing(output: Path | None) -> None:
@@ -31,8 +31,8 @@ def wrap_result(kernel: str, inputs: tuple[str, ...], timeout: float | None, *, 
         CtraceError: the kernel cannot be wrapped.
     """
     from ctrace.cli.progress import progress
+    from ctrace.inspector.features.workshop.triton_ops.wrapping import read_only, wrap
     from ctrace.inspector.runs.request import Options
-    from ctrace.inspector.triton_ops.wrapping import read_only, wrap
 
     if not is_run:
         return read_only(kernel)
@@ -59,9 +59,9 @@ def applied_package(
     """
     from ctrace.cli.progress import progress
     from ctrace.cli.timing import resolved
-    from ctrace.inspector.kernel_packages.applying import applied
-    from ctrace.inspector.kernel_packages.package import packages_in
-    from ctrace.inspector.kernel_packages.production import diffs_of
+    from ctrace.inspector.features.workshop.kernel_packages.applying import applied
+    from ctrace.inspector.features.workshop.kernel_packages.package import packages_in
+    from ctrace.inspector.features.workshop.kernel_packages.production import diffs_of
 
     packages = packages_in(folder)
     model = resolved(target, options)
@@ -104,11 +104,11 @@ def tuned_packages(
         CtraceError: a package or the GPU is wrong, or a package's code fails.
     """
     from ctrace.cli.progress import progress
+    from ctrace.inspector.features.workshop.kernel_packages.applying import tuned
+    from ctrace.inspector.features.workshop.kernel_packages.configurations import with_kernels
+    from ctrace.inspector.features.workshop.kernel_packages.package import packages_in
     from ctrace.inspector.files.writing import working_folder
-    from ctrace.inspector.gpus.table import gpu_named
-    from ctrace.inspector.kernel_packages.applying import tuned
-    from ctrace.inspector.kernel_packages.configurations import with_kernels
-    from ctrace.inspector.kernel_packages.package import packages_in
+    from ctrace.inspector.knowledge.gpus.table import gpu_named
     from ctrace.inspector.runs.settings import settings_at
 
     gpus = tuple(settings_at(working_folder()).gpus)
@@ -125,7 +125,11 @@ def tuned_packages(
 
 
 def _kept(package: "Package", result: "Tuned", *, is_written: bool) -> TunedPackage:
-    from ctrace.inspector.kernel_packages.configurations import chosen, write_configurations, write_table
+    from ctrace.inspector.features.workshop.kernel_packages.configurations import (
+        chosen,
+        write_configurations,
+        write_table,
+    )
 
     notes, written = [], False
     for kernel in result.kernels if is_written else ():

@@ -37,7 +37,7 @@ def page(store: Store, names: Sequence[str]) -> str:
     Raises:
         RunError: a run cannot be read.
     """
-    from ctrace.inspector.diff.compare import compare
+    from ctrace.inspector.features.compare.diff.compare import compare
     from ctrace.reports.html.comparison import render_diff_html
     from ctrace.reports.html.page import render_html
 

@@ -37,12 +37,12 @@ from ctrace.inspector.capture.torch_log.caches import no_caches, own_autotuning_
 from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
-from ctrace.inspector.capture.virtual.stand_ins import traced_as_there
-from ctrace.inspector.capture.virtual.torch_cuda_answers import facts
-from ctrace.inspector.capture.virtual.traced_questions import questions
-from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
-from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.log.events.run import Ended, ModeChosen
+from ctrace.inspector.facts.events.run import Ended, ModeChosen
+from ctrace.inspector.features.gpus.child.stand_ins import traced_as_there
+from ctrace.inspector.features.gpus.child.torch_cuda_answers import facts
+from ctrace.inspector.features.gpus.child.traced_questions import questions
+from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.log.events.run import Ended
-from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.facts.events.run import Ended
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.runs.request import Options
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.capturing import capturing
-from ctrace.inspector.capture.virtual.torch_side.hooks import Hooks
+from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
 from ctrace.inspector.log.reader import Entry, read
 
 _RECORDS = {

@@ -19,9 +19,9 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, descr
 from ctrace.inspector.capture.guards import eager_backend as backends
 from ctrace.inspector.capture.state.library_state import LibraryState
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.log.events.run import CallBegan
-from ctrace.inspector.log.events.scenarios import ScenarioDone
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.events.run import CallBegan
+from ctrace.inspector.facts.events.scenarios import ScenarioDone
+from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.processes.forking import WARMED
 from ctrace.inspector.runs.request import Options
 

@@ -15,10 +15,10 @@ from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_l
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.model.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
+from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
 _LEAST = 2
 COMBINED = "combined"

@@ -14,10 +14,10 @@ from ctrace.inspector.diagnosis.edits import functions_at
 from ctrace.inspector.diagnosis.first_wordings import first_wording
 from ctrace.inspector.diagnosis.naming import break_kind, described
 from ctrace.inspector.diagnosis.steps import steps
-from ctrace.inspector.graphs.attention import State, state_of
-from ctrace.inspector.model.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootCost, RootKind, Symptom
+from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile, Skip
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import State, state_of
 from ctrace.inspector.source.names import RESULT
 
 _SHAPES = frozenset(

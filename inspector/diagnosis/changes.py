@@ -5,8 +5,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from ctrace.inspector.model.diagnosis import Apply, ApplyKind
-from ctrace.inspector.model.trial import LineEdit, Part, Trial
+from ctrace.inspector.facts.diagnosis import Apply, ApplyKind
+from ctrace.inspector.facts.trial import LineEdit, Part, Trial
 
 _HUNK = re.compile(r"^@@ -(\d+)", re.MULTILINE)
 LISTS = frozenset(("ModuleList", "ModuleDict"))

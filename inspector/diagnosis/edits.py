@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.model.trial import LineEdit
+from ctrace.inspector.facts.trial import LineEdit
 from ctrace.inspector.source.text import parsed
 
 _LONG = 60

@@ -9,15 +9,15 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
-from ctrace.inspector.graphs.attention import answer_of
-from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
-from ctrace.inspector.model.outcome import Failure
-from ctrace.inspector.model.passes import Attention
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.recompiles.nearest import other_reason
-from ctrace.inspector.recompiles.sharing import OBJECTS
-from ctrace.inspector.recompiles.view import telling
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
+from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.passes import Attention
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import answer_of
+from ctrace.inspector.findings.recompiles.nearest import other_reason
+from ctrace.inspector.findings.recompiles.sharing import OBJECTS
+from ctrace.inspector.findings.recompiles.view import telling
 from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.text import parsed
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.model.diagnosis import Counts, Effect, Finding, RootCause
-from ctrace.inspector.model.findings import Break, Cause, Danger, Owner, Recompile, Skip
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause
+from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner, Recompile, Skip
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.source.owners import owner_of
 from ctrace.inspector.source.text import parsed
 

@@ -1,8 +1,8 @@
 """Write advice with what its trial showed: the same line in every view, for the same finding."""
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
+from ctrace.inspector.facts.session import Session
 
 
 def advised(session: Session, what: Finding) -> dict[int, str]:

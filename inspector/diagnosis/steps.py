@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.model.findings import Break, Frame
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.findings import Break, Frame
+from ctrace.inspector.facts.session import Session
 
 BACKWARD = ("GB0123",)
 _OPTIMIZER = re.compile(r"\bOptimizer\.\w+|torch\.optim\.|\b[A-Z]\w*\.step\b.*torch/optim")

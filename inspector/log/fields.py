@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.log.limits import refuse_many_values
-from ctrace.inspector.model.findings import Frame
 
 Object = dict[str, Any]
 _PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)

@@ -6,7 +6,7 @@ from threading import get_native_id
 from time import localtime, strftime, time
 from typing import Any
 
-from ctrace.inspector.model.wire import Record, payload_of
+from ctrace.inspector.facts.wire import Record, payload_of
 
 # Import the functions themselves: the program under capture may replace them in their modules.
 

@@ -3,8 +3,8 @@
 from array import array
 from collections.abc import Iterator
 
-from ctrace.inspector.log.events.core import SpanMarked
-from ctrace.inspector.model.compile_time import MarkColumns
+from ctrace.inspector.facts.compile_time import MarkColumns
+from ctrace.inspector.facts.events.core import SpanMarked
 
 _NEVER = float("nan")
 

@@ -8,44 +8,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.log.decode.dispatch import decode, family
-from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
-from ctrace.inspector.log.events import compile_time as ct
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events import guards as ge
-from ctrace.inspector.log.events import run, tracing
-from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
-from ctrace.inspector.log.events.kernels import (
-    CodeWritten,
-    KernelMade,
-    KernelStacksSeen,
-    PartGenerated,
-    TorchCodeSeen,
-)
-from ctrace.inspector.log.events.passes import AttentionFound, PassDone
-from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
-from ctrace.inspector.log.events.shapes import (
-    ConditionMet,
-    ShapesSeen,
-    SymbolEvent,
-    SymbolFixed,
-    SymbolMade,
-    UnbackedMade,
-)
-from ctrace.inspector.log.headers import Context
-from ctrace.inspector.log.marks import Marks
-from ctrace.inspector.log.reader import Broken, Entry
-from ctrace.inspector.log.schema import LOG_SCHEMA
-from ctrace.inspector.model.autotuning import (
+from ctrace.inspector.facts.autotuning import (
     AutotuningEvent,
     ChoicesListed,
     ChoicesTimed,
     ChoiceTaken,
     KernelTuned,
 )
-from ctrace.inspector.model.built import Gpu, KernelRefusal
-from ctrace.inspector.model.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
-from ctrace.inspector.model.cuda_graphs import (
+from ctrace.inspector.facts.built import Gpu, KernelRefusal
+from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.cuda_graphs import (
     CudaGraphCalled,
     CudaGraphChecked,
     CudaGraphEvent,
@@ -55,16 +27,51 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphTimed,
     CudaGraphWarmedUp,
 )
-from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, Module, Printed, Unrolled
-from ctrace.inspector.model.guards import GuardCost
-from ctrace.inspector.model.kernels import KernelCall, Stage
-from ctrace.inspector.model.outcome import Asked
-from ctrace.inspector.model.scenarios import Outcome
-from ctrace.inspector.model.session import Failure, FailurePhase, Problem, Scenario
-from ctrace.inspector.model.target import DeviceQuestion, Undecided
-from ctrace.inspector.model.trial import Part, Tried
-from ctrace.inspector.model.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.facts.events import compile_time as ct
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events import guards as ge
+from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.built import (
+    CodeBuilt,
+    GpuSeen,
+    KernelBuilt,
+    KernelChosen,
+    KernelRefused,
+    LaunchTimed,
+)
+from ctrace.inspector.facts.events.kernels import (
+    CodeWritten,
+    KernelMade,
+    KernelStacksSeen,
+    PartGenerated,
+    TorchCodeSeen,
+)
+from ctrace.inspector.facts.events.passes import AttentionFound, PassDone
+from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
+from ctrace.inspector.facts.events.shapes import (
+    ConditionMet,
+    ShapesSeen,
+    SymbolEvent,
+    SymbolFixed,
+    SymbolMade,
+    UnbackedMade,
+)
+from ctrace.inspector.facts.findings import Danger
+from ctrace.inspector.facts.graphs import AliasesFound, GraphPrinted, Module, Printed, Unrolled
+from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.kernels import KernelCall, Stage
+from ctrace.inspector.facts.outcome import Asked
+from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
+from ctrace.inspector.facts.target import DeviceQuestion, Undecided
+from ctrace.inspector.facts.trial import Part, Tried
+from ctrace.inspector.facts.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
+from ctrace.inspector.log.headers import Context
+from ctrace.inspector.log.marks import Marks
+from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.log.schema import LOG_SCHEMA
 
 MOST_PROBLEMS = 1_000
 """How many unreadable or odd entries are kept one by one."""

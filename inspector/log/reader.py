@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct
 
-from ctrace.inspector.files.stored import Stored, Text
+from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.log.changed import Form, form_of
 from ctrace.inspector.log.files import DAMAGED, STOPPED, UnpackedTooLargeError, is_compressed, is_unreadable, opened
 from ctrace.inspector.log.framing import TooLong, digest_of, payload_of, pieces

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.outcome import FailurePhase, Target
+from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
-from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.model.outcome import FailurePhase, Target
-from ctrace.inspector.model.trial import ProofRequest, Trial
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.versions.installed import check_environment, check_triton
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.request import CaptureRequest, Options
@@ -17,11 +18,10 @@ from ctrace.inspector.runs.saving import Adds, Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
-from ctrace.inspector.versions.installed import check_environment, check_triton
 
 if TYPE_CHECKING:
-    from ctrace.inspector.log.events.core import Event
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.events.core import Event
+    from ctrace.inspector.facts.session import Session
 
 # Imports that are needed only while the program runs come later, so that the program starts early.
 
@@ -104,7 +104,7 @@ def capture(
 def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
     if options.target is None:
         return None
-    from ctrace.inspector.gpus.table import gpu_named
+    from ctrace.inspector.knowledge.gpus.table import gpu_named
 
     gpu = gpu_named(options.target, settings.gpus)
     check_triton()

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.model.outcome import Failure, FailurePhase
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.forking import COMPILES_FIRST, WARMED
 from ctrace.inspector.runs.channel import Channel
@@ -23,7 +23,7 @@ from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run
 
 if TYPE_CHECKING:
-    from ctrace.inspector.log.events.core import Event
+    from ctrace.inspector.facts.events.core import Event
     from ctrace.inspector.log.raw import Raw
 
 _GRACE_SECONDS = 5.0

@@ -6,14 +6,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts.outcome import NO_END_MARK
+from ctrace.inspector.facts.session import Problem, Session, Target
 from ctrace.inspector.files.collecting import no_collection
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import check_regular
 from ctrace.inspector.log.decode.dispatch import left_in_log, type_of_data
 from ctrace.inspector.log.files import unreadable
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.outcome import NO_END_MARK
-from ctrace.inspector.model.session import Problem, Session, Target
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.session.build import build
 from ctrace.inspector.session.index import Index

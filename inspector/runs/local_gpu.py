@@ -7,13 +7,13 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import SetupError, TargetError
-from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.gpus.table import Listed, same_device
-from ctrace.inspector.gpus.yaml_file import NAMES, canonical, is_name, shown
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.table import Listed, same_device
+from ctrace.inspector.knowledge.gpus.yaml_file import NAMES, canonical, is_name, shown
+from ctrace.inspector.knowledge.versions.installed import check_environment
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.tools import answer_of
 from ctrace.inspector.runs.child import cannot_start
-from ctrace.inspector.versions.installed import check_environment
 
 _SECONDS = 120
 _FACTS = tuple(each for each in TargetGpu.__struct_fields__ if each not in ("name", "rates", "vector_rates", "sources"))

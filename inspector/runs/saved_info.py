@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.facts.outcome import Failure, Target
 from ctrace.inspector.files.typed_json import read_object, typed
-from ctrace.inspector.model.outcome import Failure, Target
 
 _LAST = 253_402_300_799
 """The last second of the year 9999, the latest time that `datetime` supports."""

@@ -11,11 +11,11 @@ from typing import Any, Self
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.outcome import Failure, Target
+from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import append_whole, write_text
 from ctrace.inspector.log.line import artifact_of, record_line
-from ctrace.inspector.model.outcome import Failure, Target
-from ctrace.inspector.model.wire import Record
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run, Store

@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import RunError, did_you_mean
+from ctrace.inspector.facts.outcome import Failure, Target
 from ctrace.inspector.files.lock import unused
 from ctrace.inspector.files.writing import write_json, write_text
-from ctrace.inspector.model.outcome import Failure, Target
 from ctrace.inspector.runs.saved_info import NewerSchemaError, read_info
 from ctrace.inspector.runs.target import holds
 from ctrace.inspector.runs.tombstones import Gone, remember, why_gone

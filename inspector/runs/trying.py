@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import MOST_TRIALS, trials
 from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.events.run import ProblemMet
+from ctrace.inspector.facts.findings import CauseKind
+from ctrace.inspector.facts.outcome import FailurePhase
+from ctrace.inspector.facts.session import Problem
+from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.log.events.run import ProblemMet
-from ctrace.inspector.model.findings import CauseKind
-from ctrace.inspector.model.outcome import FailurePhase
-from ctrace.inspector.model.session import Problem
-from ctrace.inspector.model.trial import Trial, Tried
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.server import ForkServer
@@ -26,7 +26,7 @@ from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
 
 INTERRUPTED = "advice not checked: interrupted"
 CALLS = 10

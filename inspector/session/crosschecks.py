@@ -9,14 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ctrace.inspector.breaks.fold import Report
-from ctrace.inspector.breaks.torch_report import CONSEQUENCE
-from ctrace.inspector.graphs.passes import miscounted
-from ctrace.inspector.kernels.crosscheck import miscounted_kernels
-from ctrace.inspector.log.events.tracing import GraphMade
+from ctrace.inspector.facts.events.tracing import GraphMade
+from ctrace.inspector.findings.breaks.fold import Report
+from ctrace.inspector.findings.breaks.torch_report import CONSEQUENCE
+from ctrace.inspector.findings.functions import place_of
+from ctrace.inspector.findings.graphs.passes import miscounted
+from ctrace.inspector.findings.kernels.crosscheck import miscounted_kernels
+from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.source.functions import place_of
-from ctrace.inspector.words.counting import count
 
 _GB = re.compile(r"/gb/gb(\d+)\.html", re.IGNORECASE)
 
@@ -34,7 +34,9 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     """Yield a sentence for each disagreement of two sources, with both numbers; missing entries come first."""
     yield from missing(raw, reports)
     if raw.unmet:
-        from ctrace.inspector.recompiles.crosscheck import unexplained  # slow to import, and few runs recompile
+        from ctrace.inspector.findings.recompiles.crosscheck import (
+            unexplained,  # slow to import, and few runs recompile
+        )
 
         yield from unexplained(raw)
     yield from miscounted(raw)

@@ -10,9 +10,9 @@ evidence.
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from ctrace.inspector.facts.outcome import CutKind, CutOff, Failure
+from ctrace.inspector.findings.functions import place_of
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.outcome import CutKind, CutOff, Failure
-from ctrace.inspector.source.functions import place_of
 
 _AFTER = "everything after that"
 

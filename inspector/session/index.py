@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from ctrace.inspector.files.stored import Stored, Text
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.files.writing import write_bytes
 from ctrace.inspector.install_folders import PACKAGES
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.version import __version__
 
 SCHEMA = 1

@@ -5,16 +5,16 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from ctrace.inspector.breaks.view import lonely_skips, ranked
-from ctrace.inspector.graphs.attention import Answer, unfused, wrong
-from ctrace.inspector.kernels.user_kernels_view import stuck
-from ctrace.inspector.model.findings import BreakKind
-from ctrace.inspector.model.session import FailurePhase, Session, Verdict
-from ctrace.inspector.model.trial import later_calls_of
-from ctrace.inspector.recompiles.view import groups
+from ctrace.inspector.facts.findings import BreakKind
+from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
+from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.findings.breaks.view import lonely_skips, ranked
+from ctrace.inspector.findings.graphs.attention import Answer, unfused, wrong
+from ctrace.inspector.findings.kernels.user_kernels_view import stuck
+from ctrace.inspector.findings.recompiles.view import groups
+from ctrace.inspector.findings.target.view import listed, not_emitted, target_of
+from ctrace.inspector.knowledge.words.counting import count, named
 from ctrace.inspector.session.completeness import being_compiled, is_whole
-from ctrace.inspector.target.view import listed, not_emitted, target_of
-from ctrace.inspector.words.counting import count, named
 
 LEFT_OUT = ("kernels", "fusion", "attention", "backward graphs", "sizes that Inductor specializes")
 """What a run with `--fast` does not show."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ctrace.inspector.model.findings import Frame, Owner
+from ctrace.inspector.facts.findings import Frame, Owner
 
 # For a log that only torch wrote: it does not name the folders of torch and of libraries.
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<(?:eval_with_key|torch_package)")

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 
 
 class Snippet(Struct, frozen=True):

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.findings import Frame, Owner
+from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.source.owners import owner_of
 
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')

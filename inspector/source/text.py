@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.findings import Frame
 
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The exceptions of `ast` for text that is not Python, or that nests too deeply."""

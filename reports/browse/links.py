@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.kernels.view import parts
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.findings.kernels.view import parts
 from ctrace.reports import format as fmt
 from ctrace.reports.json.graphs import render_stage_json
 from ctrace.reports.json.kernels import render_kernels_json

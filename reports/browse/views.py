@@ -8,10 +8,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.guards.view import Choice, heads
-from ctrace.inspector.kernels.view import parts
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.findings.guards.view import Choice, heads
+from ctrace.inspector.findings.kernels.view import parts
 from ctrace.reports.terminal.breaks import breaks_screen
 from ctrace.reports.terminal.compile_time import compile_time_screen
 from ctrace.reports.terminal.explain import explain_screen

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from ctrace.inspector.kernels.emitted_code import dotted
+from ctrace.inspector.findings.kernels.emitted_code import dotted
 from ctrace.reports.dump.module import Module
 from ctrace.reports.dump.signatures import Parameter
 

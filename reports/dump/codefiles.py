@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.kernels.built_view import Resources, codes, resources, stages_of, text_of
-from ctrace.inspector.model.built import IR_STAGES
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import called, target_of
+from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
+from ctrace.inspector.findings.target.view import called, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.built import COMMENTS, configuration_text, resources_text
 

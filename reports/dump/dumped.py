@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.kernels.built_view import Resources
+from ctrace.inspector.findings.kernels.built_view import Resources
 
 
 class DumpedKernel(Struct, frozen=True):

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.kernels.built_view import Resources
-from ctrace.inspector.model.graphs import GraphStage
-from ctrace.inspector.model.kernels import Kernel, OutputCode
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.kernels import Kernel, OutputCode
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.findings.kernels.built_view import Resources
 from ctrace.inspector.version import __version__
 from ctrace.reports.dump.codefiles import built_of, code_files, instructions, notes
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart

@@ -5,7 +5,7 @@ import re
 
 from msgspec import Struct
 
-from ctrace.inspector.kernels.emitted_code import dotted
+from ctrace.inspector.findings.kernels.emitted_code import dotted
 from ctrace.reports.dump.quoting import comment
 
 _CLASS = re.compile(r"^class .+\(torch\.nn\.Module\):$")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.model.kernels import Kernel, Launch
+from ctrace.inspector.facts.kernels import Kernel, Launch
 from ctrace.reports.dump.launches import Site, Wrapper
 from ctrace.reports.dump.pieces import entry
 from ctrace.reports.dump.values import Tensor, Value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.inspector.kernels.emitted_code import dotted
+from ctrace.inspector.findings.kernels.emitted_code import dotted
 from ctrace.reports.dump.buffertypes import base, types_of_buffers
 from ctrace.reports.dump.module import Defined, Module, bound
 from ctrace.reports.dump.signatures import parameters

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import target_sentence
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.target.view import target_sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
 from ctrace.reports.markup import code

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.ejecting.package import Package, Part
-from ctrace.inspector.ejecting.triton_helpers import HELPERS
+from ctrace.inspector.features.workshop.ejecting.package import Package, Part
+from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS
 from ctrace.reports.dump.quoting import comment
 
 

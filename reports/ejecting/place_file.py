@@ -1,7 +1,7 @@
 """Write `place.py`: the region as data, and what finds and replaces it in graphs that torch.compile makes."""
 
-from ctrace.inspector.ejecting.package import Package
-from ctrace.inspector.ejecting.region import Tensor
+from ctrace.inspector.features.workshop.ejecting.package import Package
+from ctrace.inspector.features.workshop.ejecting.region import Tensor
 from ctrace.reports.ejecting.op_file import NAMESPACE
 from ctrace.reports.ejecting.texts import text
 

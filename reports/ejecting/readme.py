@@ -1,6 +1,6 @@
 """Write `README.md` of a package."""
 
-from ctrace.inspector.ejecting.package import Package
+from ctrace.inspector.features.workshop.ejecting.package import Package
 from ctrace.reports import format as fmt
 from ctrace.reports.ejecting.kernel_file import short
 from ctrace.reports.ejecting.op_file import NAMESPACE

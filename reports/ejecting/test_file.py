@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from ctrace.inspector.ejecting.expressions import symbols_of, value
-from ctrace.inspector.ejecting.package import Package
+from ctrace.inspector.features.workshop.ejecting.expressions import symbols_of, value
+from ctrace.inspector.features.workshop.ejecting.package import Package
 from ctrace.reports.dump.signatures import bounds
 from ctrace.reports.ejecting.op_file import shape
 from ctrace.reports.ejecting.texts import text

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.ejecting.package import Package
 from ctrace.inspector.errors import DumpError
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.workshop.ejecting.package import Package
+from ctrace.inspector.findings.target.view import target_of
 from ctrace.inspector.install_folders import PACKAGES
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import target_of
 from ctrace.inspector.version import __version__
 from ctrace.reports.dump.folder import Folder
 from ctrace.reports.ejecting.kernel_file import kernel_file
@@ -22,7 +22,7 @@ from ctrace.reports.ejecting.test_file import cases_file, test_file
 from ctrace.reports.ejecting.texts import text
 
 INDEX = "ctrace.json"
-CHECKS = PACKAGES / "inspector/capture/kernel_packages/checks.py"
+CHECKS = PACKAGES / "inspector/features/workshop/child/checks.py"
 """What the commands check a kernel with; a package has a copy, since its tests do not need ctrace."""
 
 

@@ -5,7 +5,7 @@ Format and escaping: GitHub's documentation, "Workflow commands for GitHub Actio
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.gate.verdict import Outcome
+from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, commands_document
 from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings

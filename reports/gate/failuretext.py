@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.policy.model import Count
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.findings import LONGEST, code, detail, todo
 from ctrace.reports.gate.places import near, spot

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.gate.model import SiteKind
-from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot
 from ctrace.reports.gate.suggestions import suggestion_lines

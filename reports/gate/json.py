@@ -34,10 +34,10 @@ are null if there is no such file.
 
 from typing import Any
 
-from ctrace.inspector.gate.model import Site
-from ctrace.inspector.gate.policy.model import Allow, Count
-from ctrace.inspector.gate.suggestion import Replacement, Suggestion
-from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.features.check.model import Site
+from ctrace.inspector.features.check.policy.model import Allow, Count
+from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
+from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import near, own_spot, site_spot
 from ctrace.reports.gate.words import VERDICTS

@@ -9,7 +9,7 @@ from datetime import datetime
 from xml.etree import ElementTree
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, Outcome
+from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
 from ctrace.reports.gate.findings import LONGEST, headline, lines

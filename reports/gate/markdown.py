@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ctrace.inspector.gate.verdict import Checked, Outcome
+from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.gate.findings import SharedFinding, code, detail, shared_findings, todo

@@ -3,8 +3,8 @@
 import shlex
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import SiteKind
-from ctrace.inspector.gate.verdict import FindingKind, Outcome
+from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.features.check.verdict import FindingKind, Outcome
 from ctrace.reports.gate.places import near
 from ctrace.reports.gate.words import gravest_first
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ctrace.inspector.features.check.model import JobKey, Site
+from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
 from ctrace.inspector.files.writing import working_folder
-from ctrace.inspector.gate.model import JobKey, Site
-from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
 
 
 class Spot(Struct, frozen=True):

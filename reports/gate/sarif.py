@@ -10,11 +10,11 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from ctrace.inspector.breaks.lessons import Lesson, lesson
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.gate.model import JobKey, Site, SiteKey
-from ctrace.inspector.gate.policy.model import Allow
-from ctrace.inspector.gate.verdict import FindingKind, Outcome
+from ctrace.inspector.features.check.model import JobKey, Site, SiteKey
+from ctrace.inspector.features.check.policy.model import Allow
+from ctrace.inspector.features.check.verdict import FindingKind, Outcome
+from ctrace.inspector.findings.breaks.lessons import Lesson, lesson
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document

@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.verdict import Checked, Finding, Outcome
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.findings import code, detail, identity, todo
 from ctrace.reports.gate.nextsteps import next_steps

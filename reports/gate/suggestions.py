@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.gate.suggestion import Replacement, Suggestion
+from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import SiteKind
-from ctrace.inspector.gate.policy.model import Count
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 
 VERDICTS = {

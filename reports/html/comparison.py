@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from ctrace.inspector.diff.changes import RunDiff
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.ranks.job import Job
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.compare.diff.changes import RunDiff
+from ctrace.inspector.features.compare.ranks.job import Job
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, one, plain

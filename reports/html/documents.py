@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.graphs.stage_diff import stage_diff
-from ctrace.inspector.graphs.view import Compiled, Staged, compiled
-from ctrace.inspector.guards.view import Choice, heads
-from ctrace.inspector.kernels.built_view import stages_of
-from ctrace.inspector.kernels.view import parts
-from ctrace.inspector.model.built import IR_STAGES
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.stage_diff import stage_diff
+from ctrace.inspector.findings.graphs.view import Compiled, Staged, compiled
+from ctrace.inspector.findings.guards.view import Choice, heads
+from ctrace.inspector.findings.kernels.built_view import stages_of
+from ctrace.inspector.findings.kernels.view import parts
 from ctrace.reports import format as fmt
 from ctrace.reports.html.packing import packed
 from ctrace.reports.json import explain, fusion, graphs, guards, kernels, memory, recompiles, shapes

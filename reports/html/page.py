@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.target.view import target_sentence
 from ctrace.inspector.session.completeness import first_lines
 from ctrace.inspector.session.summary import next_steps, sentence
-from ctrace.inspector.target.view import target_sentence
 from ctrace.inspector.version import __version__
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, html_document, one, plain

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from ctrace.inspector.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
-from ctrace.inspector.kernels.code_lines import source_lines
-from ctrace.inspector.kernels.occupancy import Occupancy
-from ctrace.inspector.model.built import Gpu, KernelRefusal
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
+from ctrace.inspector.facts.built import Gpu, KernelRefusal
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.findings.kernels.built_view import Code, Resources, Time, codes, resources, stages_of, times
+from ctrace.inspector.findings.kernels.code_lines import source_lines
+from ctrace.inspector.findings.kernels.occupancy import Occupancy
 from ctrace.reports.json.target import basis, gpu_facts
 
 _BOUNDS = ("memory_bound", "arithmetic_bound", "bound_set_by")

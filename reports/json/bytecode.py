@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
-from ctrace.inspector.bytecode.outline import outline
-from ctrace.inspector.bytecode.rewrites.pieces import Piece
-from ctrace.inspector.bytecode.view import (
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
+from ctrace.inspector.features.bytecode.outline import outline
+from ctrace.inspector.features.bytecode.rewrites.pieces import Piece
+from ctrace.inspector.features.bytecode.view import (
     Compiled,
     Explained,
     FunctionCode,
@@ -17,7 +18,6 @@ from ctrace.inspector.bytecode.view import (
     line_of,
     rows,
 )
-from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

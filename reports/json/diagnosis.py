@@ -3,8 +3,8 @@
 from typing import Any
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.diagnosis import Apply, Effect, Finding, RootCause, Suggestion
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.diagnosis import Apply, Effect, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.session import Session
 from ctrace.reports import format as fmt
 
 

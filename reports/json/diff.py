@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ctrace.inspector.diff.changes import Change, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, RunDiff, What
 from ctrace.reports.escape import Document, json_document
 
 

@@ -6,21 +6,21 @@ advice, into plain data. Names are fixed: new ones may come, old ones never chan
 
 from typing import Any
 
-from ctrace.inspector.advice import Entry
-from ctrace.inspector.breaks.view import RankedBreak, ranked
-from ctrace.inspector.compile_time.metrics import all_metrics
-from ctrace.inspector.graphs.cuts import Cut, cuts
-from ctrace.inspector.kernels.view import Row, rows
-from ctrace.inspector.model.compile_time import Speed
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
-from ctrace.inspector.model.scenarios import Comparison
-from ctrace.inspector.model.session import Coverage, Failure, Function, Record, Scenario, Session
-from ctrace.inspector.model.target import Basis
-from ctrace.inspector.model.trial import LaterCalls, later_calls_of
-from ctrace.inspector.scenarios.view import recompiles_in
+from ctrace.inspector.facts.compile_time import Speed
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Break, Cause, Cost, Danger, Frame, Owner, Recompile, Skip
+from ctrace.inspector.facts.scenarios import Comparison
+from ctrace.inspector.facts.session import Coverage, Failure, Function, Record, Scenario, Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.facts.trial import LaterCalls, later_calls_of
+from ctrace.inspector.findings.breaks.view import RankedBreak, ranked
+from ctrace.inspector.findings.compile_time.metrics import all_metrics
+from ctrace.inspector.findings.graphs.cuts import Cut, cuts
+from ctrace.inspector.findings.kernels.view import Row, rows
+from ctrace.inspector.findings.scenarios.view import recompiles_in
+from ctrace.inspector.findings.shapes.view import violations
+from ctrace.inspector.knowledge.advice import Entry
 from ctrace.inspector.session.summary import LEFT_OUT
-from ctrace.inspector.shapes.view import violations
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis import advice_on, diagnosis_data

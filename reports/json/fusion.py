@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ctrace.inspector.fusion.missed import Missed, not_fused
-from ctrace.inspector.fusion.order import Ranked, ending, ranked, unranked
-from ctrace.inspector.fusion.totals import totals
-from ctrace.inspector.fusion.view import kinds, ops_lowered
-from ctrace.inspector.model.fusion import Access, Buffer, Fusion, FusionRound, Node, Score
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
+from ctrace.inspector.facts.fusion import Access, Buffer, Fusion, FusionRound, Node, Score
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.findings.fusion.missed import Missed, not_fused
+from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, unranked
+from ctrace.inspector.findings.fusion.totals import totals
+from ctrace.inspector.findings.fusion.view import kinds, ops_lowered
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 from ctrace.reports.json.fusion_summary import lines_data, missed_data

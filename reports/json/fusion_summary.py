@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ctrace.inspector.fusion.missed import Missed, top_missed
-from ctrace.inspector.fusion.totals import session_totals
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.missed import Missed, top_missed
+from ctrace.inspector.findings.fusion.totals import session_totals
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.json.target import emitted

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ctrace.inspector.graphs.lines import NodesAtLine
-from ctrace.inspector.graphs.passes_view import between
-from ctrace.inspector.graphs.saved import Kept
-from ctrace.inspector.graphs.stage_diff import LineChange, LineLowered, StageDiff
-from ctrace.inspector.graphs.summary import Overview, overview
-from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode
-from ctrace.inspector.graphs.text.ops import op_name
-from ctrace.inspector.graphs.view import Compiled, Staged, modules_of
-from ctrace.inspector.model.graphs import Module
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
+from ctrace.inspector.facts.graphs import Module
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.findings.graphs.lines import NodesAtLine
+from ctrace.inspector.findings.graphs.passes_view import between
+from ctrace.inspector.findings.graphs.saved import Kept
+from ctrace.inspector.findings.graphs.stage_diff import LineChange, LineLowered, StageDiff
+from ctrace.inspector.findings.graphs.summary import Overview, overview
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode
+from ctrace.inspector.findings.graphs.text.ops import op_name
+from ctrace.inspector.findings.graphs.view import Compiled, Staged, modules_of
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.guards.tensors import TensorGuard, tensor_guards
-from ctrace.inspector.guards.view import Choice, Guarded, Head, about, guarded
-from ctrace.inspector.model.guards import Duration, Guard, GuardCost, Node
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.guards import Duration, Guard, GuardCost, Node
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.guards.tensors import TensorGuard, tensor_guards
+from ctrace.inspector.findings.guards.view import Choice, Guarded, Head, about, guarded
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
-from ctrace.inspector.kernels.graph_nodes import GraphNodes, graph_nodes
-from ctrace.inspector.kernels.user_kernels_view import notes
-from ctrace.inspector.kernels.view import Part, Row, Work, work_of_launch
-from ctrace.inspector.model.fusion import Buffer, Node
-from ctrace.inspector.model.kernels import Launch, OutputCode
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
-from ctrace.inspector.model.user_kernels import Parameter, TritonOp, UserKernel
+from ctrace.inspector.facts.fusion import Buffer, Node
+from ctrace.inspector.facts.kernels import Launch, OutputCode
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.facts.user_kernels import Parameter, TritonOp, UserKernel
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
+from ctrace.inspector.findings.kernels.graph_nodes import GraphNodes, graph_nodes
+from ctrace.inspector.findings.kernels.user_kernels_view import notes
+from ctrace.inspector.findings.kernels.view import Part, Row, Work, work_of_launch
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.escape import Document, json_document

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ctrace.inspector.advice import Entry
-from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.knowledge.advice import Entry
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA, advice_data
 

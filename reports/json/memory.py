@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ctrace.inspector.fusion.memory import GraphMemory, Moment, PartMemory, memory
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.memory import GraphMemory, Moment, PartMemory, memory
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.fusion_summary import lines_data
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.graphs.attention import Answer, answers
-from ctrace.inspector.graphs.passes_view import Run, difference
-from ctrace.inspector.model.passes import Attention, Pass
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.passes import Attention, Pass
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import Answer, answers
+from ctrace.inspector.findings.graphs.passes_view import Run, difference
 from ctrace.reports import format as fmt
 
 

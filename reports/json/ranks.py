@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ctrace.inspector.ranks.job import Divergence, Job
-from ctrace.inspector.ranks.summary import Digest
+from ctrace.inspector.features.compare.ranks.job import Divergence, Job
+from ctrace.inspector.features.compare.ranks.summary import Digest
 from ctrace.reports.escape import Document, json_document
 
 

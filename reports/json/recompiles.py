@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Recompile
-from ctrace.inspector.model.session import Compilation, Session
-from ctrace.inspector.recompiles.view import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.findings.recompiles.view import Cache, RecompileGroup, caches, groups
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis import advice_on

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.shapes import Condition, Unbacked
-from ctrace.inspector.shapes.marks import marks
-from ctrace.inspector.shapes.view import FunctionShapes, Sized, SizedTensor, by_function, violations, why
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.shapes import Condition, Unbacked
+from ctrace.inspector.findings.shapes.marks import marks
+from ctrace.inspector.findings.shapes.view import FunctionShapes, Sized, SizedTensor, by_function, violations, why
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
-from ctrace.inspector.target.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.findings.target.side_by_side import ComparedKernel, ComparedPart, One, side_by_side
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.built import resources_data
 from ctrace.reports.json.explain import SCHEMA

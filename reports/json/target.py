@@ -5,12 +5,12 @@ An object with figures has a `basis`, such as `emitted`; `bases` lists the field
 
 from typing import Any
 
-from ctrace.inspector.kernels.bounds import Least, PartLeast, bounds
-from ctrace.inspector.kernels.view import Part
-from ctrace.inspector.model.built import Gpu
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis, DeviceQuestion, Undecided
-from ctrace.inspector.target.view import left_open, not_emitted, questions, target_of
+from ctrace.inspector.facts.built import Gpu
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis, DeviceQuestion, Undecided
+from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds
+from ctrace.inspector.findings.kernels.view import Part
+from ctrace.inspector.findings.target.view import left_open, not_emitted, questions, target_of
 from ctrace.reports import format as fmt
 
 WORK = ("read", "written", "flops", "intensity", "share")

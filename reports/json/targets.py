@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from ctrace.inspector.gpus.table import Listed
+from ctrace.inspector.knowledge.gpus.table import Listed
 from ctrace.reports.escape import Document, json_document
 
 

@@ -6,7 +6,9 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.autotuning.view import (
+from ctrace.inspector.facts.autotuning import Choice, Tuned
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.autotuning.view import (
     FAILED,
     KernelRow,
     kernel_rows,
@@ -16,8 +18,6 @@ from ctrace.inspector.autotuning.view import (
     why_nothing_was_timed,
     winner,
 )
-from ctrace.inspector.model.autotuning import Choice, Tuned
-from ctrace.inspector.model.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, headline, item, section, table
 from ctrace.reports.wording import autotuning as words

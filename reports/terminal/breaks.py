@@ -6,7 +6,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.breaks.view import (
+from ctrace.inspector.diagnosis.sentences import advised
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Frame, Owner
+from ctrace.inspector.facts.session import Function, Session
+from ctrace.inspector.findings.breaks.view import (
     RankedBreak,
     by_ops_left,
     by_user_line,
@@ -15,10 +19,6 @@ from ctrace.inspector.breaks.view import (
     ranked,
     unclaimed_ops,
 )
-from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Advice, Frame, Owner
-from ctrace.inspector.model.session import Function, Session
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.compile_time import view
-from ctrace.inspector.model.compile_time import CacheUse, Outcome
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.compile_time import CacheUse, Outcome
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time import view
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section

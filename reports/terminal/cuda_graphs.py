@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, remedy, sentence, why_not_recorded
-from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import target_of
+from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.cuda_graphs.view import cuda_graphs, outlook, remedy, sentence, why_not_recorded
+from ctrace.inspector.findings.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, headline, item, more, section
 from ctrace.reports.wording.timing import duration

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause
-from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
+from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.session import Session
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, section
 from ctrace.reports.wording.comparison import basis

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.diff.changes import Change, How, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, more, section
 from ctrace.reports.wording.diff import answer, name_of, not_compared, places

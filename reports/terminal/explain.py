@@ -7,17 +7,17 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.breaks.view import never_compiled
-from ctrace.inspector.cuda_graphs.view import sentence as cuda_graphs
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.scenarios import Outcome
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.scenarios.view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.breaks.view import never_compiled
+from ctrace.inspector.findings.cuda_graphs.view import sentence as cuda_graphs
+from ctrace.inspector.findings.scenarios.view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.shapes.view import violations
+from ctrace.inspector.findings.target.view import target_of
+from ctrace.inspector.log.records import RECORDS
 from ctrace.inspector.session.completeness import other_problems
 from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
-from ctrace.inspector.shapes.view import violations
-from ctrace.inspector.target.view import target_of
-from ctrace.inspector.versions.records import RECORDS
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.breaks.view import RankedBreak, together
-from ctrace.inspector.model.findings import BreakKind, Owner, Skip
+from ctrace.inspector.facts.findings import BreakKind, Owner, Skip
+from ctrace.inspector.findings.breaks.view import RankedBreak, together
 from ctrace.inspector.source.snippets import Snippet
 from ctrace.reports import format as fmt
 

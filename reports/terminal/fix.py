@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advice_lines
-from ctrace.inspector.model.diagnosis import Diagnosis, Effect, RootCause, Symptom
-from ctrace.inspector.repairs.result import Combined, Fixes, Tried
+from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Symptom
+from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
 from ctrace.reports.wording.diagnosis import checked, effect

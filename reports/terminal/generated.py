@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.graphs.attention import State, kinds, unfused
-from ctrace.inspector.graphs.cuts import Cut, cuts
-from ctrace.inspector.graphs.fates import cut_off, happened
-from ctrace.inspector.kernels.user_kernels_view import in_one_line, stuck
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import State, kinds, unfused
+from ctrace.inspector.findings.graphs.cuts import Cut, cuts
+from ctrace.inspector.findings.graphs.fates import cut_off, happened
+from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.session.summary import languages
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.advice import Entry
-from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
-from ctrace.inspector.breaks.registry import Registered
-from ctrace.inspector.model.findings import Advice
+from ctrace.inspector.facts.findings import Advice
+from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.findings.breaks.registry import Registered
+from ctrace.inspector.knowledge.advice import Entry
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import example, fix, hanging, section
 

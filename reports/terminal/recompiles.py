@@ -6,12 +6,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Advice, Cause, Recompile
-from ctrace.inspector.model.session import Compilation, Session
-from ctrace.inspector.recompiles.nearest import other_reason
-from ctrace.inspector.recompiles.outlook import Outlook
-from ctrace.inspector.recompiles.view import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Cause, Recompile
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.findings.recompiles.nearest import other_reason
+from ctrace.inspector.findings.recompiles.outlook import Outlook
+from ctrace.inspector.findings.recompiles.view import Cache, RecompileGroup, caches, groups
 from ctrace.inspector.session.completeness import is_whole, other_problems
 from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt

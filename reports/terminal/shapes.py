@@ -7,10 +7,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.shapes import Condition, Policy, Unbacked
-from ctrace.inspector.shapes.marks import marks
-from ctrace.inspector.shapes.view import (
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.shapes import Condition, Policy, Unbacked
+from ctrace.inspector.findings.shapes.marks import marks
+from ctrace.inspector.findings.shapes.view import (
     FunctionShapes,
     Sized,
     SizedTensor,

@@ -10,11 +10,11 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.model.findings import Advice
-from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.facts.findings import Advice
+from ctrace.inspector.facts.session import Session, Verdict
+from ctrace.inspector.findings.target.view import target_sentence
 from ctrace.inspector.session.completeness import first_lines
 from ctrace.inspector.session.summary import sentence
-from ctrace.inspector.target.view import target_sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 

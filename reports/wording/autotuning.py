@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from ctrace.inspector.autotuning.view import Margin, Noise, margin, timed, winner
-from ctrace.inspector.model.autotuning import Choice, ChoiceStatus, Spread, Tuned
+from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned
+from ctrace.inspector.findings.autotuning.view import Margin, Noise, margin, timed, winner
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.timing import duration
 

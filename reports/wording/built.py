@@ -1,8 +1,8 @@
 """Resources of compiled kernels as text."""
 
-from ctrace.inspector.kernels.built_view import Resources
-from ctrace.inspector.model.built import Built
-from ctrace.inspector.words.counting import named, plural
+from ctrace.inspector.facts.built import Built
+from ctrace.inspector.findings.kernels.built_view import Resources
+from ctrace.inspector.knowledge.words.counting import named, plural
 from ctrace.reports import format as fmt
 
 COMMENTS = {"llir": ";"}

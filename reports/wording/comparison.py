@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.model.scenarios import Comparison, Rule
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.scenarios import Comparison, Rule
+from ctrace.inspector.facts.session import Session
 from ctrace.reports import format as fmt
 
 

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from ctrace.inspector.compile_time import view
-from ctrace.inspector.compile_time.fold import lanes_of
-from ctrace.inspector.model.compile_time import CacheUse, CompileTime, Outcome
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.compile_time import CacheUse, CompileTime, Outcome
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time import view
+from ctrace.inspector.findings.compile_time.fold import lanes_of
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.timing import duration
 

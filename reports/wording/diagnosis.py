@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
-from ctrace.inspector.model.diagnosis import Diagnosis, Finding, RootCause, Suggestion
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import later_calls_of
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.reports import format as fmt
 
 MOST_ADVICE = 3

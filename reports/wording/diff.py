@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.diff.changes import Change, How, RunDiff, What
-from ctrace.inspector.diff.compare import counts
+from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
+from ctrace.inspector.features.compare.diff.compare import counts
 from ctrace.reports import format as fmt
 
 _PLURALS = {

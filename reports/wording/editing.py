@@ -1,7 +1,7 @@
 """One line for each check of `ctrace kernels edit`."""
 
-from ctrace.inspector.kernel_packages.model import Checked
-from ctrace.inspector.kernel_packages.watching import speed
+from ctrace.inspector.features.workshop.kernel_packages.model import Checked
+from ctrace.inspector.features.workshop.kernel_packages.watching import speed
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.kernel_packages import element, tolerance
 

@@ -2,7 +2,7 @@
 
 import time
 
-from ctrace.inspector.repairs.result import Fixes, How, Outcome, chosen
+from ctrace.inspector.features.fix.repairs.result import Fixes, How, Outcome, chosen
 from ctrace.inspector.runs.trying import CALLS
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.diagnosis import effect

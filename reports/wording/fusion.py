@@ -2,12 +2,12 @@
 
 from collections import Counter
 
-from ctrace.inspector.fusion.missed import Missed
-from ctrace.inspector.fusion.order import Ranked
-from ctrace.inspector.fusion.shared import Shared
-from ctrace.inspector.fusion.totals import Totals
-from ctrace.inspector.fusion.view import Called, called, kinds
-from ctrace.inspector.model.fusion import Fusion, Node, NodeKind, Score
+from ctrace.inspector.facts.fusion import Fusion, Node, NodeKind, Score
+from ctrace.inspector.findings.fusion.missed import Missed
+from ctrace.inspector.findings.fusion.order import Ranked
+from ctrace.inspector.findings.fusion.shared import Shared
+from ctrace.inspector.findings.fusion.totals import Totals
+from ctrace.inspector.findings.fusion.view import Called, called, kinds
 from ctrace.reports import format as fmt
 
 _OPS = 3

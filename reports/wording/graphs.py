@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ctrace.inspector.graphs.text.bytes import number, symbols_in
-from ctrace.inspector.graphs.text.fx import At, FxNode, Kind, TensorType
-from ctrace.inspector.graphs.text.ops import op_name, overload
-from ctrace.inspector.graphs.text.scan import pieces
-from ctrace.inspector.model.graphs import SymbolMeant
+from ctrace.inspector.facts.graphs import SymbolMeant
+from ctrace.inspector.findings.graphs.text.bytes import number, symbols_in
+from ctrace.inspector.findings.graphs.text.fx import At, FxNode, Kind, TensorType
+from ctrace.inspector.findings.graphs.text.ops import op_name, overload
+from ctrace.inspector.findings.graphs.text.scan import pieces
 from ctrace.reports import format as fmt
 
 _SIGNS = {

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ctrace.inspector.kernels.code import passages
-from ctrace.inspector.kernels.view import Row, Work
-from ctrace.inspector.model.fusion import Buffer, Node
-from ctrace.inspector.model.kernels import Kernel
+from ctrace.inspector.facts.fusion import Buffer, Node
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.findings.kernels.code import passages
+from ctrace.inspector.findings.kernels.view import Row, Work
 from ctrace.reports import format as fmt
 
 UNKNOWN = "?"

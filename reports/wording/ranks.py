@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from ctrace.inspector.ranks.job import Job
-from ctrace.inspector.ranks.summary import Digest, Kind
+from ctrace.inspector.features.compare.ranks.job import Job
+from ctrace.inspector.features.compare.ranks.summary import Digest, Kind
 from ctrace.reports import format as fmt
 
 KINDS = {

@@ -1,6 +1,6 @@
 """Words for the one comparison of compiled with eager that follows a `--build` run."""
 
-from ctrace.inspector.model.compile_time import Speed
+from ctrace.inspector.facts.compile_time import Speed
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.timing import duration, times
 

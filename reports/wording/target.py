@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.kernels.bounds import whole
-from ctrace.inspector.kernels.built_view import resources
-from ctrace.inspector.model.built import Built
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import target_of
+from ctrace.inspector.facts.built import Built
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.bounds import whole
+from ctrace.inspector.findings.kernels.built_view import resources
+from ctrace.inspector.findings.target.view import target_of
 from ctrace.reports import format as fmt
 
 

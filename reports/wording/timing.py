@@ -1,8 +1,8 @@
 """Describe times, and say what they mean."""
 
-from ctrace.inspector.timing.model import Measured, Part
-from ctrace.inspector.timing.ratios import Comparison, Interval, Verdict
-from ctrace.inspector.timing.view import crowd, fixed_costs
+from ctrace.inspector.features.time.model import Measured, Part
+from ctrace.inspector.features.time.ratios import Comparison, Interval, Verdict
+from ctrace.inspector.features.time.view import crowd, fixed_costs
 from ctrace.reports import format as fmt
 
 HEADS = {

@@ -9,10 +9,10 @@ import virtual_gpu
 from _compare import Share, compared, without_debugging
 from _tables import Emitted, Row, good_enough, table
 
-from ctrace.inspector.model.built import Built, Ir
-from ctrace.inspector.model.kernels import Kernel, Stage
-from ctrace.inspector.model.session import Session, Target
-from ctrace.inspector.model.target import Undecided
+from ctrace.inspector.facts.built import Built, Ir
+from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.session import Session, Target
+from ctrace.inspector.facts.target import Undecided
 from ctrace.inspector.runs.store import Store
 from tests.support import built
 from tests.support.places import DATA

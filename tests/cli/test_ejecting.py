@@ -11,8 +11,8 @@ from ctrace.cli.main import joined
 from ctrace.cli.packages import ejecting
 from ctrace.cli.packages.ejecting import EjectRequest, ejected
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.outcome import Failure, FailurePhase
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.session import Session
 from tests.support.ejecting import NAME, session
 
 

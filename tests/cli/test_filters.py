@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.cli import capturing
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import guarded, sessions
 from tests.support.inprocess import ctrace

@@ -8,8 +8,8 @@ import pytest
 
 from ctrace.cli.fixing import seconds_of
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.trial import NewText
-from ctrace.inspector.repairs.applying import apply
+from ctrace.inspector.facts.trial import NewText
+from ctrace.inspector.features.fix.repairs.applying import apply
 from tests.support import inprocess
 
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ctrace.inspector.model.session import Target
+from ctrace.inspector.facts.session import Target
 from ctrace.inspector.runs.store import Store
 from tests.support import inprocess
 from tests.support.places import DATA, ROOT
@@ -391,7 +391,7 @@ def test_on_windows_the_first_command_says_what_works_there(tmp_path: Path) -> N
 
 
 _PRETENDED = """
-import ctrace.inspector.versions.installed as installed
+import ctrace.inspector.knowledge.versions.installed as installed
 class _Windows:
     platform = "win32"
 installed.sys = _Windows

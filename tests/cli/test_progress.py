@@ -7,9 +7,9 @@ import time
 import pytest
 
 from ctrace.cli.progress import Many, Progress, many
-from ctrace.inspector.gate.jobs.pool import ENDED, STARTED
-from ctrace.inspector.gate.model import Job, JobKey
-from ctrace.inspector.log.events.core import CompileStarted, StackFrame
+from ctrace.inspector.facts.events.core import CompileStarted, StackFrame
+from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
+from ctrace.inspector.features.check.model import Job, JobKey
 from ctrace.inspector.runs.request import Options
 
 

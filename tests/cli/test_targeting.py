@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ctrace.cli.capturing import Request, session_of, target_names
 from ctrace.cli.targeting import sessions_for
 from ctrace.inspector.errors import SetupError, TargetError
-from ctrace.inspector.gpus.table import gpu_named
-from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.facts.session import Session, Target
+from ctrace.inspector.knowledge.gpus.table import gpu_named
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store

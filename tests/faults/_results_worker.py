@@ -24,8 +24,8 @@ else:
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.inprocess import call_afresh
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.scenarios import ScenarioKind
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.session.build import build
 

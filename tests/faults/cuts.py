@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctrace.inspector.gate.trust import untrusted
-from ctrace.inspector.model.session import Verdict
+from ctrace.inspector.facts.session import Verdict
+from ctrace.inspector.features.check.trust import untrusted
 from ctrace.inspector.runs.load import load_log
 from tests.faults.study import Bench, Result, Study, Try
 

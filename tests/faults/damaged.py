@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.model.findings import Owner
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.json.explain import render_breaks_json, render_json
 from ctrace.reports.json.recompiles import render_recompiles_json

@@ -19,9 +19,9 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.outcome import CutKind, Target
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.reader import Broken, read
-from ctrace.inspector.model.outcome import CutKind, Target
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.json.explain import render_json

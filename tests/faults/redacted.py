@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from hashlib import md5
 from pathlib import Path
 
-from ctrace.inspector.kernels.torch_code import with_torchs_kernels
-from ctrace.inspector.kernels.view import parts
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
+from ctrace.inspector.findings.kernels.view import parts
 from ctrace.inspector.log.framing import payload_of, records
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.faults.study import Bench, Result, Study, Try
 

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from ctrace.inspector.api import observe
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.request import Options
 
 

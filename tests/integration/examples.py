@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.model.findings import Recompile
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.facts.session import Session
 
 
 @contextmanager

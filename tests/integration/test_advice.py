@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import ctrace
-from ctrace.inspector.advice import Entry, entries
-from ctrace.inspector.breaks.registry import registered_ids
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.versions.installed import torch_version
-from ctrace.inspector.versions.releases import release_of
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.breaks.registry import registered_ids
+from ctrace.inspector.knowledge.advice import Entry, entries
+from ctrace.inspector.knowledge.versions.installed import torch_version
+from ctrace.inspector.knowledge.versions.releases import release_of
 
 pytestmark = pytest.mark.integration
 

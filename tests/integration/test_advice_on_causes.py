@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import ctrace
-from ctrace.inspector.advice import entries
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.versions.releases import NEWEST, release_of
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.knowledge.advice import entries
+from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
 from tests.integration.examples import recompiles_of, run
 
 pytestmark = pytest.mark.integration

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from ctrace.inspector.graphs.attention import State, state_of
+from ctrace.inspector.facts.passes import Attention
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import State, state_of
+from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.passes import Attention
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
-from ctrace.inspector.versions.releases import NEWEST, release_of
 from tests.integration.attention import CALLS, SPELLINGS
 from tests.integration.conftest import Command
 from tests.support.places import ROOT

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.kernels.built_view import codes
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.built_view import codes
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store

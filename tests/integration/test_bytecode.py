@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import ctrace
-from ctrace.inspector.bytecode.rewrites.alignment import Kept, apply
-from ctrace.inspector.bytecode.rewrites.pieces import PieceKind
-from ctrace.inspector.bytecode.view import explained, function_codes
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.versions.differences import DEFERRED_CONSTANTS
-from tests.inspector.bytecode.rewrites.test_alignment import assert_same
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.rewrites.alignment import Kept, apply
+from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.features.bytecode.view import explained, function_codes
+from ctrace.inspector.knowledge.versions.differences import DEFERRED_CONSTANTS
+from tests.inspector.features.bytecode.rewrites.test_alignment import assert_same
 from tests.integration.examples import run
 
 pytestmark = pytest.mark.integration

@@ -3,7 +3,7 @@
 import pytest
 
 import ctrace
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from tests.integration.examples import recompiles_of, run
 
 pytestmark = pytest.mark.integration

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.cuda_graphs.fold import cuda_graphs_of
-from ctrace.inspector.cuda_graphs.view import outlook, remedy, why_not_recorded
+from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.findings.cuda_graphs.fold import cuda_graphs_of
+from ctrace.inspector.findings.cuda_graphs.view import outlook, remedy, why_not_recorded
 from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphStatus
-from ctrace.inspector.model.kernels import Stage
 
 torch = pytest.importorskip("torch")
 

@@ -106,8 +106,8 @@ for path in sorted(pathlib.Path(sys.argv[1]).rglob("*.py")):
 def test_gpu_files_import_without_a_gpu(ctrace: Command, triton: str):
     import torch
 
-    from ctrace.inspector.model.kernels import OutputCode, Stage
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.kernels import OutputCode, Stage
+    from ctrace.inspector.facts.session import Session
     from ctrace.reports.dump.dumping import dump
 
     code = tuple(OutputCode(f"{at}/0", Stage.FORWARD, path.read_text()) for at, path in enumerate(GPU_CODE))

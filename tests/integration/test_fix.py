@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.repairs.obligations import NAMES
+from ctrace.inspector.features.fix.repairs.obligations import NAMES
 from tests.integration.conftest import Command
 
 pytestmark = pytest.mark.integration

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.trial import NewText, Trial
-from ctrace.inspector.repairs.candidates import conditions_of
-from ctrace.inspector.repairs.findings import keys_of
-from ctrace.inspector.repairs.proving import Change, Prover, trial_with
-from ctrace.inspector.repairs.result import Outcome
-from ctrace.inspector.repairs.running import Budget, Runner, new_server
+from ctrace.inspector.facts.trial import NewText, Trial
+from ctrace.inspector.features.fix.repairs.candidates import conditions_of
+from ctrace.inspector.features.fix.repairs.findings import keys_of
+from ctrace.inspector.features.fix.repairs.proving import Change, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.result import Outcome
+from ctrace.inspector.features.fix.repairs.running import Budget, Runner, new_server
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve

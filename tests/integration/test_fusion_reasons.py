@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctrace.inspector.advice import advice_on_refusal
+from ctrace.inspector.knowledge.advice import advice_on_refusal
 
 
 def _reasons() -> Iterator[str]:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.graphs.summary import notes
-from ctrace.inspector.graphs.text.fx import FxGraph, Kind
-from ctrace.inspector.graphs.text.ops import is_aten, op_name, operations
-from ctrace.inspector.graphs.text.parse import parse
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.model.graphs import GraphStage
+from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.findings.graphs.summary import notes
+from ctrace.inspector.findings.graphs.text.fx import FxGraph, Kind
+from ctrace.inspector.findings.graphs.text.ops import is_aten, op_name, operations
+from ctrace.inspector.findings.graphs.text.parse import parse
+from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.knowledge.words import known_ops, word
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
-from ctrace.inspector.words import known_ops, word
 from tests.integration.conftest import Command
 
 pytestmark = pytest.mark.integration

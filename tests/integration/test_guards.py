@@ -13,10 +13,10 @@ import pytest
 
 import ctrace
 from ctrace.inspector.capture.capturing import capturing
-from ctrace.inspector.guards.view import guarded, heads
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.findings.guards.view import guarded, heads
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.findings import Recompile
 
 pytestmark = pytest.mark.integration
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.reader import Entry, read
-from ctrace.inspector.model.kernels import Kernel
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.shapes.marks import marks
+from ctrace.inspector.findings.shapes.view import by_function
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
-from ctrace.inspector.shapes.marks import marks
-from ctrace.inspector.shapes.view import by_function
 from tests.integration.conftest import Command
 
 HEAD = "import torch\n"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.virtual.compiling.compile_kernels import sources_of
-from ctrace.inspector.kernels.built_view import codes, resources
+from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import sources_of
+from ctrace.inspector.findings.kernels.built_view import codes, resources
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.model.built import IR_STAGES
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.integration.test_built import run
@@ -53,9 +53,9 @@ from msgspec import structs
 from pathlib import Path
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
-from ctrace.inspector.capture.virtual.compiling.triton import TritonCompiler
-from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
+from ctrace.inspector.features.gpus.child.compiling.triton import TritonCompiler
+from ctrace.inspector.knowledge.gpus.table import gpu_named
 
 gpu = structs.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))
 with VirtualGpu(gpu, Recorder(TraceLog(Path("log")))).present():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.facts.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.log.reader import Entry, read
-from ctrace.inspector.model.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command
 from tests.support.places import ROOT

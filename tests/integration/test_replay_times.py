@@ -15,7 +15,7 @@ from ctrace.inspector.capture.core.postponed import Postponed  # noqa: E402
 from ctrace.inspector.capture.kernels import replay_times  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes  # noqa: E402
-from ctrace.inspector.model.kernels import Stage  # noqa: E402
+from ctrace.inspector.facts.kernels import Stage  # noqa: E402
 
 PIECE = Piece(Part({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, Stage.INFERENCE), 0)
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import ctrace
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from tests.support.places import SCRIPTS
 from tests.support.shapes import RECOMPILES, SHAPES, cached_of, expected, shape_of
 

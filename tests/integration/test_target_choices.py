@@ -11,8 +11,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
-from ctrace.inspector.gpus.table import gpu_named
+from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
+from ctrace.inspector.knowledge.gpus.table import gpu_named
 
 LAST = torch.channels_last
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.virtual.triton_interpreter import interpreter
-from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.facts.session import Session, Verdict
+from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
 from ctrace.inspector.runs.load import load_log
 from tests.integration.conftest import Command
 from tests.support.places import ROOT

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Undecided
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Undecided
 from ctrace.inspector.runs.load import load_log
 from tests.integration.conftest import Command
 

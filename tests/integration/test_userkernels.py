@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import ctrace
-from ctrace.inspector.kernels.user_kernels_view import user_kernels_of
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.user_kernels import Epilogue, ParameterKind, UserKernel
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.user_kernels import Epilogue, ParameterKind, UserKernel
+from ctrace.inspector.findings.kernels.user_kernels_view import user_kernels_of
 from tests.integration.conftest import Command
 from tests.support.places import ROOT
 

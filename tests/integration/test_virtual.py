@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ctrace.inspector.model.session import Session, Verdict
+from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from tests.integration.conftest import Command

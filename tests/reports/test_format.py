@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model.findings import Cost
+from ctrace.inspector.facts.findings import Cost
 from ctrace.reports import format as fmt
 
 

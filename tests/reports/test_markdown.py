@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.markdown import render_markdown
 from tests.support import sessions
 from tests.support.golden import assert_golden

@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.mermaid import picture

@@ -7,10 +7,10 @@ import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import checked, line_of
-from ctrace.inspector.gate.state import sites_of
-from ctrace.inspector.model.diagnosis import Finding, RootCause, Suggestion
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.repairs.result import Fixes
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, Suggestion
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.check.state import sites_of
+from ctrace.inspector.features.fix.repairs.result import Fixes
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.page import render_html

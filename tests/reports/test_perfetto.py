@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.compile_time import view
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.ranks.job import read_job
-from ctrace.inspector.ranks.steps import steps_of
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.compare.ranks.job import read_job
+from ctrace.inspector.features.compare.ranks.steps import steps_of
+from ctrace.inspector.findings.compile_time import view
 from ctrace.reports.perfetto import render_perfetto, render_ranks_perfetto
 from tests.support.compiling import Log, compiled, second
 from tests.support.places import DATA

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.session import Environment
-from ctrace.inspector.reduction.finding import Sought
-from ctrace.inspector.reduction.result import Reproducer
-from ctrace.inspector.reduction.writing import written
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.session import Environment
+from ctrace.inspector.features.fix.reduction.finding import Sought
+from ctrace.inspector.features.fix.reduction.result import Reproducer
+from ctrace.inspector.features.fix.reduction.writing import written
 from ctrace.reports.json.repairs.repro import repro_data
 from ctrace.reports.reproducer import claim, render_issue, render_program
 

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.autotuning import Choice, ChoiceStatus, Spread, Tuned, TunedInput, TunedKernel, Untried
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.user_kernels import UserKernel
+from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned, TunedInput, TunedKernel, Untried
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.user_kernels import UserKernel
 from tests.support.sessions import ALL, MODEL
 from tests.support.targeted import EMITTED, H100
 

@@ -16,9 +16,9 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.kernels.torch_code import with_torchs_kernels
-from ctrace.inspector.model.findings import Recompile
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.torch_code import with_torchs_kernels
 from ctrace.inspector.runs.load import load_log
 from tests.support.record import record, record_by_torch
 from tests.support.warm import WarmServer

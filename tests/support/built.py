@@ -1,11 +1,11 @@
-"""A handmade session with kernels built on an H100: attention at 4 x 1024 x 1024, as in `inspector/model/built.py`."""
+"""A handmade session with kernels built on an H100: attention at 4 x 1024 x 1024, as in `inspector/facts/built.py`."""
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.built import Built, Gpu, Ir, LaunchTiming
-from ctrace.inspector.model.kernels import Argument, Kernel, Launch, Stage
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Multiprocessor
+from ctrace.inspector.facts.built import Built, Gpu, Ir, LaunchTiming
+from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Multiprocessor
 from tests.support import sessions
 
 H100_PART = Multiprocessor(capability=(9, 0), registers=65536, threads=2048, shared=233472)

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.line import artifact, record_line
 from ctrace.inspector.log.reader import Broken, Entry, parse
-from ctrace.inspector.model.outcome import Target
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.session.build import build
 
 AT = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed
-from ctrace.inspector.model.kernels import Kernel, KernelBuffer, KernelCall, Pointer, Stage
-from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.facts.kernels import Kernel, KernelBuffer, KernelCall, Pointer, Stage
+from ctrace.inspector.facts.session import Compilation, Session
 
 SOURCE = """
 import triton

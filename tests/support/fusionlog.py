@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctrace.inspector.model.fusion import Fusion, FusionRound
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.session import Session
 
 _LINE = re.compile(r"^[A-Z]\d{4} [\d:.]+ (?P<process>\d+) .*?\[__fusion\] ?(?P<text>.*)$")
 _ATTEMPT = re.compile(r"===== attempting fusion \(\d+/10\): (\d+) nodes =====")

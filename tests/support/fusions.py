@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.fusion import (
+from ctrace.inspector.facts.fusion import (
     Access,
     Buffer,
     Candidate,
@@ -14,8 +14,8 @@ from ctrace.inspector.model.fusion import (
     Role,
     Score,
 )
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Session
 from tests.support.sessions import ENVIRONMENT, HEALTHY, MODEL
 
 MIB = 1024 * 1024

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
-from ctrace.inspector.gate.outcome import judged
-from ctrace.inspector.gate.policy.model import Allow, Count, Limits, Policy
-from ctrace.inspector.gate.state import state_of
-from ctrace.inspector.gate.verdict import Checked, Outcome, Seen
-from ctrace.inspector.model.findings import Break, BreakKind, Cost, Owner, Skip
-from ctrace.inspector.model.session import Environment, Graph, Session
+from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
+from ctrace.inspector.facts.session import Environment, Graph, Session
+from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.features.check.outcome import judged
+from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
+from ctrace.inspector.features.check.state import state_of
+from ctrace.inspector.features.check.verdict import Checked, Outcome, Seen
 from ctrace.inspector.runs.request import Options
 
 ROOT = Path("/home/user/project")

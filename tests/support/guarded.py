@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.guards import Duration, GuardCost, GuardText, KindCost, LeftOut, PartCost
-from ctrace.inspector.model.session import Compilation, Environment, Graph, Scenario, Session, Target
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.guards import Duration, GuardCost, GuardText, KindCost, LeftOut, PartCost
+from ctrace.inspector.facts.session import Compilation, Environment, Graph, Scenario, Session, Target
 
 CWD = "/home/user/project"
 MODEL = f"{CWD}/model.py"

@@ -9,8 +9,8 @@ from typing import Any, Self
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from ctrace.inspector.facts.session import Failure, Session
 from ctrace.inspector.log.reader import Broken, Entry, parse, read
-from ctrace.inspector.model.session import Failure, Session
 from ctrace.inspector.session.build import build
 from tests.support.places import DATA
 

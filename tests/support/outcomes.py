@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import JobKey, Lock, Site, SiteKey, SiteKind, State
-from ctrace.inspector.gate.policy.model import Allow, Count, Limits, Policy
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
-from ctrace.inspector.model.findings import Cost, Owner
+from ctrace.inspector.facts.findings import Cost, Owner
+from ctrace.inspector.features.check.model import JobKey, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 
 CWD = "/home/user/project"
 POLICY = Policy(file=f"{CWD}/ctrace.yaml", limits=Limits({Count.BREAKS: 0}, 90.0))

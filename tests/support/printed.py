@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed, SymbolMeant
-from ctrace.inspector.model.session import Compilation, Session
+from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed, SymbolMeant
+from ctrace.inspector.facts.session import Compilation, Session
 from tests.support.helpers import recorded
 from tests.support.sessions import CWD, HEALTHY, MODEL
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.findings import Advice, CacheUse, Cause, CauseKind, Limit, Recompile
-from ctrace.inspector.model.session import Compilation, Coverage, Function, Graph, Problem, Scenario, Session, Target
+from ctrace.inspector.facts.findings import Advice, CacheUse, Cause, CauseKind, Limit, Recompile
+from ctrace.inspector.facts.session import Compilation, Coverage, Function, Graph, Problem, Scenario, Session, Target
 from tests.support.sessions import ENVIRONMENT, HEALTHY, HOSTILE_FILE, HOSTILE_TEXT, MODEL
 
 SOURCE = """\

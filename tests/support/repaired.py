@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ctrace.inspector.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.repairs.source import all_repairs
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.source import all_repairs
 from tests.support.places import TESTS
 
-FOLDER = TESTS / "inspector" / "repairs" / "source" / "cases"
+FOLDER = TESTS / "inspector/features/fix/repairs/source/cases"
 REPAIRS = {repair.name: repair for repair in all_repairs()}
 UPDATE = os.environ.get("CTRACE_UPDATE_GOLDEN") == "1" and not os.environ.get("CI")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.findings import (
+from ctrace.inspector.facts.findings import (
     Advice,
     Break,
     BreakKind,
@@ -19,10 +19,10 @@ from ctrace.inspector.model.findings import (
     Recompile,
     Skip,
 )
-from ctrace.inspector.model.fusion import Fusion, FusionRound
-from ctrace.inspector.model.kernels import Kernel, Stage
-from ctrace.inspector.model.scenarios import Comparison, Outcome, Rule, ScenarioKind
-from ctrace.inspector.model.session import (
+from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.scenarios import Comparison, Outcome, Rule, ScenarioKind
+from ctrace.inspector.facts.session import (
     Bytecode,
     Compilation,
     Coverage,

@@ -6,10 +6,10 @@ The same facts hold for the recorded log of a script (test_shapes.py beside the 
 
 from dataclasses import dataclass
 
-from ctrace.inspector.model.findings import Cause
-from ctrace.inspector.model.session import Session, Verdict
-from ctrace.inspector.recompiles.view import caches, groups
-from ctrace.inspector.versions.releases import release_of
+from ctrace.inspector.facts.findings import Cause
+from ctrace.inspector.facts.session import Session, Verdict
+from ctrace.inspector.findings.recompiles.view import caches, groups
+from ctrace.inspector.knowledge.versions.releases import release_of
 
 
 @dataclass(frozen=True)

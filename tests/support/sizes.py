@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import structs
 
-from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.shapes import (
+from ctrace.inspector.facts.session import Failure, FailurePhase
+from ctrace.inspector.facts.shapes import (
     Condition,
     ConditionKind,
     Dimension,

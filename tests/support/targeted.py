@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.built import Built, Gpu, Ir
-from ctrace.inspector.model.kernels import OutputCode, Stage
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Candidate, DeviceQuestion, Multiprocessor, Undecided
+from ctrace.inspector.facts.built import Built, Gpu, Ir
+from ctrace.inspector.facts.kernels import OutputCode, Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Candidate, DeviceQuestion, Multiprocessor, Undecided
 from tests.support.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.support.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ctrace.inspector.timing.events import (
+from ctrace.inspector.features.time.events import (
     Compiled,
     Differed,
     Done,
@@ -19,9 +19,9 @@ from ctrace.inspector.timing.events import (
     Skipped,
     WarmedUp,
 )
-from ctrace.inspector.timing.fold import folded
-from ctrace.inspector.timing.model import Measured, Timings
-from ctrace.inspector.timing.request import Configuration
+from ctrace.inspector.features.time.fold import folded
+from ctrace.inspector.features.time.model import Measured, Timings
+from ctrace.inspector.features.time.request import Configuration
 from tests.support.poison import UNSEEN
 
 DEFAULT = Configuration("default", mode="default")

@@ -1,6 +1,6 @@
 """Trap programs: code in which the obvious repair is wrong, the repair that it tempts to, and a call that shows it.
 
-A file of `tests/inspector/repairs/traps/programs/` holds the traps of one theme. Each begins with `=== name` and lines
+A file of `tests/inspector/features/fix/repairs/traps/programs/` holds the traps of one theme. Each begins with `=== name` and lines
 `key: value`: `repair` is the repair that tempts, `inputs` what the target is called with, `shows` arguments for which the
 two programs differ, `calls` how often they are made; `scenario: shows` makes that call a scenario of the target, where
 its inputs do not let anybody guess that it is made. Then follow the program, `--- tempting`, and the wrong program. A
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tests.support.places import TESTS
 
-FOLDER = TESTS / "inspector" / "repairs" / "traps" / "programs"
+FOLDER = TESTS / "inspector/features/fix/repairs/traps/programs"
 _HEAD = """import contextlib
 import copy
 import io

@@ -1,8 +1,8 @@
 """Handmade calls of user-written Triton kernels, for reports."""
 
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Environment, Session
-from ctrace.inspector.model.user_kernels import Epilogue, Parameter, ParameterKind, TritonOp, UserKernel
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Environment, Session
+from ctrace.inspector.facts.user_kernels import Epilogue, Parameter, ParameterKind, TritonOp, UserKernel
 
 CWD = "/home/user/project"
 MODEL = f"{CWD}/model.py"

@@ -22,13 +22,13 @@ from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
+from ctrace.inspector.features.time.request import TimingRequest
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks import suitable
 from ctrace.inspector.runs.forks.server import ForkServer
 from ctrace.inspector.runs.request import CaptureRequest
-from ctrace.inspector.timing.request import TimingRequest
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
@@ -43,7 +43,7 @@ _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONP
 """Variables that `warm_server.py` applies where the server itself started without them."""
 Completed = subprocess.CompletedProcess[str]
 CAPTURE = "ctrace.inspector.capture.main"
-_MEASURING = "ctrace.inspector.capture.timing.main"
+_MEASURING = "ctrace.inspector.features.time.child.main"
 _START_SECONDS = 240
 
 
@@ -135,11 +135,11 @@ def use() -> None:
         return
     names = (
         "ctrace.inspector.runs.capture",
-        "ctrace.inspector.repairs.running",
-        "ctrace.inspector.timing.measuring",
-        "ctrace.inspector.gate.jobs.pool",
-        "ctrace.inspector.tasks.running",
-        "ctrace.inspector.reduction.trying",
+        "ctrace.inspector.features.fix.repairs.running",
+        "ctrace.inspector.features.time.measuring",
+        "ctrace.inspector.features.check.jobs.pool",
+        "ctrace.inspector.features.workshop.tasks.running",
+        "ctrace.inspector.features.fix.reduction.trying",
     )
     modules = [cast(Any, import_module(name)) for name in names]
     capture, running, measuring, pool, tasks, trying = modules

@@ -1,13 +1,13 @@
 """The tables of README.md and docs/reference/versions.md.
 
-They are made from the stored results and from inspector/versions/.
+They are made from the stored results and from inspector/knowledge/versions/.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from ctrace.inspector.versions.differences import DIFFERENCES
-from ctrace.inspector.versions.releases import RELEASES
+from ctrace.inspector.knowledge.versions.differences import DIFFERENCES
+from ctrace.inspector.knowledge.versions.releases import RELEASES
 from matrix.pairs import ROOT, pairs
 from matrix.store import Cell, Store
 

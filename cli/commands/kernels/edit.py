@@ -49,7 +49,7 @@ def edit(
     from ctrace.cli.console import check_output
     from ctrace.cli.packages.editing import Editing
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.gpus.table import gpu_named
+    from ctrace.inspector.knowledge.gpus.table import gpu_named
 
     check_output(output)
     if json and not once:

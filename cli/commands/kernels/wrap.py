@@ -37,7 +37,7 @@ def wrap(
     from ctrace.cli.packages.running import refuse_existing, wrap_result
     from ctrace.cli.show import show_screen
     from ctrace.inspector.errors import Exit
-    from ctrace.inspector.triton_ops.wrapping import in_file
+    from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
     from ctrace.reports.escape import patch_document
     from ctrace.reports.json.packages.wrap import render_wrap_json
     from ctrace.reports.terminal.packages.wrap import wrap_screen

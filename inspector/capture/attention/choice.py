@@ -158,7 +158,7 @@ _CHANGES: dict[str, Callable[[Call], Call]] = {
 
 
 def chosen_kernel(call: Call) -> int:
-    """Ask torch for its choice; for a target GPU, `virtual/choices/sdpa.py` answers."""
+    """Ask torch for its choice; for a target GPU, `gpus/child/choices/sdpa.py` answers."""
     import torch
 
     return int(

@@ -2,7 +2,7 @@
 
 A lowering passes its choices to `AlgorithmSelectorCache.__call__`, which times them in `do_autotuning`: at once, or,
 where a template may absorb other ops, when the scheduler asks its `MultiTemplateBuffer` for times (2.11 to 2.15,
-_inductor/select_algorithm.py, ir.py). With `--target`, nothing is timed: see `virtual/tuning.py`.
+_inductor/select_algorithm.py, ir.py). With `--target`, nothing is timed: see `gpus/child/tuning.py`.
 """
 
 import inspect

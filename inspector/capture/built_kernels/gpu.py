@@ -12,7 +12,7 @@ _COPY = 1 << 30
 
 
 def record_gpu(recorder: Recorder, *, measure: bool) -> None:
-    """Record the current GPU: names as in `inspector/model/built.py`, memory in bytes, times in seconds."""
+    """Record the current GPU: names as in `inspector/facts/built.py`, memory in bytes, times in seconds."""
     import torch
 
     # Torch's stubs lack some of these.

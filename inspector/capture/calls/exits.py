@@ -15,8 +15,8 @@ from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.events.run import ProgramExited
 from ctrace.inspector.install_folders import PACKAGES
-from ctrace.inspector.log.events.run import ProgramExited
 
 _OURS = f"{PACKAGES}{os.sep}"
 _HARMLESS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import message
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
 Place = tuple[str, int | None]

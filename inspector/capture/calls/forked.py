@@ -8,7 +8,7 @@ from os import getpid
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.model.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
 
 
 class _Owner(Struct):

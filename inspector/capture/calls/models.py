@@ -19,7 +19,7 @@ from ctrace.inspector.capture.calls.variations import varied
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import parse_vary
 from ctrace.inspector.runs.request import CaptureRequest
 

@@ -7,7 +7,7 @@ from types import CodeType
 from typing import Any
 
 from ctrace.inspector.capture.calls.trial import TrialError
-from ctrace.inspector.log.events.run import CodeLines, PartCode, PartsSeen
+from ctrace.inspector.facts.events.run import CodeLines, PartCode, PartsSeen
 
 _MOST = 2_000
 """The most modules that are recorded."""

@@ -7,7 +7,7 @@ from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.variations import Make, varied
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import Choice, Vary
 
 _SEQUENCE_DIMENSIONS = {True: 3, False: 2}

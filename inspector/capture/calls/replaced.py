@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ctrace.inspector.model.trial import NewText
+from ctrace.inspector.facts.trial import NewText
 
 _texts: dict[str, str] = {}
 

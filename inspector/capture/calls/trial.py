@@ -19,7 +19,7 @@ from ctrace.inspector.capture.calls.replaced import replaced_text, replaced_text
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.trial import LineEdit, Marked, NewText, Trial
+from ctrace.inspector.facts.trial import LineEdit, Marked, NewText, Trial
 
 
 class TrialError(TargetError):

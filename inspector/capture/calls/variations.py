@@ -7,7 +7,7 @@ from typing import Any
 from ctrace.inspector.capture.calls.tensors import mapped, recast, requiring, resized, restrided, tensors
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.runs.inputs import Choice, Vary
 
 Make = Callable[[], Call]

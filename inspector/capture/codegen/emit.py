@@ -29,15 +29,15 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.guards.lowering import add_late_guards, has_hinted_symbols, late_guards
-from ctrace.inspector.capture.virtual.choices.flex import trainable
-from ctrace.inspector.capture.virtual.compiling.compile_kernels import Metal
-from ctrace.inspector.capture.virtual.move_graph import move
-from ctrace.inspector.capture.virtual.refusals import graph_name, without_code
-from ctrace.inspector.capture.virtual.stand_ins import StandIns
-from ctrace.inspector.capture.virtual.tuning import can_be_left_open, left_open
-from ctrace.inspector.capture.virtual.virtual_gpu import VirtualGpu
-from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.log.events.run import InductorGuardsSeen
+from ctrace.inspector.facts.events.run import InductorGuardsSeen
+from ctrace.inspector.features.gpus.child.choices.flex import trainable
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Metal
+from ctrace.inspector.features.gpus.child.move_graph import move
+from ctrace.inspector.features.gpus.child.refusals import graph_name, without_code
+from ctrace.inspector.features.gpus.child.stand_ins import StandIns
+from ctrace.inspector.features.gpus.child.tuning import can_be_left_open, left_open
+from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 _TUNING = (
     "max_autotune",

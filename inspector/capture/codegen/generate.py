@@ -17,8 +17,8 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.virtual.compiling.compile_kernels import Job, Metal
-from ctrace.inspector.log.events.run import CodegenEnded, CodegenFailed, CodegenStarted
+from ctrace.inspector.facts.events.run import CodegenEnded, CodegenFailed, CodegenStarted
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Job, Metal
 
 
 class Codegen:

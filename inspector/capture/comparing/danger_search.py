@@ -38,8 +38,8 @@ from ctrace.inspector.capture.state.reads import place_of
 from ctrace.inspector.capture.state.sealed import CACHE
 from ctrace.inspector.capture.state.world import A_TENSOR, Change, Facts, World
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.log.events.scenarios import DangerFound
-from ctrace.inspector.model.scenarios import Rule
+from ctrace.inspector.facts.events.scenarios import DangerFound
+from ctrace.inspector.facts.scenarios import Rule
 from ctrace.inspector.source.names import user_name
 
 _LONG = 80

@@ -26,10 +26,10 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.state.containers import Content
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
-from ctrace.inspector.capture.virtual.stand_ins import why_not_real
-from ctrace.inspector.capture.virtual.triton_interpreter import why_unknown
-from ctrace.inspector.log.events.run import DangersWithdrawn
-from ctrace.inspector.model.scenarios import Rule
+from ctrace.inspector.facts.events.run import DangersWithdrawn
+from ctrace.inspector.facts.scenarios import Rule
+from ctrace.inspector.features.gpus.child.stand_ins import why_not_real
+from ctrace.inspector.features.gpus.child.triton_interpreter import why_unknown
 
 _NO_CODE = "no compiled code ran in this call, so that a difference is the model's own"
 _NOTHING = "the result has no values to compare: the model returns an iterator, a function or another such object"

@@ -26,8 +26,8 @@ from ctrace.inspector.capture.state.copies import Copier, copied
 from ctrace.inspector.capture.state.world import A_TENSOR, World
 from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gate.jobs.machine import memory
-from ctrace.inspector.log.events.run import EagerCall
+from ctrace.inspector.facts.events.run import EagerCall
+from ctrace.inspector.processes.machine import memory
 
 _TIMES = 3
 """How many times a tensor's memory is needed: for the tensor, its gradient, and what is computed from it."""

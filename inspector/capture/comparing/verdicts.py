@@ -27,7 +27,7 @@ from ctrace.inspector.capture.comparing.results import (
     within_tolerances,
 )
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.scenarios import Rule
+from ctrace.inspector.facts.scenarios import Rule
 
 _NOISY_CALLS = 8
 _SECONDS = 120.0

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 
+from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.install_folders import INSPECTOR
-from ctrace.inspector.model.findings import Frame
 
 OURS = f"{INSPECTOR}/"
 

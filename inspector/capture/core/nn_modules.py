@@ -8,7 +8,7 @@ _functorch/_aot_autograd/utils.py:`copy_fwd_metadata_to_bw_nodes`).
 import re
 from typing import Any
 
-from ctrace.inspector.log.events.tracing import ModuleNodes
+from ctrace.inspector.facts.events.tracing import ModuleNodes
 
 _STACKS = ("nn_module_stack", "fwd_nn_module_stack")
 _ROOT = re.compile(r"L\['\w+'\]\.?")

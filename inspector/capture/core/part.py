@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
 
 
 class Part(Struct, frozen=True):

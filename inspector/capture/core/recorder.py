@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.postponed import Postponed
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.log.events.run import ProblemMet
-from ctrace.inspector.model.wire import Record
+from ctrace.inspector.facts.events.run import ProblemMet
+from ctrace.inspector.facts.wire import Record
 
 
 class Recorder(Struct):

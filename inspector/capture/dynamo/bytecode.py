@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import Any
 
-from ctrace.inspector.bytecode.disassembly import disassembled
 from ctrace.inspector.capture.core.callers import callers, folder_of_torch
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.log.events.tracing import BytecodeSeen
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.events.tracing import BytecodeSeen
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.source.disassembly import disassembled
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import MISSING, Scope
-from ctrace.inspector.model.guards import Duration, GuardCost, KindCost, PartCost
+from ctrace.inspector.facts.guards import Duration, GuardCost, KindCost, PartCost
 
 _COLD_TIMES = 9
 """Number of cold measurements for the median; each takes 25 ms to flush the caches."""

@@ -12,7 +12,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.values import class_name
 from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols, late_guards
 from ctrace.inspector.capture.guards.unmet import Unmet
-from ctrace.inspector.log.events.run import InductorGuardsSeen
+from ctrace.inspector.facts.events.run import InductorGuardsSeen
 from ctrace.inspector.runs.request import Options
 
 RECORDED_AS = "ctrace_recorded_as"

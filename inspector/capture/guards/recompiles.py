@@ -16,7 +16,7 @@ from ctrace.inspector.capture.guards.consequences import divided
 from ctrace.inspector.capture.guards.eager_backend import other_backend
 from ctrace.inspector.capture.guards.stacks import GuardStacks, frames
 from ctrace.inspector.capture.guards.unmet import Unmet, unmet_guards
-from ctrace.inspector.log.events.guards import EntryHeld, GuardsFailed, UnmetGuard
+from ctrace.inspector.facts.events.guards import EntryHeld, GuardsFailed, UnmetGuard
 
 _MOST = 60
 """How many failed guards of an entry are recorded; all are counted."""

@@ -23,8 +23,8 @@ from ctrace.inspector.capture.guards.cost import cost_of
 from ctrace.inspector.capture.guards.stacks import GuardStacks, Stack, frames
 from ctrace.inspector.capture.guards.tree import children, is_relational
 from ctrace.inspector.capture.guards.unmet import Scope
-from ctrace.inspector.log.events.guards import GuardsPlaced, GuardStack
-from ctrace.inspector.model.guards import LeftOut
+from ctrace.inspector.facts.events.guards import GuardsPlaced, GuardStack
+from ctrace.inspector.facts.guards import LeftOut
 
 
 def arguments(f_locals: dict[str, Any]) -> list[str]:

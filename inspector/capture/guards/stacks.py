@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.values import named
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.findings import Frame
 
 Stack = tuple[tuple[str, int, str], ...]
 """File, line and function of each frame, outermost first."""

@@ -21,7 +21,7 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls
 from ctrace.inspector.capture.kernels.cuda_graph_piece import RECORD, Piece
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
 
 _MOST_NODES = 50
 _NO_GPU = "the graph part runs on the CPU"

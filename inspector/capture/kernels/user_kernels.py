@@ -21,7 +21,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.user_kernel_facts import Analysis, TritonOpCall, described, emitted, side_table
-from ctrace.inspector.versions.names import KERNEL_ANALYSIS, KERNEL_EPILOGUE
+from ctrace.inspector.knowledge.versions.names import KERNEL_ANALYSIS, KERNEL_EPILOGUE
 
 _TRITON_OP = "functional_decomp"
 """The function with which AOTAutograd traces into a triton_op (2.11 and 2.13, _library/triton.py)."""

@@ -21,7 +21,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.pattern_names import pattern_name
-from ctrace.inspector.log.events.tracing import ModulesSeen
+from ctrace.inspector.facts.events.tracing import ModulesSeen
 
 _MOST = 400
 """How many nodes of a kind are listed for one pass; the rest is counted."""

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.state import sealed
 from ctrace.inspector.capture.state.sealed import per_class
 from ctrace.inspector.capture.state.torch_marks import is_compilers, is_mark
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 10_000

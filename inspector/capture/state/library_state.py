@@ -15,7 +15,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.state.torch_marks import is_mark
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
 _IMPORTED_BY_TORCH = frozenset(("torch", "triton", "numpy", "sympy", "mpmath", "networkx", "jinja2", "packaging"))

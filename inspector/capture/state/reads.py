@@ -10,7 +10,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.state.world import Change, World
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

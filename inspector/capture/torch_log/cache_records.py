@@ -15,8 +15,8 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.torch_log.triton_cache_records import TritonCacheRecords
-from ctrace.inspector.log.events.compile_time import CacheStored
-from ctrace.inspector.model.compile_time import CacheUse
+from ctrace.inspector.facts.compile_time import CacheUse
+from ctrace.inspector.facts.events.compile_time import CacheStored
 
 _SWITCHES = {
     "fx_graph": ("torch._inductor.config", "fx_graph_cache"),

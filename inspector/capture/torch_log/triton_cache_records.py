@@ -18,8 +18,8 @@ from typing import Any
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.log.events.compile_time import OwnCacheAsked
-from ctrace.inspector.model.compile_time import Outcome
+from ctrace.inspector.facts.compile_time import Outcome
+from ctrace.inspector.facts.events.compile_time import OwnCacheAsked
 
 
 class TritonCacheRecords:

@@ -8,9 +8,9 @@ from itertools import pairwise
 from ctrace.inspector.diagnosis.edits import line_edits, source_of
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)

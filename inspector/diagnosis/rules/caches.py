@@ -8,8 +8,8 @@ from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, pl
 from ctrace.inspector.diagnosis.edits import functions_at
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.source.text import parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")

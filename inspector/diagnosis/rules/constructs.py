@@ -8,8 +8,8 @@ from ctrace.inspector.diagnosis.edits import Change, covers, line_edits, shorten
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed
 
 _VARIABLE = "Variable"

@@ -8,9 +8,9 @@ from ctrace.inspector.diagnosis.edits import shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause, CauseKind
-from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.source.text import parsed
 
 _PRESENCE = ("there", "missing")

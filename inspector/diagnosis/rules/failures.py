@@ -4,15 +4,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.advice import advice_on_break
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
 from ctrace.inspector.diagnosis.naming import at, break_kind_of
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
-from ctrace.inspector.model.scenarios import Outcome, ScenarioKind
-from ctrace.inspector.model.session import Failure, FailurePhase
-from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
-from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
+from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.session import Failure, FailurePhase
+from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at
 
 _VIOLATION = "ConstraintViolationError"

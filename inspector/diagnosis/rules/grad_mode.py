@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import Finding, RootCause, RootKind
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
+from ctrace.inspector.facts.trial import Trial
 
 _FROM_GRADIENTS = (RootKind.BACKEND, RootKind.REQUIRES_GRAD, RootKind.GRAD_MODE, RootKind.DISPATCH_KEYS)
 """Kinds of causes that usually disappear without gradients; for other kinds, a trial decides."""

@@ -9,8 +9,8 @@ from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed
 
 _PYTHON = {

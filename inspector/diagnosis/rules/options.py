@@ -8,9 +8,9 @@ from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.rules.values import at_break, named
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
 
 _SETTING = re.compile(r"torch\._dynamo\.config\.(?P<name>\w+) = True")
 _WITH_RULES = frozenset(("capture_scalar_outputs", "capture_dynamic_output_shape_ops", "allow_rnn"))

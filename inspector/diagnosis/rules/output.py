@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.breaks.fold import logger_method
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.findings.breaks.fold import logger_method
 from ctrace.inspector.source.text import parsed
 
 _NAMED = 4

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from ctrace.inspector.diagnosis.changes import LISTS, compiling, grouped, reading
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import Finding, RootCause
-from ctrace.inspector.model.findings import CauseKind
-from ctrace.inspector.model.trial import Part, Trial
+from ctrace.inspector.facts.diagnosis import Finding, RootCause
+from ctrace.inspector.facts.findings import CauseKind
+from ctrace.inspector.facts.trial import Part, Trial
 
 _SLOW = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 _MOST = 6

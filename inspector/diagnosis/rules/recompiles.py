@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause, CauseKind
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Cause, CauseKind
 from ctrace.inspector.source.text import any_keywords
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.graphs.attention import wrong
+from ctrace.inspector.findings.graphs.attention import wrong
 
 
 def wrong_results(scene: Scene) -> Iterator[Candidate]:

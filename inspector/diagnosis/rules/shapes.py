@@ -8,9 +8,9 @@ from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed
 
 _SHAPES = Trial(settings=(("capture_scalar_outputs", True), ("capture_dynamic_output_shape_ops", True)))

@@ -10,16 +10,16 @@ from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Cause, CauseKind
-from ctrace.inspector.model.graphs import Unrolled
-from ctrace.inspector.model.scenarios import ScenarioKind
-from ctrace.inspector.model.shapes import ConditionKind, Dimension, DimKind
-from ctrace.inspector.model.trial import Marked, Trial
-from ctrace.inspector.shapes.marks import marks
-from ctrace.inspector.shapes.view import by_function
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.graphs import Unrolled
+from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind
+from ctrace.inspector.facts.trial import Marked, Trial
+from ctrace.inspector.findings.shapes.marks import marks
+from ctrace.inspector.findings.shapes.view import by_function
+from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.source.text import parsed
-from ctrace.inspector.words.counting import count
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE)
 _SHAPES = frozenset((CauseKind.SIZE, CauseKind.ZERO_ONE, CauseKind.DUCK_SHAPE, CauseKind.STRIDE, CauseKind.RANGE))

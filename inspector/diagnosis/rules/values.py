@@ -7,9 +7,9 @@ from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, s
 from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import RootCause, RootKind
-from ctrace.inspector.model.findings import Break
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.constructs import is_index
 from ctrace.inspector.source.text import parsed
 

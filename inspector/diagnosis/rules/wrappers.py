@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.findings import Break, Owner
+from ctrace.inspector.facts.findings import Break, Owner
 
 _KNOWN = (
     (

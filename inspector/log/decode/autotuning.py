@@ -1,7 +1,6 @@
 """Decode the entries about autotuning: ctrace's, and the span of a sweep in torch's own log."""
 
-from ctrace.inspector.log.fields import Fields, loaded
-from ctrace.inspector.model.autotuning import (
+from ctrace.inspector.facts.autotuning import (
     AutotuningEvent,
     Choice,
     ChoicesListed,
@@ -17,7 +16,8 @@ from ctrace.inspector.model.autotuning import (
     TunedKernel,
     Untried,
 )
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.log.fields import Fields, loaded
 
 _SWEEP = "_template_autotuning"
 _COMPILING = "_template_precompiling"

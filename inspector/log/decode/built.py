@@ -1,10 +1,17 @@
 """Decode the entries about kernels that were built and launched."""
 
-from ctrace.inspector.log.events.built import CodeBuilt, GpuSeen, KernelBuilt, KernelChosen, KernelRefused, LaunchTimed
+from ctrace.inspector.facts.built import Built, Gpu, Ir, KernelRefusal, LaunchTiming
+from ctrace.inspector.facts.events.built import (
+    CodeBuilt,
+    GpuSeen,
+    KernelBuilt,
+    KernelChosen,
+    KernelRefused,
+    LaunchTimed,
+)
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.target import Multiprocessor
 from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.built import Built, Gpu, Ir, KernelRefusal, LaunchTiming
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.target import Multiprocessor
 
 
 def built(graph: str, data: Fields) -> KernelBuilt:

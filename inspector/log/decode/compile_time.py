@@ -7,11 +7,11 @@ from typing import Any
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from ctrace.inspector.log.events import compile_time as ct
-from ctrace.inspector.log.events import core as ev
+from ctrace.inspector.facts.compile_time import CacheLookup, KeyPart, Outcome
+from ctrace.inspector.facts.events import compile_time as ct
+from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.compile_time import CacheLookup, KeyPart, Outcome
 
 _LINE = re.compile(r"\[(?P<digest>\w+)\] (?P<name>[^:]+): (?P<text>.*)", re.DOTALL)
 """A component of a key (`FxGraphCachePickler.debug_lines`, _inductor/codecache.py, 2.11 to 2.15)."""

@@ -1,7 +1,6 @@
 """Decode the entries about CUDA graphs."""
 
-from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.cuda_graphs import (
+from ctrace.inspector.facts.cuda_graphs import (
     CudaGraphCalled,
     CudaGraphChecked,
     CudaGraphEvent,
@@ -12,7 +11,8 @@ from ctrace.inspector.model.cuda_graphs import (
     CudaGraphWarmedUp,
     Offender,
 )
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.log.fields import Fields
 
 
 def cuda_graph(graph: str, data: Fields) -> CudaGraphEvent:

@@ -11,6 +11,10 @@ from typing import Annotated, Any
 from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events import guards as ge
+from ctrace.inspector.facts.events import run
+from ctrace.inspector.facts.events.kernels import KernelStacksSeen
 from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import built as decode_built
@@ -23,14 +27,10 @@ from ctrace.inspector.log.decode import passes as decode_passes
 from ctrace.inspector.log.decode import shapes as decode_shapes
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events import guards as ge
-from ctrace.inspector.log.events import run
-from ctrace.inspector.log.events.kernels import KernelStacksSeen
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
-from ctrace.inspector.versions.records import RECORDS
+from ctrace.inspector.log.records import RECORDS
 
 
 def decode(entry: Entry) -> ev.Event:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.fusion import (
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.fusion import (
     Access,
     Buffer,
     Candidate,
@@ -17,7 +16,8 @@ from ctrace.inspector.model.fusion import (
     Role,
     Score,
 )
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.log.fields import Fields
 
 _T = TypeVar("_T")
 

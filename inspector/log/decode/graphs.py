@@ -3,11 +3,11 @@
 from functools import lru_cache
 from sys import intern
 
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events.tracing import GraphTraced
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events.tracing import GraphTraced
+from ctrace.inspector.facts.graphs import AliasesFound, GraphPrinted, GraphStage, Printed
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.graphs import AliasesFound, GraphPrinted, GraphStage, Printed
 
 STAGES = {
     "aot_joint_graph": GraphStage.JOINT,

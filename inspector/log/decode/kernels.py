@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.log.events.kernels import CodeWritten, KernelMade, Layout, Lines, PartGenerated, TorchCodeSeen
+from ctrace.inspector.facts.events.kernels import CodeWritten, KernelMade, Layout, Lines, PartGenerated, TorchCodeSeen
+from ctrace.inspector.facts.kernels import KernelBuffer, KernelCall, Pointer, Stage
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.kernels import KernelBuffer, KernelCall, Pointer, Stage
 
 
 def kernel_made(compile_id: str, data: Fields) -> KernelMade:

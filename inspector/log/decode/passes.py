@@ -1,8 +1,8 @@
 """Decode our own entries about Inductor's passes and about attention; `dispatch.decode` lists the errors."""
 
-from ctrace.inspector.log.events.passes import AttentionFound, PassDone, Stacks
+from ctrace.inspector.facts.events.passes import AttentionFound, PassDone, Stacks
+from ctrace.inspector.facts.passes import Attention, Pass, Pattern, Why
 from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.passes import Attention, Pass, Pattern, Why
 
 
 def pass_done(compile_id: str, data: Fields) -> PassDone:

@@ -1,4 +1,4 @@
-"""Decode ctrace's own records: each is one Struct, declared as `model/wire.py` says."""
+"""Decode ctrace's own records: each is one Struct, declared as `facts/wire.py` says."""
 
 import re
 from collections.abc import Callable
@@ -9,20 +9,20 @@ from msgspec import MsgspecError, ValidationError, convert
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
-from ctrace.inspector.log.events import run, tracing
-from ctrace.inspector.log.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
-from ctrace.inspector.log.events.guards import GuardsFailed, GuardsPlaced
-from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
-from ctrace.inspector.log.events.shapes import ShapesSeen
+from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
+from ctrace.inspector.facts.events.guards import GuardsFailed, GuardsPlaced
+from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
+from ctrace.inspector.facts.events.shapes import ShapesSeen
+from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.target import DeviceQuestion, Undecided
+from ctrace.inspector.facts.trial import Tried
+from ctrace.inspector.facts.wire import Record, header_field
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.limits import refuse_many_values
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.compile_time import CacheUse, EarlierKey, Speed
-from ctrace.inspector.model.guards import GuardCost
-from ctrace.inspector.model.outcome import Failure
-from ctrace.inspector.model.target import DeviceQuestion, Undecided
-from ctrace.inspector.model.trial import Tried
-from ctrace.inspector.model.wire import Record, header_field
 
 OUR_RECORDS: tuple[type[Record], ...] = (
     run.Started, run.TorchFound, run.ModeChosen, run.DeviceUsed, run.Planned, run.CallBegan, run.EagerCall,

@@ -1,11 +1,11 @@
 """Make what a session says of scenarios and dangers from their records, which are flat."""
 
-from ctrace.inspector.log.events.run import PartsSeen
-from ctrace.inspector.log.events.scenarios import DangerFound, ScenarioDone
-from ctrace.inspector.model.findings import Danger
-from ctrace.inspector.model.scenarios import Comparison
-from ctrace.inspector.model.session import Scenario
-from ctrace.inspector.model.trial import Part
+from ctrace.inspector.facts.events.run import PartsSeen
+from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
+from ctrace.inspector.facts.findings import Danger
+from ctrace.inspector.facts.scenarios import Comparison
+from ctrace.inspector.facts.session import Scenario
+from ctrace.inspector.facts.trial import Part
 
 
 def scenario_of(done: ScenarioDone) -> Scenario:

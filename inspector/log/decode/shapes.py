@@ -4,7 +4,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from ctrace.inspector.log.events.shapes import (
+from ctrace.inspector.facts.events.shapes import (
     CodeLine,
     ConditionMet,
     SymbolFixed,

@@ -1,8 +1,7 @@
 """Decode our own entries about Triton kernels that the user wrote; `dispatch.decode` lists the errors."""
 
-from ctrace.inspector.log.fields import Fields
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.user_kernels import (
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.user_kernels import (
     Epilogue,
     Parameter,
     ParameterKind,
@@ -11,6 +10,7 @@ from ctrace.inspector.model.user_kernels import (
     UserKernelLowered,
     UserKernelWritten,
 )
+from ctrace.inspector.log.fields import Fields
 
 
 def user_kernel_lowered(compile_id: str, data: Fields) -> UserKernelLowered:

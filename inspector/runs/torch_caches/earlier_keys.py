@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from ctrace.inspector.compile_time.keys import KnownKey, nearest
+from ctrace.inspector.facts.compile_time import CacheLookup, EarlierKey, KeyPart, Outcome
+from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_text
-from ctrace.inspector.model.compile_time import CacheLookup, EarlierKey, KeyPart, Outcome
-from ctrace.inspector.model.session import Problem
+from ctrace.inspector.findings.compile_time.keys import KnownKey, nearest
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.torch_caches.folder import FOLDER
 
 if TYPE_CHECKING:
-    from ctrace.inspector.model.session import Session
+    from ctrace.inspector.facts.session import Session
 
 _KEYS = "keys.json"
 _SCHEMA = 1

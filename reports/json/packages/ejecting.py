@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.model.kernels import Kernel
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.ejecting.writing import Written
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

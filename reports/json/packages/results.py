@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ctrace.inspector.kernel_packages.configurations import best_of
-from ctrace.inspector.kernel_packages.model import (
+from ctrace.inspector.features.workshop.kernel_packages.configurations import best_of
+from ctrace.inspector.features.workshop.kernel_packages.model import (
     Applied,
     Checked,
     Compared,

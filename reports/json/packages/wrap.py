@@ -1,6 +1,6 @@
 """Write an operator for a user's kernel as JSON."""
 
-from ctrace.inspector.triton_ops.model import WrapResult
+from ctrace.inspector.features.workshop.triton_ops.model import WrapResult
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from ctrace.inspector.repairs.missed import MissedFinding
-from ctrace.inspector.repairs.result import Check, Combined, Fixes, Obligation, Step, Tried
+from ctrace.inspector.features.fix.repairs.missed import MissedFinding
+from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes, Obligation, Step, Tried
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.diagnosis import effect_data, root_cause_data, suggestion_data
 from ctrace.reports.json.explain import SCHEMA

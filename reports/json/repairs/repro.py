@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.reduction.result import Reproducer
+from ctrace.inspector.features.fix.reduction.result import Reproducer
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from ctrace.inspector.autotuning.view import (
+from ctrace.inspector.facts.autotuning import Choice, Spread, Tuned, Untried
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.autotuning.view import (
     KernelRow,
     cost,
     kernel_rows,
@@ -12,8 +14,6 @@ from ctrace.inspector.autotuning.view import (
     why_nothing_was_timed,
     winner,
 )
-from ctrace.inspector.model.autotuning import Choice, Spread, Tuned, Untried
-from ctrace.inspector.model.session import Session
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ctrace.inspector.compile_time import view
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time import view
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

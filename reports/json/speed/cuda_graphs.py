@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ctrace.inspector.cuda_graphs.view import cuda_graphs, outlook, remedy, why_not_recorded
-from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.cuda_graphs.view import cuda_graphs, outlook, remedy, why_not_recorded
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrace.inspector.compile_time.fold import lanes_of
-from ctrace.inspector.compile_time.view import OTHER, phase_of
-from ctrace.inspector.model.compile_time import Lane, Span
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.compile_time import Lane, Span
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.fold import lanes_of
+from ctrace.inspector.findings.compile_time.view import OTHER, phase_of
 from ctrace.reports.escape import Document, json_document
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from ctrace.inspector.timing.differences import Difference, differences
-from ctrace.inspector.timing.events import SharesMeasured
-from ctrace.inspector.timing.model import Measured, Part, Timings
-from ctrace.inspector.timing.ratios import Comparison, Interval, Verdict
-from ctrace.inspector.timing.view import break_even, kernels_a_call, ranking
+from ctrace.inspector.features.time.differences import Difference, differences
+from ctrace.inspector.features.time.events import SharesMeasured
+from ctrace.inspector.features.time.model import Measured, Part, Timings
+from ctrace.inspector.features.time.ratios import Comparison, Interval, Verdict
+from ctrace.inspector.features.time.view import break_even, kernels_a_call, ranking
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 

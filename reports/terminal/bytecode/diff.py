@@ -7,9 +7,9 @@ from textwrap import wrap
 from msgspec import Struct
 from rich.text import Text
 
-from ctrace.inspector.bytecode.rewrites.pieces import Piece, PieceKind
-from ctrace.inspector.bytecode.view import Explained, Row, instruction, line_of, rows
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.rewrites.pieces import Piece, PieceKind
+from ctrace.inspector.features.bytecode.view import Explained, Row, instruction, line_of, rows
 from ctrace.reports import format as fmt
 
 _FOLDED = frozenset((PieceKind.FRAME, PieceKind.TIMER, PieceKind.CLEANUP, PieceKind.DEAD))

@@ -7,10 +7,10 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
-from ctrace.inspector.bytecode.outline import outline
-from ctrace.inspector.bytecode.view import Compiled, Explained, FunctionCode, explained, function_codes
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
+from ctrace.inspector.features.bytecode.outline import outline
+from ctrace.inspector.features.bytecode.view import Compiled, Explained, FunctionCode, explained, function_codes
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.bytecode.diff import Layout, diff_lines, title
 from ctrace.reports.terminal.widgets import MOST, headline, more, section

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.fusion.missed import top_missed
-from ctrace.inspector.fusion.totals import session_totals
-from ctrace.inspector.fusion.view import called
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.missed import top_missed
+from ctrace.inspector.findings.fusion.totals import session_totals
+from ctrace.inspector.findings.fusion.view import called
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import is_flow

@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.fusion.missed import Missed, MissedKind
-from ctrace.inspector.fusion.view import Called, called
-from ctrace.inspector.model.fusion import Fusion
+from ctrace.inspector.facts.fusion import Fusion
+from ctrace.inspector.findings.fusion.missed import Missed, MissedKind
+from ctrace.inspector.findings.fusion.view import Called, called
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.fusion import lines_text, ops_text, shared_text, short_name
 

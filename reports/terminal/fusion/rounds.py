@@ -7,11 +7,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.advice import advice_on_refusal, entries
-from ctrace.inspector.fusion.order import Ranked, ending, ranked, rounds, unranked
-from ctrace.inspector.fusion.view import Names, called
-from ctrace.inspector.model.fusion import Fusion, FusionRound, Node, Refusal
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.fusion import Fusion, FusionRound, Node, Refusal
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.order import Ranked, ending, ranked, rounds, unranked
+from ctrace.inspector.findings.fusion.view import Names, called
+from ctrace.inspector.knowledge.advice import advice_on_refusal, entries
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import pair_label
 from ctrace.reports.terminal.fusion.screen import nothing, part_head, round_text

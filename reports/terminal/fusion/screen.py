@@ -6,12 +6,12 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.fusion.missed import Missed, alike, not_fused
-from ctrace.inspector.fusion.order import ending, rounds
-from ctrace.inspector.fusion.totals import totals
-from ctrace.inspector.fusion.view import ops_lowered
-from ctrace.inspector.model.fusion import Fusion, FusionRound
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.missed import Missed, alike, not_fused
+from ctrace.inspector.findings.fusion.order import ending, rounds
+from ctrace.inspector.findings.fusion.totals import totals
+from ctrace.inspector.findings.fusion.view import ops_lowered
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.fusion.parts import fact, missed_item
 from ctrace.reports.terminal.target.screen import basis_line

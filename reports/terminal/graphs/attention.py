@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.graphs.attention import Answer, State, answers
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.attention import Answer, State, answers
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, item
 

@@ -8,15 +8,15 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.graphs.inputs import traced_inputs
-from ctrace.inspector.graphs.lines import NodesAtLine, groups
-from ctrace.inspector.graphs.passes_view import Origin, common_origin, origins
-from ctrace.inspector.graphs.summary import notes
-from ctrace.inspector.graphs.text.fx import At, FxGraph, FxNode
-from ctrace.inspector.graphs.text.ops import counted, operations
-from ctrace.inspector.graphs.view import Compiled, Staged
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.words import word
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.inputs import traced_inputs
+from ctrace.inspector.findings.graphs.lines import NodesAtLine, groups
+from ctrace.inspector.findings.graphs.passes_view import Origin, common_origin, origins
+from ctrace.inspector.findings.graphs.summary import notes
+from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode
+from ctrace.inspector.findings.graphs.text.ops import counted, operations
+from ctrace.inspector.findings.graphs.view import Compiled, Staged
+from ctrace.inspector.knowledge.words import word
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import places
 from ctrace.reports.terminal.widgets import MOST, item, section, table

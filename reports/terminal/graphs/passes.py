@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.graphs.passes_view import Run, difference, runs
-from ctrace.inspector.model.passes import Pass, Pattern
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.passes import Pass, Pattern
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.passes_view import Run, difference, runs
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import places
 from ctrace.reports.terminal.widgets import hanging, headline, item, section

@@ -8,14 +8,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.graphs.inputs import GraphInput
-from ctrace.inspector.graphs.passes_view import runs
-from ctrace.inspector.graphs.saved import Kept, Saved
-from ctrace.inspector.graphs.summary import Changed, Overview, Result, Row, overview
-from ctrace.inspector.graphs.text.aliases import Shares
-from ctrace.inspector.graphs.text.ops import counted
-from ctrace.inspector.graphs.view import Compiled
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.inputs import GraphInput
+from ctrace.inspector.findings.graphs.passes_view import runs
+from ctrace.inspector.findings.graphs.saved import Kept, Saved
+from ctrace.inspector.findings.graphs.summary import Changed, Overview, Result, Row, overview
+from ctrace.inspector.findings.graphs.text.aliases import Shares
+from ctrace.inspector.findings.graphs.text.ops import counted
+from ctrace.inspector.findings.graphs.view import Compiled
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.attention import attention_lines
 from ctrace.reports.terminal.widgets import MOST, headline, item

@@ -7,11 +7,11 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ctrace.inspector.graphs.passes_view import between
-from ctrace.inspector.graphs.stage_diff import Gone, LineChange, LineLowered, StageDiff, Why, totals
-from ctrace.inspector.graphs.text.ops import op_name
-from ctrace.inspector.graphs.view import Compiled
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.passes_view import between
+from ctrace.inspector.findings.graphs.stage_diff import Gone, LineChange, LineLowered, StageDiff, Why, totals
+from ctrace.inspector.findings.graphs.text.ops import op_name
+from ctrace.inspector.findings.graphs.view import Compiled
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.graphs.nodes import line_title, node_line
 from ctrace.reports.terminal.graphs.passes import passes_lines

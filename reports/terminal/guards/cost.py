@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.guards.view import Guarded
-from ctrace.inspector.model.guards import GuardCost
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.guards.view import Guarded
 from ctrace.inspector.source.names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guards.words import kind_words

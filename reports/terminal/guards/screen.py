@@ -6,8 +6,10 @@ from itertools import islice
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ctrace.inspector.guards.tensors import TensorGuard, tensor_guards
-from ctrace.inspector.guards.view import (
+from ctrace.inspector.facts.guards import Guard, Node
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.guards.tensors import TensorGuard, tensor_guards
+from ctrace.inspector.findings.guards.view import (
     Branch,
     Choice,
     Guarded,
@@ -20,8 +22,6 @@ from ctrace.inspector.guards.view import (
     guarded,
     place_text,
 )
-from ctrace.inspector.model.guards import Guard, Node
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.source.names import user_name
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.guards.cost import cost_lines

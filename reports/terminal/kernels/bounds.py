@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.kernels.bounds import Least, PartLeast, bounds, peaks
-from ctrace.inspector.kernels.view import Part
-from ctrace.inspector.model.built import Gpu
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import NEEDS_DEVICE, target_of
+from ctrace.inspector.facts.built import Gpu
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.bounds import Least, PartLeast, bounds, peaks
+from ctrace.inspector.findings.kernels.view import Part
+from ctrace.inspector.findings.target.view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import WIDE, columned
 from ctrace.reports.terminal.widgets import section

@@ -6,13 +6,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.built_view import NOT_BUILT, Code, Resources, Time, codes, resources, times
-from ctrace.inspector.kernels.occupancy import Limit, Occupancy
-from ctrace.inspector.kernels.rates import peaks_by
-from ctrace.inspector.model.built import Built, LaunchTiming
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import several, target_of
+from ctrace.inspector.facts.built import Built, LaunchTiming
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.built_view import NOT_BUILT, Code, Resources, Time, codes, resources, times
+from ctrace.inspector.findings.kernels.occupancy import Limit, Occupancy
+from ctrace.inspector.findings.kernels.rates import peaks_by
+from ctrace.inspector.findings.target.view import several, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.columns import WIDE, columned, micro

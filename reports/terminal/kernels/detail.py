@@ -7,14 +7,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.at_line import KernelAtLine, Wanted
-from ctrace.inspector.kernels.bounds import least_of
-from ctrace.inspector.kernels.built_view import resources
-from ctrace.inspector.kernels.view import Part, Row, work_of_launch
-from ctrace.inspector.model.fusion import Buffer, Node
-from ctrace.inspector.model.kernels import Argument, Launch, OutputCode
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import NEEDS_DEVICE, target_of
+from ctrace.inspector.facts.fusion import Buffer, Node
+from ctrace.inspector.facts.kernels import Argument, Launch, OutputCode
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
+from ctrace.inspector.findings.kernels.bounds import least_of
+from ctrace.inspector.findings.kernels.built_view import resources
+from ctrace.inspector.findings.kernels.view import Part, Row, work_of_launch
+from ctrace.inspector.findings.target.view import NEEDS_DEVICE, target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.code import highlighted
 from ctrace.reports.terminal.kernels.tables import part_title, share_text

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.target.view import target_of
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
 from ctrace.reports.terminal.target.screen import emitted_for

@@ -7,9 +7,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.view import Part, Row, Work, by_bytes, largest_first, parts
-from ctrace.inspector.model.kernels import Kernel
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.kernels.view import Part, Row, Work, by_bytes, largest_first, parts
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.target.screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table

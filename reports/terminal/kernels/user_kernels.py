@@ -6,7 +6,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.kernels.user_kernels_view import (
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.user_kernels import Parameter, ParameterKind, UserKernel
+from ctrace.inspector.findings.kernels.user_kernels_view import (
     EPILOGUES,
     Calls,
     calls,
@@ -14,8 +16,6 @@ from ctrace.inspector.kernels.user_kernels_view import (
     notes,
     specialized,
 )
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.user_kernels import Parameter, ParameterKind, UserKernel
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, section
 

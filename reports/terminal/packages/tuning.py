@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.kernel_packages.configurations import best_of, own_of
-from ctrace.inspector.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel
+from ctrace.inspector.features.workshop.kernel_packages.configurations import best_of, own_of
+from ctrace.inspector.features.workshop.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import hanging, section

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.triton_ops.model import Check, Limit, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.model import Check, Limit, WrapResult
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import hanging, marked, section
 

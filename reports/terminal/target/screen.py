@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Candidate, DeviceQuestion, Undecided
-from ctrace.inspector.target.view import (
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Candidate, DeviceQuestion, Undecided
+from ctrace.inspector.findings.target.view import (
     NEEDS_DEVICE,
     Open,
     left_open,

@@ -6,14 +6,14 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ctrace.inspector.fusion.totals import session_totals, totals
-from ctrace.inspector.fusion.view import parts as fusions
-from ctrace.inspector.kernels.bounds import whole
-from ctrace.inspector.kernels.built_view import Resources
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.totals import session_totals, totals
+from ctrace.inspector.findings.fusion.view import parts as fusions
+from ctrace.inspector.findings.kernels.bounds import whole
+from ctrace.inspector.findings.kernels.built_view import Resources
+from ctrace.inspector.findings.target.side_by_side import Code, ComparedKernel, ComparedPart, One, side_by_side
+from ctrace.inspector.findings.target.view import NEEDS_DEVICE, left_open, question_place, question_sentence, questions
 from ctrace.inspector.session.summary import fusion_totals, languages, sentence
-from ctrace.inspector.target.side_by_side import Code, ComparedKernel, ComparedPart, One, side_by_side
-from ctrace.inspector.target.view import NEEDS_DEVICE, left_open, question_place, question_sentence, questions
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import WIDE, columned
 from ctrace.reports.terminal.widgets import MOST, hanging, headline, item, more, section

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.timing.model import Timings
+from ctrace.inspector.features.time.model import Timings
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import Verbatim, section
 

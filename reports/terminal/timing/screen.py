@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.timing.model import Measured, Part, Timings
-from ctrace.inspector.timing.ratios import Verdict
-from ctrace.inspector.timing.view import Breakdown, Share, break_even, breakdowns
+from ctrace.inspector.features.time.model import Measured, Part, Timings
+from ctrace.inspector.features.time.ratios import Verdict
+from ctrace.inspector.features.time.view import Breakdown, Share, break_even, breakdowns
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import fix, hanging, section

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.timing.differences import Difference, differences
-from ctrace.inspector.timing.model import Measured, Timings
-from ctrace.inspector.timing.ratios import Verdict
-from ctrace.inspector.timing.view import EAGER, Ranking, kernels_a_call, ranking
+from ctrace.inspector.features.time.differences import Difference, differences
+from ctrace.inspector.features.time.model import Measured, Timings
+from ctrace.inspector.features.time.ratios import Verdict
+from ctrace.inspector.features.time.view import EAGER, Ranking, kernels_a_call, ranking
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.timing.screen import footer

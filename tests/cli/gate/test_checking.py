@@ -12,9 +12,9 @@ from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.cli.gate.checking import NotUpdatedError, checked, started
 from ctrace.cli.gate.reports import Reports
 from ctrace.inspector.errors import PolicyError, RunError
+from ctrace.inspector.features.check.lock.file import load_lock, write_lock
+from ctrace.inspector.features.check.model import JobKey, Lock
 from ctrace.inspector.files.writing import append_whole, write_new
-from ctrace.inspector.gate.lock.file import load_lock, write_lock
-from ctrace.inspector.gate.model import JobKey, Lock
 from tests.support.gated import lock_of, outcome_of, seen_of, state_with
 
 

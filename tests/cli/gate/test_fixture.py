@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ctrace.cli.gate.fixture import Checks
 from ctrace.inspector import api
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gate.lock.file import load_lock, write_lock
-from ctrace.inspector.gate.lock.seen import LockOfTests
-from ctrace.inspector.gate.model import Baseline, JobKey, Lock
-from ctrace.inspector.gate.policy.model import Count
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.check.lock.file import load_lock, write_lock
+from ctrace.inspector.features.check.lock.seen import LockOfTests
+from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.policy.model import Count
 from tests.support.sessions import HEALTHY, PARTIAL
 
 NODE = "tests/test_net.py::test_net"

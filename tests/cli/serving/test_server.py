@@ -9,7 +9,7 @@ import pytest
 
 from ctrace.cli.serving.server import application, listening
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model.outcome import Target
+from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs.store import Run, Store
 from tests.support.asgi import Client
 from tests.support.inprocess import ctrace

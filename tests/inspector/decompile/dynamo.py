@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ctrace.inspector.bytecode.decompile import Source, reconstruct
-from ctrace.inspector.bytecode.decompile.reconstruct import compiled
-from ctrace.inspector.bytecode.disassembly import disassembled
+from ctrace.inspector.features.bytecode.decompile import Source, reconstruct
+from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
+from ctrace.inspector.source.disassembly import disassembled
 
 SITUATIONS: list[Callable[[], object]] = []
 COUNTER = 0

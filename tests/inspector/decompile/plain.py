@@ -2,8 +2,8 @@
 
 import sys
 
-from ctrace.inspector.bytecode.decompile import Source, reconstruct
-from ctrace.inspector.bytecode.disassembly import disassembled
+from ctrace.inspector.features.bytecode.decompile import Source, reconstruct
+from ctrace.inspector.source.disassembly import disassembled
 from tests.inspector.decompile import cases, recording
 
 if __name__ == "__main__":

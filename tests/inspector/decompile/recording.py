@@ -3,9 +3,9 @@
 import itertools
 from types import CellType, CodeType, FunctionType
 
-from ctrace.inspector.bytecode.decompile import Source
-from ctrace.inspector.bytecode.decompile.reconstruct import compiled
-from ctrace.inspector.model.bytecode import Code
+from ctrace.inspector.facts.bytecode import Code
+from ctrace.inspector.features.bytecode.decompile import Source
+from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
 
 
 class Boom(Exception):  # noqa: N818

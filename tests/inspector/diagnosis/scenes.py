@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import Counts, Suggestion
-from ctrace.inspector.model.findings import Break, BreakKind, Owner
-from ctrace.inspector.model.session import Coverage, Graph, Session
-from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.facts.diagnosis import Counts, Suggestion
+from ctrace.inspector.facts.findings import Break, BreakKind, Owner
+from ctrace.inspector.facts.session import Coverage, Graph, Session
+from ctrace.inspector.facts.trial import Trial, Tried
 
 FILE = "/home/me/net.py"
 LIBRARY = "/env/lib/python3.11/site-packages/kit/net.py"

@@ -9,9 +9,9 @@ from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.diagnosis import Counts, Effect
-from ctrace.inspector.model.session import Coverage, Failure, FailurePhase, Graph, Session
-from ctrace.inspector.model.trial import Trial, Tried
+from ctrace.inspector.facts.diagnosis import Counts, Effect
+from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Session
+from ctrace.inspector.facts.trial import Trial, Tried
 from tests.support.sessions import MODEL, bare_break
 
 SOURCE = "import torch\n" + "\n".join(f"print({line})" for line in range(2, 12)) + "\n"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.advice import entries
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.first_wordings import FIRST_WORDINGS
-from ctrace.inspector.graphs.attention import State, answer_of, state_of
-from ctrace.inspector.model.diagnosis import Finding, RootKind, Symptom
-from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Frame, Recompile, Skip
-from ctrace.inspector.model.passes import Attention
-from ctrace.inspector.model.session import Compilation, Failure, FailurePhase, Session
+from ctrace.inspector.facts.diagnosis import Finding, RootKind, Symptom
+from ctrace.inspector.facts.findings import BreakKind, Cause, CauseKind, Cost, Frame, Recompile, Skip
+from ctrace.inspector.facts.passes import Attention
+from ctrace.inspector.facts.session import Compilation, Failure, FailurePhase, Session
+from ctrace.inspector.findings.graphs.attention import State, answer_of, state_of
+from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.runs.load import load_log
 from tests.inspector.diagnosis.scenes import FILE, broken, ran
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels

@@ -6,8 +6,8 @@ import pytest
 
 from ctrace.inspector.diagnosis.changes import apply_of, unified
 from ctrace.inspector.diagnosis.rules import RULES
-from ctrace.inspector.model.diagnosis import Apply, ApplyKind
-from ctrace.inspector.model.trial import LineEdit, Marked, Trial
+from ctrace.inspector.facts.diagnosis import Apply, ApplyKind
+from ctrace.inspector.facts.trial import LineEdit, Marked, Trial
 
 FILE = "/home/me/net.py"
 TEXT = "import torch\n\n\ndef forward(x):\n    print(x)\n    return x\n"

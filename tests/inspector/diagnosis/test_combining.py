@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import combined, diagnose, trials
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
-from ctrace.inspector.model.diagnosis import Counts
-from ctrace.inspector.model.trial import LineEdit
+from ctrace.inspector.facts.diagnosis import Counts
+from ctrace.inspector.facts.trial import LineEdit
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 TEXT = """\

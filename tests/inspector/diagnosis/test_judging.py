@@ -5,7 +5,7 @@ import pytest
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.rules import values
-from ctrace.inspector.model.diagnosis import Counts, Effect
+from ctrace.inspector.facts.diagnosis import Counts, Effect
 from tests.inspector.diagnosis.scenes import FILE, broken, ran, with_trial
 
 TEXT = "import torch\ndef forward(x):\n    a = x.item()\n    print(a)\n    b = x.item()\n    return a + b"

@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
-from ctrace.inspector.model.diagnosis import Counts
-from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.model.session import Compilation, Coverage, Graph, Session, Verdict
-from ctrace.inspector.model.trial import UNCHANGED, LaterCalls, Trial, Tried
+from ctrace.inspector.facts.diagnosis import Counts
+from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.facts.session import Compilation, Coverage, Graph, Session, Verdict
+from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.wording.diagnosis import checked, later_calls

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import SettingsError
+from ctrace.inspector.features.compare.ranks.summary import summary_of
 from ctrace.inspector.log import second_process
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.files import head_of
 from ctrace.inspector.log.folders import LogFile
 from ctrace.inspector.log.limits import longest_record, most_unpacked
 from ctrace.inspector.log.reader import Broken, Entry, read
-from ctrace.inspector.ranks.summary import summary_of
 from ctrace.inspector.runs.load import load_log
 from tests.inspector.log.test_reader import PREFIX, small_log
 from tests.support.helpers import Log

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.gate.jobs.from_trace import traced
-from ctrace.inspector.gate.policy.model import Policy
+from ctrace.inspector.features.check.jobs.from_trace import traced
+from ctrace.inspector.features.check.policy.model import Policy
+from ctrace.inspector.features.compare.ranks.job import read_job
 from ctrace.inspector.log.folders import choose, logs_in, whole
 from ctrace.inspector.log.rotation import grouped, join, rotation_note
-from ctrace.inspector.ranks.job import read_job
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.errors import RunError, SetupError
+from ctrace.inspector.features.compare.ranks.job import read_job
 from ctrace.inspector.processes.engines import Engine, results_of
-from ctrace.inspector.ranks.job import read_job
 from tests.support.places import DATA
 
 JOB = DATA / "ranks" / "shape"

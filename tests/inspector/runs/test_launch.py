@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.outcome import Failure, FailurePhase
-from ctrace.inspector.model.session import Target
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.session import Target
 from ctrace.inspector.runs import launch as launching
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import launch

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.gpus.gpu import TargetGpu
-from ctrace.inspector.gpus.table import gpu_named, gpus
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.table import gpu_named, gpus
 from ctrace.inspector.runs.local_gpu import AtHand, entry, in_units
 
 TOLD = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError, TargetError
+from ctrace.inspector.facts.session import Target
 from ctrace.inspector.files.lock import in_use
-from ctrace.inspector.model.session import Target
 from ctrace.inspector.runs.names import keep, new_name, rename, unkeep
 from ctrace.inspector.runs.store import Store
 

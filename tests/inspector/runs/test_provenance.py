@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model.outcome import Target
+from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.names import rename
 from ctrace.inspector.runs.request import CaptureRequest, Options

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.log.reader import Broken, Entry, follow_bytes
-from ctrace.inspector.model.outcome import Target
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.spill import Unframer, framed

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model.session import Failure, FailurePhase, Target
+from ctrace.inspector.facts.session import Failure, FailurePhase, Target
 from ctrace.inspector.runs.store import Store
 
 TARGET = Target("model.py", "model")

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.model.diagnosis import Counts
-from ctrace.inspector.model.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.model.session import Failure, FailurePhase, Session
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.diagnosis import Counts
+from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.facts.session import Failure, FailurePhase, Session
+from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.runs import trying
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model.session import Bytecode, Coverage, Failure, FailurePhase, Scenario, Target, Verdict
+from ctrace.inspector.facts.session import Bytecode, Coverage, Failure, FailurePhase, Scenario, Target, Verdict
 from ctrace.inspector.session.build import build
 from tests.support.helpers import MODEL, PROJECT, SITE, Log, whole
 

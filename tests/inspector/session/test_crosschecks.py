@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.log.events.passes import AttentionFound, PassDone
+from ctrace.inspector.facts.events.passes import AttentionFound, PassDone
+from ctrace.inspector.facts.passes import Attention, Pass
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.passes import Attention, Pass
 from ctrace.inspector.session.crosschecks import disagreements
 from tests.support.helpers import MODEL, Log
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.trust import untrusted
-from ctrace.inspector.model.outcome import NO_END_MARK, CutKind
-from ctrace.inspector.model.scenarios import Outcome
-from ctrace.inspector.model.session import Failure, FailurePhase, Session, Target, Verdict
+from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
+from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target, Verdict
+from ctrace.inspector.features.check.trust import untrusted
 from ctrace.inspector.runs.load import load, load_log
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.session.build import build

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.compile_time.metrics import all_metrics
-from ctrace.inspector.files.stored import Stored
+from ctrace.inspector.facts.graphs import Graphs
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.stored import Stored
+from ctrace.inspector.findings.compile_time.metrics import all_metrics
 from ctrace.inspector.log import reader
-from ctrace.inspector.model.graphs import Graphs
-from ctrace.inspector.model.session import Session
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.session import index as indexing

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.facts.events.core import Ignored, Recorded, Unknown
 from ctrace.inspector.log.decode.dispatch import decode
-from ctrace.inspector.log.events.core import Ignored, Recorded, Unknown
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import Entry
+from ctrace.inspector.log.records import RECORDS
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.versions.records import RECORDS
 from ctrace.reports.json.explain import render_json
 from tests.support.helpers import Log
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.model.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
-from ctrace.inspector.model.passes import Attention, Why
-from ctrace.inspector.model.session import (
+from ctrace.inspector.facts.findings import BreakKind, Cause, CauseKind, Cost, Limit, Recompile, Skip
+from ctrace.inspector.facts.passes import Attention, Why
+from ctrace.inspector.facts.session import (
     Compilation,
     Coverage,
     Environment,

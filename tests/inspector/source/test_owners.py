@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.source.owners import owner_of
 from tests.support.helpers import PREFIXES, SITE, TORCH_PREFIXES
 

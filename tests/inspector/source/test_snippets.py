@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.source.snippets import Snippet, snippet
 from tests.support.helpers import MODEL
 

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.source.text import as_program, parsed, text_around
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ctrace.inspector.versions.installed import torch_version
-from ctrace.inspector.versions.releases import NEWEST, release_of
+from ctrace.inspector.knowledge.versions.installed import torch_version
+from ctrace.inspector.knowledge.versions.releases import NEWEST, release_of
 from tests.integration.conftest import Command
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.browse.app import Browser, Help, Search
 from ctrace.reports.browse.links import Run

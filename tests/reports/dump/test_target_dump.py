@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.built import Ir
-from ctrace.inspector.model.kernels import Kernel, OutputCode, Stage
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.built import Ir
+from ctrace.inspector.facts.kernels import Kernel, OutputCode, Stage
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.dump.codefiles import built_of, code_files, instructions
 from ctrace.reports.dump.dumping import dump
 from tests.support.targeted import ATTENTION, EMITTED, H100, MUL, built

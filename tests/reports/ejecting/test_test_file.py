@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.ejecting.package import package_of
+from ctrace.inspector.features.workshop.ejecting.package import package_of
 from ctrace.reports.ejecting.test_file import cases_file
 from ctrace.reports.ejecting.texts import text
 from ctrace.reports.ejecting.writing import CHECKS

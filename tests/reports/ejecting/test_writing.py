@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.ejecting.cpp_source import CppKernel
-from ctrace.inspector.ejecting.package import Package, Size, package_of
 from ctrace.inspector.errors import DumpError
+from ctrace.inspector.features.workshop.ejecting.cpp_source import CppKernel
+from ctrace.inspector.features.workshop.ejecting.package import Package, Size, package_of
 from ctrace.reports.ejecting.op_file import op_file
 from ctrace.reports.ejecting.readme import readme
 from ctrace.reports.ejecting.test_file import cases_file

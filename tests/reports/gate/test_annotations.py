@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.verdict import Finding, FindingKind, Outcome
-from ctrace.inspector.model.findings import Cost
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.annotations import MOST, render_annotations
 from tests.reports.gate.texts import ANY, full_of

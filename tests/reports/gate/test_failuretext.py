@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy.model import Count, Policy
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.model import JobKey, Lock
+from ctrace.inspector.features.check.policy.model import Count, Policy
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

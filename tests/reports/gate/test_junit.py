@@ -7,7 +7,7 @@ import pytest
 import xmlschema
 from hypothesis import given, settings
 
-from ctrace.inspector.gate.verdict import Outcome
+from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports.gate.junit import render_junit
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

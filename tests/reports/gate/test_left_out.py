@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.verdict import Outcome
+from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.failuretext import failure_text
 from ctrace.reports.gate.json import render_check_json

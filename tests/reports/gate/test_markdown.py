@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.verdict import Outcome
+from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports.gate.markdown import MOST_CHARACTERS, render_table
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import JobKey, Lock, Site
-from ctrace.inspector.gate.policy.model import Policy
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.model import JobKey, Lock, Site
+from ctrace.inspector.features.check.policy.model import Policy
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot
 from tests.support.outcomes import BRANCH, CWD, HOLDS, NOTHING
 

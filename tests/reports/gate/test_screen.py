@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from msgspec import structs
 
-from ctrace.inspector.gate.model import JobKey, Lock
-from ctrace.inspector.gate.policy.model import Count, Policy
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.inspector.features.check.model import JobKey, Lock
+from ctrace.inspector.features.check.policy.model import Count, Policy
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.screen import check_screen
 from tests.reports.gate.texts import ANY, full_of
 from tests.support import outcomes

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.model import JobKey
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind
-from ctrace.inspector.model.findings import Cost
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.features.check.model import JobKey
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind
 from ctrace.reports.gate.findings import lines, shared_findings
 from tests.support import outcomes
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ctrace.inspector.gate.suggestion import Replacement, Suggestion
-from ctrace.inspector.gate.verdict import Outcome
-from ctrace.inspector.model.trial import NewText
-from ctrace.inspector.repairs.replacing import replacements
+from ctrace.inspector.facts.trial import NewText
+from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
+from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.features.fix.repairs.replacing import replacements
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.gate.markdown import render_table

@@ -4,10 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.gate.model import JobKey, State
-from ctrace.inspector.gate.policy.model import Count
-from ctrace.inspector.gate.verdict import EXITS, Checked, Finding, FindingKind
-from ctrace.inspector.model.findings import Cost
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.features.check.model import JobKey, State
+from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind
 from ctrace.reports.gate.sarif import kind_rule
 from ctrace.reports.gate.words import GRAVEST_FIRST, KINDS, TITLES, VERDICTS, cost, gravest_first, numbers, sentence
 from tests.support import outcomes

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from ctrace.inspector.gate.model import JobKey, Site, SiteKey, SiteKind
-from ctrace.inspector.gate.policy.model import Allow
-from ctrace.inspector.gate.verdict import Checked, Finding, FindingKind, Outcome
-from ctrace.inspector.model.findings import Owner
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.check.model import JobKey, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.policy.model import Allow
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from tests.support.outcomes import POLICY, outcome
 
 ANY = st.text(st.characters(), max_size=30) | st.text(

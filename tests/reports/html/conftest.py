@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.html.page import render_html
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.support.places import DATA

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.model.graphs import GraphStage, Module, Printed
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.graphs import GraphStage, Module, Printed
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.view import compiled
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ctrace.cli import capturing
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.model.session import Problem, Session
+from ctrace.inspector.facts.session import Problem, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.html import page as html_page
 from ctrace.reports.html.packing import json_for_script, packed, source_hash
@@ -170,7 +170,9 @@ def test_what_cannot_be_written_is_a_note():
 
 
 def test_sass_is_left_out_unless_requested():
-    with patch("ctrace.inspector.kernels.built_view.disassembled", lambda binaries: tuple("NOP" for _ in binaries)):
+    with patch(
+        "ctrace.inspector.findings.kernels.built_view.disassembled", lambda binaries: tuple("NOP" for _ in binaries)
+    ):
         without, with_it = (Read(render_html(built.SESSION, sass=sass)).documents() for sass in (False, True))
     assert {name.rpartition(" ")[2] for name in set(with_it) - set(without)} == {"sass"}
     assert any(name.endswith(" ptx") for name in without)

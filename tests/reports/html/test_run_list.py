@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from ctrace.cli.serving.server import application, listening
-from ctrace.inspector.model.outcome import Target
+from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs.store import Store
 from tests.support.places import DATA
 from tests.support.poison import MARKUP

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.speed.autotuning import render_autotuning_json
 from tests.support import autotuned
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ctrace.inspector.bytecode.view import function_codes
+from ctrace.inspector.features.bytecode.view import function_codes
 from ctrace.reports.json.bytecode import render_bytecode_json
 from tests.support import sessions
 from tests.support.helpers import recorded

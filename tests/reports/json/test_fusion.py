@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.fusion import render_fusion_json
 from ctrace.reports.markdown import render_markdown

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.graphs.lines import of_line
-from ctrace.inspector.graphs.stage_diff import stage_diff, two_stages
-from ctrace.inspector.graphs.text.fx import FxGraph
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.lines import of_line
+from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
+from ctrace.inspector.findings.graphs.text.fx import FxGraph
+from ctrace.inspector.findings.graphs.view import compiled
 from ctrace.reports.dot import dot_text
 from ctrace.reports.json import graphs as json_graphs
 from ctrace.reports.svg import svg_text

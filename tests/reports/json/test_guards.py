@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from ctrace.inspector.guards.view import Choice, heads
+from ctrace.inspector.findings.guards.view import Choice, heads
 from ctrace.reports.json.guards import render_guards_json
 from tests.support import guarded
 

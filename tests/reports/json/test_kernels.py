@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from ctrace.cli.kernel_views import KernelView, data
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.explain import as_data
 from tests.support import kernelsessions as made
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.explain import as_data
 from ctrace.reports.json.recompiles import render_recompiles_json
 from tests.support import recompiled, sessions

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.advice import Entry
-from ctrace.inspector.advice.unadvised import Lifetime, Unadvised
-from ctrace.inspector.breaks.lessons import CauseLesson, Lesson
-from ctrace.inspector.breaks.registry import Registered
-from ctrace.inspector.model.findings import Owner
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
+from ctrace.inspector.findings.breaks.registry import Registered
+from ctrace.inspector.knowledge.advice import Entry
+from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
 from ctrace.reports.json.explain import as_data, render_breaks_json, render_json
 from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
 from tests.support import sessions

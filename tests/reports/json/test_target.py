@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.fusion.view import parts as fusions
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.kernels.view import parts
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.target import Basis
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target import Basis
+from ctrace.inspector.findings.fusion.view import parts as fusions
+from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.findings.kernels.view import parts
 from ctrace.reports.json.explain import as_data, render_json
 from ctrace.reports.json.fusion import render_fusion_json
 from ctrace.reports.json.graphs import render_graphs_json
@@ -80,7 +80,7 @@ def test_every_report_names_the_target(session: Session) -> None:
 
 
 def test_figures_of_a_line_have_a_basis() -> None:
-    from ctrace.inspector.kernels.at_line import kernels_of, wanted
+    from ctrace.inspector.findings.kernels.at_line import kernels_of, wanted
 
     place = wanted("model.py:5")
     data = json.loads(render_line_json(EMITTED, place, kernels_of(parts(EMITTED), place), ""))

@@ -16,15 +16,15 @@ from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
 from ctrace.cli.main import command_line
-from ctrace.inspector.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.bytecode.view import function_codes
 from ctrace.inspector.doctor import Finding
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.fusion.view import parts
-from ctrace.inspector.gpus.table import gpus
-from ctrace.inspector.guards.view import Choice, heads
-from ctrace.inspector.model.findings import Owner
-from ctrace.inspector.model.session import Session, Target
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.session import Session, Target
+from ctrace.inspector.features.bytecode.view import function_codes
+from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
+from ctrace.inspector.findings.fusion.view import parts
+from ctrace.inspector.findings.guards.view import Choice, heads
+from ctrace.inspector.knowledge.gpus.table import gpus
 from ctrace.inspector.runs.store import Run
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json

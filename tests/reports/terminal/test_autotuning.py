@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.autotuning import Untried
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.autotuning import Untried
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.autotuning import autotuning_screen
 from tests.support import autotuned
 from tests.support.golden import WIDTHS, assert_golden, drawn

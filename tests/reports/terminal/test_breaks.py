@@ -7,9 +7,9 @@ from msgspec import structs
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import advised
-from ctrace.inspector.model.diagnosis import Finding
-from ctrace.inspector.model.findings import Advice, Frame, Owner
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Frame, Owner
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.breaks import breaks_screen
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -5,8 +5,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.compile_time import EarlierKey, KeyDifference
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.compile_time import EarlierKey, KeyDifference
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.speed.compile_time import render_compile_json
 from ctrace.reports.terminal.compile_time import compile_time_screen
 from tests.support.compiling import AT, Log, compiled, components, second

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Problem, Session
+from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Problem, Session
 from ctrace.reports.terminal.cuda_graphs import cuda_graphs_screen
 from ctrace.reports.terminal.explain import explain_screen
 from tests.support import sessions, targeted

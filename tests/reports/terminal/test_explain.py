@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
-from ctrace.inspector.model.session import Coverage, Environment, Problem, Scenario, Session
+from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
+from ctrace.inspector.facts.session import Coverage, Environment, Problem, Scenario, Session
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain import explain_screen
 from tests.support import sessions

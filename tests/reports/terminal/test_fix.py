@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.diagnosis import Counts, Effect, Finding, RootCause, RootKind, Symptom
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.model.trial import NewText
-from ctrace.inspector.repairs.result import Check, Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.facts.diagnosis import Counts, Effect, Finding, RootCause, RootKind, Symptom
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import NewText
+from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes, Outcome, Step, Tried
 from ctrace.reports.json.repairs.fix import render_fix_json
 from ctrace.reports.library_issue import library_findings, render_issues
 from ctrace.reports.terminal.fix import fix_screen

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.kernel_packages.model import (
+from ctrace.inspector.features.workshop.kernel_packages.model import (
     Applied,
     Checked,
     Compared,
@@ -22,8 +22,8 @@ from ctrace.inspector.kernel_packages.model import (
     Tuned,
     TunedKernel,
 )
-from ctrace.inspector.triton_ops.model import Check, Limit, Wrapped, WrapResult
-from ctrace.inspector.triton_ops.wrapping import in_file
+from ctrace.inspector.features.workshop.triton_ops.model import Check, Limit, Wrapped, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
 from ctrace.reports.json.packages.results import render_apply_json, render_edit_json, render_tune_json
 from ctrace.reports.json.packages.wrap import render_wrap_json
 from ctrace.reports.terminal.packages.applied import apply_screen

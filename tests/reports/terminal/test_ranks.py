@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.ranks.job import Compiled, Divergence, Job, read_job
-from ctrace.inspector.ranks.summary import Digest, Kind
+from ctrace.inspector.features.compare.ranks.job import Compiled, Divergence, Job, read_job
+from ctrace.inspector.features.compare.ranks.summary import Digest, Kind
 from ctrace.reports.terminal.ranks import ranks_screen
 from ctrace.reports.wording.ranks import ranks_text
 from tests.support.golden import WIDTHS, assert_golden, drawn

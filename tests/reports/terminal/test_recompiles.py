@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.recompiles import recompiles_screen
 from tests.support import recompiled, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -3,8 +3,8 @@
 import pytest
 from msgspec import structs
 
-from ctrace.inspector.model.session import Session
-from ctrace.inspector.shapes.view import violations
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.shapes.view import violations
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.shapes import shapes_screen
 from tests.support import sizes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.model.diagnosis import (
+from ctrace.inspector.facts.diagnosis import (
     Counts,
     Diagnosis,
     Effect,

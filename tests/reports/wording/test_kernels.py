@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.kernels.view import Work
-from ctrace.inspector.model.kernels import Kernel, Stage, Statement
+from ctrace.inspector.facts.kernels import Kernel, Stage, Statement
+from ctrace.inspector.findings.kernels.view import Work
 from ctrace.reports.wording.kernels import cut_lines, lines_text, short_names, source_text, work_text
 from tests.support.kernelsessions import PER
 

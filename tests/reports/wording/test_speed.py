@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.compile_time import Speed
-from ctrace.inspector.timing.brief import speed_of
-from ctrace.inspector.timing.events import Failed
+from ctrace.inspector.facts.compile_time import Speed
+from ctrace.inspector.features.time.brief import speed_of
+from ctrace.inspector.features.time.events import Failed
 from ctrace.reports.wording.speed import sentence
 from tests.support import timings
 from tests.support.timings import measured, setup, timed

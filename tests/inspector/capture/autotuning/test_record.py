@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ctrace.inspector.autotuning.fold import tuned_of
 from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.autotuning import ChoiceStatus, Tuned
+from ctrace.inspector.findings.autotuning.fold import tuned_of
 from ctrace.inspector.log.decode.autotuning import autotuned
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.model.autotuning import ChoiceStatus, Tuned
 
 SELECT, BENCHMARKING = "torch._inductor.select_algorithm", "torch._inductor.runtime.benchmarking"
 

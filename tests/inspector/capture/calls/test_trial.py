@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.capture.calls.trial import TrialError, edited_sources, edited_text, settings_of
-from ctrace.inspector.model.trial import LineEdit, Trial
+from ctrace.inspector.facts.trial import LineEdit, Trial
 
 
 def test_a_line_is_replaced_and_all_others_stay(tmp_path: Path) -> None:

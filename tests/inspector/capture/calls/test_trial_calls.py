@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.capture.calls.trial import TrialError, prepare
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.trial import Trial
 
 CALLS = Trial(calls=(("choose", "batched"),))
 

@@ -18,8 +18,8 @@ from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
 from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
 from ctrace.inspector.capture.state.world import World  # noqa: E402
-from ctrace.inspector.log.events.scenarios import DangerFound  # noqa: E402
-from ctrace.inspector.model.wire import Record  # noqa: E402
+from ctrace.inspector.facts.events.scenarios import DangerFound  # noqa: E402
+from ctrace.inspector.facts.wire import Record  # noqa: E402
 
 
 class FakeRecorder:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from ctrace.inspector.capture.core.callers import OURS, callers, place
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.findings import Frame
 
 HERE = str(Path(__file__).resolve())
 

@@ -5,8 +5,8 @@ from types import CodeType
 import pytest
 
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, countable, describe
-from ctrace.inspector.log.events.run import FunctionOps, LeftOps, OpsCounted
-from ctrace.inspector.model.findings import Frame
+from ctrace.inspector.facts.events.run import FunctionOps, LeftOps, OpsCounted
+from ctrace.inspector.facts.findings import Frame
 from tests.support.helpers import MODEL
 
 CODES = compile(
@@ -26,7 +26,9 @@ def counts(*sites: tuple[tuple[tuple[CodeType, int], ...], int]) -> OpCounts:
 def test_ops_belong_to_the_innermost_function():
     eager = counts((((FORWARD, 3),), 2), (((FORWARD, 3), (HELPER, 6)), 4), (((FORWARD, 4),), 1))
     functions = (FunctionOps(MODEL, "Net.forward", 2, 3), FunctionOps(MODEL, "helper", 5, 4))
-    assert describe("base", eager, None) == OpsCounted(scenario="base", eager=7, left=None, functions=functions, stacks=())
+    assert describe("base", eager, None) == OpsCounted(
+        scenario="base", eager=7, left=None, functions=functions, stacks=()
+    )
 
 
 def test_ops_left_in_eager_keep_their_stacks_the_most_first():

@@ -7,9 +7,9 @@ from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.rules import constructs
 from ctrace.inspector.diagnosis.scene import Candidate
-from ctrace.inspector.model.findings import CacheUse, Cause, CauseKind, Limit, Recompile
-from ctrace.inspector.model.session import Environment, Session
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Limit, Recompile
+from ctrace.inspector.facts.session import Environment, Session
+from ctrace.inspector.facts.trial import Trial
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
 VARIABLE = """import torch

@@ -2,8 +2,8 @@
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.rules import options, output
-from ctrace.inspector.model.findings import Advice, Frame
-from ctrace.inspector.model.trial import Trial
+from ctrace.inspector.facts.findings import Advice, Frame
+from ctrace.inspector.facts.trial import Trial
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, ran, scene
 
 TEXT = "import torch\ndef forward(x):\n    return torch.autograd.grad(x.sum(), x)"

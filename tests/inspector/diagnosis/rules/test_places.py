@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.changes import apply_of, compiling, reading
-from ctrace.inspector.model.diagnosis import ApplyKind, Counts
-from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.session import Coverage, Graph, Session
-from ctrace.inspector.model.trial import Part, Trial
+from ctrace.inspector.facts.diagnosis import ApplyKind, Counts
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.session import Coverage, Graph, Session
+from ctrace.inspector.facts.trial import Part, Trial
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, ran, with_trial
 
 TEXT = """\

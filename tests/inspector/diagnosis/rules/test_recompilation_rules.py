@@ -2,13 +2,13 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
-from ctrace.inspector.model.diagnosis import Counts
-from ctrace.inspector.model.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
-from ctrace.inspector.model.guards import GuardText
-from ctrace.inspector.model.scenarios import Outcome
-from ctrace.inspector.model.session import Failure, FailurePhase, Graph, Scenario, Session
-from ctrace.inspector.model.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
-from ctrace.inspector.model.trial import UNCHANGED, Marked, Trial, Tried
+from ctrace.inspector.facts.diagnosis import Counts
+from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
+from ctrace.inspector.facts.guards import GuardText
+from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
+from ctrace.inspector.facts.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.facts.trial import UNCHANGED, Marked, Trial, Tried
 
 FILE = "/home/user/model.py"
 

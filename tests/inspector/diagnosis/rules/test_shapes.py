@@ -1,8 +1,8 @@
 """Advice on data-dependent sizes, loggers, gradients and torch's own modules."""
 
 from ctrace.inspector.diagnosis.rules import general, grad_mode, output, shapes, wrappers
-from ctrace.inspector.model.findings import Frame, Owner
-from ctrace.inspector.model.session import Scenario
+from ctrace.inspector.facts.findings import Frame, Owner
+from ctrace.inspector.facts.session import Scenario
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene
 
 EXPERTS = """import torch

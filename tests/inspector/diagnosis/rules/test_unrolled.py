@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.model.diagnosis import ApplyKind
-from ctrace.inspector.model.graphs import Unrolled
-from ctrace.inspector.model.trial import Part
+from ctrace.inspector.facts.diagnosis import ApplyKind
+from ctrace.inspector.facts.graphs import Unrolled
+from ctrace.inspector.facts.trial import Part
 from tests.inspector.diagnosis.scenes import FILE, broken, ran
 
 TEXT = """\

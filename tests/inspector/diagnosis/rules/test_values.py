@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.diagnosis.rules import branches, values
-from ctrace.inspector.model.diagnosis import Counts
+from ctrace.inspector.facts.diagnosis import Counts
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events import guards as ge
+from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.kernels import KernelMade
+from ctrace.inspector.facts.events.scenarios import ScenarioDone
+from ctrace.inspector.facts.findings import Frame, Owner
+from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.log.decode.dispatch import decode, left_in_log, type_of_data
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events import guards as ge
-from ctrace.inspector.log.events import run, tracing
-from ctrace.inspector.log.events.kernels import KernelMade
-from ctrace.inspector.log.events.scenarios import ScenarioDone
 from ctrace.inspector.log.reader import Entry, read
-from ctrace.inspector.model.findings import Frame, Owner
-from ctrace.inspector.model.fusion import Fusion, FusionRound
-from ctrace.inspector.model.kernels import Stage
-from ctrace.inspector.model.session import Failure, FailurePhase
 from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
 
 

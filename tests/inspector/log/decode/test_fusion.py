@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.model.fusion import (
+from ctrace.inspector.facts.fusion import (
     Access,
     Buffer,
     Candidate,
@@ -14,7 +14,7 @@ from ctrace.inspector.model.fusion import (
     Role,
     Score,
 )
-from ctrace.inspector.model.kernels import Stage
+from ctrace.inspector.facts.kernels import Stage
 from tests.support.helpers import MODEL, Log
 
 NAMES = ["op0", "op1", "op0_op1", "op2"]

@@ -4,13 +4,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ctrace.inspector.guards.view import heads
+from ctrace.inspector.facts.events import core as ev
+from ctrace.inspector.facts.events import guards as ge
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
+from ctrace.inspector.findings.guards.view import heads
 from ctrace.inspector.log.decode.dispatch import decode
-from ctrace.inspector.log.events import core as ev
-from ctrace.inspector.log.events import guards as ge
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
 from tests.support.helpers import GUARD_COST, MODEL, Log, stack_of, unmet
 
 LEFT_OUT = (LeftOut("EMPTY_NN_MODULE_HOOKS_DICT", "torch.skip", 3),)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.facts.events.guards import GuardStack
+from ctrace.inspector.facts.events.run import CallBegan, Listing
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.dispatch import decode
-from ctrace.inspector.log.events.guards import GuardStack
-from ctrace.inspector.log.events.run import CallBegan, Listing
 from ctrace.inspector.log.reader import Entry, parse
-from ctrace.inspector.model.findings import Frame
-from ctrace.inspector.model.wire import Record, payload_of
 from tests.support.helpers import Log
 from tests.support.places import ROOT
 

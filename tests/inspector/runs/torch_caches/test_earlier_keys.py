@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.model.outcome import Target
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.saving import Saving

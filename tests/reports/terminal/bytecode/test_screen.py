@@ -5,8 +5,8 @@ import sys
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.bytecode.view import function_codes
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.view import function_codes
 from ctrace.reports.terminal.bytecode.screen import Selection, bytecode_screen
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.fusion import Candidate, FusionRound, Score
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.fusion import Candidate, FusionRound, Score
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.fusion.rounds import nodes_screen, rounds_screen
 from ctrace.reports.terminal.fusion.screen import fusion_screen, round_text

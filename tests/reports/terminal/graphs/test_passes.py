@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ctrace.inspector.graphs.passes_view import runs
-from ctrace.inspector.model.passes import Attention, Pass, Pattern, Why
-from ctrace.inspector.model.session import Environment, Session
+from ctrace.inspector.facts.passes import Attention, Pass, Pattern, Why
+from ctrace.inspector.facts.session import Environment, Session
+from ctrace.inspector.findings.graphs.passes_view import runs
 from ctrace.reports.json.passes import attention_data, passes_data
 from ctrace.reports.terminal.graphs.attention import attention_lines
 from ctrace.reports.terminal.graphs.passes import passes_lines

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ctrace.inspector.graphs.lines import of_line
-from ctrace.inspector.graphs.stage_diff import stage_diff, two_stages
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.lines import of_line
+from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
+from ctrace.inspector.findings.graphs.view import compiled
 from ctrace.reports.terminal.graphs.nodes import line_screen, ops_screen, stage_screen
 from ctrace.reports.terminal.graphs.screen import graphs_screen
 from ctrace.reports.terminal.graphs.stage_diff import diff_screen

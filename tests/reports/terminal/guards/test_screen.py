@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.guards.view import Choice, heads
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.guards.view import Choice, heads
 from ctrace.reports.terminal.guards.screen import guards_screen
 from tests.support import guarded, sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.built import Ir
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.built import Ir
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.built import built_data, ir_data
 from ctrace.reports.terminal.kernels.built import ir_screen, resources_screen, times_screen
 from tests.support.built import SESSION, SOFTMAX

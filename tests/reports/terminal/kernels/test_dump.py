@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.model.graphs import Graphs, GraphStage, Printed
-from ctrace.inspector.model.kernels import Argument, Kernel, Launch, OutputCode, Stage
-from ctrace.inspector.model.session import Compilation, Environment, Session, Target
+from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage
+from ctrace.inspector.facts.session import Compilation, Environment, Session, Target
 from ctrace.reports.dump.dumped import Dumped
 from ctrace.reports.dump.dumping import dump
 from ctrace.reports.terminal.kernels.dump import dump_screen

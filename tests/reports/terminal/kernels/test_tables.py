@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.kernels.tables import fitted
 from tests.support import kernelsessions as made

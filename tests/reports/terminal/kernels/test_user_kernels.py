@@ -5,7 +5,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.kernels import user_kernels_data
 from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
-from ctrace.inspector.fusion.view import parts
-from ctrace.inspector.graphs.view import compiled
-from ctrace.inspector.model.session import Session
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.view import parts
+from ctrace.inspector.findings.graphs.view import compiled
 from ctrace.reports.markdown import render_markdown
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.fusion.screen import fusion_screen

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.timing.events import AutotuningPrinted
-from ctrace.inspector.timing.model import Timings
+from ctrace.inspector.features.time.events import AutotuningPrinted
+from ctrace.inspector.features.time.model import Timings
 from ctrace.reports.terminal.timing.autotuning import autotuning_lines
 from ctrace.reports.terminal.timing.screen import timing_screen
 from ctrace.reports.terminal.timing.table import table_screen

@@ -1,5 +1,0 @@
-"""Turn bytecode back into Python source, and show the source only if its equivalence is verified."""
-
-from ctrace.inspector.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
-
-__all__ = ["NotReconstructed", "Source", "reconstruct"]

@@ -1,0 +1,183 @@
+"""The candidates that autotuning times: the choices of an operation, and the configurations of a Triton kernel."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ctrace.inspector.facts.kernels import Stage
+
+
+class ChoiceStatus(StrEnum):
+    """The outcome of a choice."""
+
+    TIMED = "timed"
+    NOT_TIMED = "not_timed"
+    """It has no time, and nothing shows that it failed."""
+    FAILED_TO_COMPILE = "failed_to_compile"
+    FAILED_TO_RUN = "failed_to_run"
+    DOES_NOT_FIT = "does_not_fit"
+    """It needs more registers or memory than the GPU has."""
+
+
+class Spread(Struct, frozen=True):
+    """The times of a choice's runs, in seconds."""
+
+    runs: int
+    fastest: float
+    low: float
+    """A quarter of the runs is faster."""
+    median: float
+    high: float
+    """A quarter of the runs is slower."""
+
+
+class Choice(Struct, frozen=True):
+    """One way to compute an operation, or one configuration of a kernel."""
+
+    name: str
+    """As torch names it: `mm`, `triton_mm_4`."""
+    kind: str = ""
+    """`external` (a library), `triton`, `cpp`, `cutlass` or `graph`; empty: another one."""
+    configuration: str = ""
+    """Such as `BLOCK_M=64, BLOCK_N=32, num_warps=4`."""
+    status: ChoiceStatus = ChoiceStatus.NOT_TIMED
+    seconds: float | None = None
+    """Torch's own number, by which it chooses: the fastest of many runs on a GPU, the median of them on a CPU."""
+    spread: Spread | None = None
+    """None: torch kept one number for all runs."""
+    error: str = ""
+    """As torch or the compiler words it."""
+
+
+class TunedInput(Struct, frozen=True):
+    """An input of an operation; sizes may be symbols."""
+
+    shape: tuple[str, ...]
+    stride: tuple[str, ...] = ()
+    dtype: str = ""
+    device: str = ""
+
+
+class Untried(Struct, frozen=True):
+    """Templates that torch did not try for an operation."""
+
+    what: str
+    """`Triton templates`"""
+    reasons: tuple[str, ...]
+
+
+class Tuned(Struct, frozen=True):
+    """An operation that torch has choices for."""
+
+    graph: str
+    stage: Stage | None
+    """None: a log that torch wrote does not say."""
+    op: str
+    """As torch names it: `mm`, `packed_linear`."""
+    inputs: tuple[TunedInput, ...]
+    choices: tuple[Choice, ...]
+    """The fastest first, those without a time last."""
+    taken: str | None = None
+    """The choice that the code uses; None: not known."""
+    is_fused: bool = False
+    """Whether torch chose it by timing it fused with other ops."""
+    untried: tuple[Untried, ...] = ()
+    lines: tuple[str, ...] = ()
+    """Lines of the user's code, as `file:line`."""
+    is_on: bool | None = None
+    """Whether max_autotune was on; None: not known."""
+    is_swept: bool = False
+    """Whether torch has times."""
+    is_cached: bool = False
+    """Whether the times come from torch's cache."""
+    seconds: float | None = None
+    """The total cost of the sweep; None: not measured."""
+    compile_seconds: float | None = None
+    timing_seconds: float | None = None
+    unnamed: int = 0
+    """Choices that a log counts without naming them."""
+
+    @property
+    def device(self) -> str | None:
+        """The device of its inputs; None: not known."""
+        return next((each.device for each in self.inputs if each.device), None)
+
+
+class TunedKernel(Struct, frozen=True):
+    """A Triton kernel for which torch chose one of several configurations."""
+
+    graph: str
+    stage: Stage
+    kernel: str
+    """The same as `Kernel.name`."""
+    configurations: tuple[Choice, ...]
+    """The fastest first; empty: torch's cache knew the best one."""
+    taken: str
+    cache: str = ""
+    """`hit` or `miss` of torch's cache of best configurations; empty: not known."""
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    """The sizes that Inductor made the configurations for, by axis."""
+    seconds: float | None = None
+    """What compiling and timing them cost; None: not measured."""
+
+
+class ChoicesListed(Struct, frozen=True):
+    """A lowering passed its choices for an operation to torch."""
+
+    id: str
+    stage: Stage
+    number: int
+    op: str
+    inputs: tuple[TunedInput, ...]
+    choices: tuple[Choice, ...]
+    untried: tuple[Untried, ...]
+    lines: tuple[str, ...]
+    is_on: bool
+
+
+class Timing(Struct, frozen=True):
+    """The result of timing one choice."""
+
+    name: str
+    seconds: float | None
+    spread: Spread | None
+    is_built: bool
+    has_run: bool
+    error: str
+
+
+class ChoicesTimed(Struct, frozen=True):
+    """Torch has the times of an operation's choices."""
+
+    id: str
+    number: int
+    timings: tuple[Timing, ...]
+    is_cached: bool
+    seconds: float
+    compile_seconds: float | None
+    timing_seconds: float | None
+
+
+class ChoiceTaken(Struct, frozen=True):
+    """Torch used a choice."""
+
+    id: str
+    number: int
+    name: str
+    is_fused: bool
+
+
+class SweepReported(Struct, frozen=True):
+    """Torch's own log names the best choices of a sweep, and counts the others."""
+
+    tuned: Tuned
+
+
+class KernelTuned(Struct, frozen=True):
+    """Torch chose the configuration of a Triton kernel."""
+
+    tuned: TunedKernel
+
+
+AutotuningEvent = ChoicesListed | ChoicesTimed | ChoiceTaken | SweepReported | KernelTuned

@@ -1,0 +1,285 @@
+"""What a run found: breaks, functions that run eagerly, recompilations and silent dangers; frozen records."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ctrace.inspector.facts.scenarios import Comparison
+from ctrace.inspector.facts.wire import Integer
+
+
+class Owner(StrEnum):
+    """Who owns a frame."""
+
+    USER = "user"
+    LIBRARY = "library"
+    """The standard library or an installed package."""
+    TORCH = "torch"
+
+
+class Frame(Struct, frozen=True, omit_defaults=True):
+    """One line of a stack; hooks record the first three fields."""
+
+    file: str
+    line: Integer
+    function: str = field(name="name")
+    source: str = ""
+    span: tuple[int, int] | None = None
+    """Columns of `source` that ran, end exclusive; None: the whole line ran, or the columns are not known."""
+
+
+class BreakKind(StrEnum):
+    """Why there is a break: torch could not continue, or the author disabled compilation."""
+
+    BREAK = "break"
+    DISABLED = "disabled"
+
+
+class Cost(Struct, frozen=True):
+    """What a break or skip costs: how many aten ops run eagerly (None: not measured), and how many graphs it adds."""
+
+    ops: int | None = None
+    graphs: int = 0
+
+
+class Advice(Struct, frozen=True):
+    """What to change: code before and after, and a torch setting that helps, with its risk."""
+
+    before: str = ""
+    after: str = ""
+    switch: str = ""
+    risk: str = ""
+
+
+class UserLine(Struct, frozen=True):
+    """A line of the user's code that leads to a break, itself or through a library."""
+
+    at: Frame
+    owner: Owner
+    """Who owns the innermost frame of the first break that the line led to."""
+    times: int
+    compilations: tuple[str, ...]
+
+
+class Break(Struct, frozen=True):
+    """A site of graph breaks: those with equal gb ids and the same innermost line outside of torch.
+
+    `file`, `line`, `function`, `source` and `span` are those of the user's first line that leads there.
+    """
+
+    gb: tuple[str, ...]
+    kind: BreakKind
+    owner: Owner
+    file: str
+    line: int
+    function: str
+    source: str
+    reason: str
+    fix: str
+    times: int
+    compilations: tuple[str, ...]
+    paths: tuple[tuple[Frame, ...], ...] = ()
+    span: tuple[int, int] | None = None
+    """Columns of `source` that broke; see `Frame.span`."""
+    expression: str = ""
+    """The user's code that broke, shortened; empty: the source is not known."""
+    advice: Advice = Advice()
+    cost: Cost = Cost()
+    construct: str = ""
+    """The kind of code that broke: `if`, `assert`, `print`, `cast` ...; see `constructs.Construct.kind`."""
+    title: str = ""
+    """The break in a few words; torch's title if ctrace has none."""
+    torch_hint: bool = False
+    """Whether `fix` is torch's first hint, because ctrace has no advice on this break."""
+    called: str = ""
+    """What Dynamo could not call or trace, in torch's words."""
+    inside: Frame | None = None
+    """The innermost frame outside of torch; None: it is the user's line."""
+    reached_from: tuple[UserLine, ...] = ()
+    """All lines of the user's code that lead there, in order; empty: only `line`."""
+
+    @property
+    def place(self) -> Frame:
+        """Return the innermost frame outside of torch, where the graph breaks."""
+        return self.inside or Frame(self.file, self.line, self.function, self.source, self.span)
+
+    @property
+    def user_lines(self) -> tuple[UserLine, ...]:
+        """Return all lines of the user's code that lead to the break."""
+        at = Frame(self.file, self.line, self.function, self.source, self.span)
+        return self.reached_from or (UserLine(at, self.owner, self.times, self.compilations),)
+
+
+class Skip(Struct, frozen=True):
+    """A function that runs eagerly, as a whole or after a break, or whose compilation raised."""
+
+    function: str
+    file: str
+    line: int
+    reason: str
+    break_index: int | None = None
+    """Index into `Session.breaks` of the break that caused it."""
+    rule: str = ""
+    """The reason, as a key of advice/skips.yaml."""
+    fix: str = ""
+    cost: Cost = Cost()
+
+    @property
+    def outcome(self) -> str:
+        """What became of the function, as far as the log shows."""
+        return "was not compiled" if self.rule in ("thrown", "unclear") else "runs eagerly"
+
+
+class CauseKind(StrEnum):
+    """What differed in a call that needed a recompilation."""
+
+    SIZE = "size"
+    ZERO_ONE = "zero_one"
+    """A size became 0 or 1, or was 0 or 1 before."""
+    RANGE = "range"
+    """A condition on a size or a number is true in one call and false in another."""
+    DUCK_SHAPE = "duck_shape"
+    """Two sizes that were equal when the graph was compiled differ now."""
+    STRIDE = "stride"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    LAYOUT = "layout"
+    REQUIRES_GRAD = "requires_grad"
+    DISPATCH_KEYS = "dispatch_keys"
+    GRAD_MODE = "grad_mode"
+    AUTOCAST = "autocast"
+    GLOBAL_STATE = "global_state"
+    """A setting of torch, such as the number of threads."""
+    TRAINING_MODE = "training_mode"
+    ATTRIBUTE_VALUE = "attribute_value"
+    ARGUMENT_VALUE = "argument_value"
+    GLOBAL_VALUE = "global_value"
+    CLOSURE_VALUE = "closure_value"
+    """A variable from an enclosing function."""
+    BREAK_RESULT = "break_result"
+    """A value that the call at a graph break returned."""
+    LENGTH = "length"
+    KEY_ORDER = "key_order"
+    """The keys of a dict, or their order."""
+    NONE = "none"
+    """None in one call, a value in the other."""
+    TYPE = "type"
+    IDENTITY = "identity"
+    """Another object in the same place."""
+    ALIASING = "aliasing"
+    """Two inputs are the same object, or share memory, in only one of the two calls."""
+    OTHER = "other"
+
+
+TENSOR_CAUSES = frozenset(
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.DUCK_SHAPE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+        CauseKind.DEVICE,
+        CauseKind.LAYOUT,
+        CauseKind.REQUIRES_GRAD,
+        CauseKind.DISPATCH_KEYS,
+    )
+)
+"""Kinds whose subject is a tensor."""
+
+
+class Cause(Struct, frozen=True):
+    """One guard that failed for a new call."""
+
+    kind: CauseKind
+    subject: str
+    was: str | None = None
+    now: str | None = None
+    line: int | None = None
+    """Where the user's code specialized on the value."""
+    fix: str = ""
+    file: str | None = None
+    """The file of `line`."""
+    others: int = 0
+    """How many more guards failed in the same way, such as one dtype guard per parameter."""
+    is_open: bool = False
+    """Whether the new graph treats the value as dynamic."""
+    reason: str = ""
+    """Why torch recompiles, in plain words."""
+    expected: str = ""
+    """Why this recompilation is expected; empty if it is not."""
+    advice: Advice = Advice()
+
+
+class Recompile(Struct, frozen=True):
+    """A compilation of a function that was compiled before, and its causes."""
+
+    compilation: str
+    function: str
+    file: str
+    line: int
+    expected: bool
+    causes: tuple[Cause, ...]
+    reason: str = ""
+    """Torch's reason, verbatim."""
+    why_expected: str = ""
+    nearest: str | None = None
+    """The cache entry that the call is compared with to find the causes."""
+    distances: Mapping[str, int] = field(default_factory=dict)
+    """How many guards failed, keyed by cache entry."""
+    scenario: str | None = None
+    """The scenario of the call; None for a program."""
+    call: int | None = None
+    """Which call of the scenario, from 0."""
+    shared_by: str = ""
+    """What shares the code, such as `Layer modules`, if it was compiled for another one of them, and nothing changed
+    over time; else empty.
+    """
+    caller: Frame | None = None
+    """The frame outside of torch that called the function; None if it is not known."""
+
+
+class CacheUse(Struct, frozen=True):
+    """How much of its cache a function has used."""
+
+    function: str
+    used: int
+    of: int
+    frame: str = ""
+    """Dynamo's number of the code object."""
+    refused: bool = False
+    """Whether Dynamo refused to compile for a call because the cache was full."""
+
+
+class Limit(Struct, frozen=True):
+    """The recompile limit: whether any function hit it, and how close each function is."""
+
+    hit: bool = False
+    functions: tuple[CacheUse, ...] = ()
+
+
+class Danger(Struct, frozen=True):
+    """A compiled call whose results differ from eager, and the state without a guard that explains the difference."""
+
+    scenario: str
+    call: int
+    """The first call of the scenario that showed it, from 0."""
+    kind: str
+    """A key of advice/dangers.yaml."""
+    subject: str
+    """What changed, in the user's words."""
+    difference: str = ""
+    """How the results differ."""
+    was: str | None = None
+    """The value that compiled code still uses."""
+    now: str | None = None
+    file: str | None = None
+    """Where the code reads the changed state, or where the added or removed function is defined."""
+    line: int | None = None
+    proven: bool = False
+    why: str = ""
+    fix: str = ""
+    calls: int = 1
+    """How many calls showed it."""
+    comparison: Comparison | None = None
+    """How the results were compared; None: not in the log of an older ctrace."""

@@ -1,0 +1,141 @@
+"""Guards: the checks that decide whether compiled code is valid for a call. Plain frozen records."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.stored import Text, text_of
+from ctrace.inspector.facts.wire import Integer, Number, OfCompilation
+
+
+class Duration(Struct, frozen=True):
+    """A time in microseconds: with cold CPU caches, as torch measures it, and with warm ones."""
+
+    cold: Number
+    warm: Number
+
+
+class PartCost(Struct, frozen=True):
+    """The cost of one node of a guard tree and all nodes below it; nodes at depth 0 are children of the root."""
+
+    source: str
+    """Empty if the part stands for several small nodes that were measured together."""
+    depth: Integer
+    guards: Integer
+    cold: Number
+    warm: Number
+
+    @property
+    def time(self) -> Duration:
+        """Return both times."""
+        return Duration(self.cold, self.warm)
+
+
+class KindCost(Struct, frozen=True):
+    """The warm cost of all leaf guards of one kind, in microseconds, without the time to look up their values."""
+
+    kind: str
+    number: Integer
+    warm: Number
+
+
+class GuardCost(OfCompilation, frozen=True, kw_only=True):
+    """The cost of a compilation's guards per call."""
+
+    KIND: ClassVar[str] = "guard_cost"
+    cold: Number
+    warm: Number
+    plain: Duration
+    """The cost without torch's shortcut for unchanged modules; the parts add up to this."""
+    root: Duration
+    """The guards on torch's own state, at the root."""
+    parts: tuple[PartCost, ...]
+    kinds: tuple[KindCost, ...]
+    epilogue: Number
+    """Warm cost, in microseconds, of the guards that torch checks last: on symbolic sizes and on identical objects."""
+
+    @property
+    def whole(self) -> Duration:
+        """Return the cost of all guards."""
+        return Duration(self.cold, self.warm)
+
+
+class Guard(Struct, frozen=True):
+    """One check."""
+
+    kind: str
+    """Torch's name for the kind, such as `TENSOR_MATCH`."""
+    code: str
+    """The check as torch prints it."""
+    source: str
+    """The value that it checks, as torch names it; empty for a guard on torch's own state."""
+    place: Frame | None = None
+    """The line that created it, in the user's code or else in a library; None: torch's own guard, or not known."""
+    hint: str = ""
+
+
+class Node(Struct, frozen=True):
+    """A value that guards check, with the values that torch gets from it as child nodes."""
+
+    source: str
+    type: str
+    accessor: str = ""
+    """How torch gets the value from the value of the parent node."""
+    guards: tuple[Guard, ...] = ()
+    nodes: tuple["Node", ...] = ()
+
+    def all_guards(self) -> Iterator[Guard]:
+        """Return the guards of this node and of all nodes below it."""
+        yield from self.guards
+        for node in self.nodes:
+            yield from node.all_guards()
+
+
+class GuardTree(Struct, frozen=True):
+    """The guards of one compilation."""
+
+    root: Node
+    epilogue: tuple[Guard, ...] = ()
+    """The guards that torch checks last."""
+    unread: int = 0
+    """Lines of torch's text that could not be read."""
+    is_misplaced: bool = False
+    """Whether ctrace's record of places does not match torch's lines, so that places come from torch's comments."""
+
+    def all_guards(self) -> Iterator[Guard]:
+        """Return every guard, in torch's order."""
+        yield from self.root.all_guards()
+        yield from self.epilogue
+
+
+class LeftOut(Struct, frozen=True):
+    """Guards of one kind that Dynamo requested, but does not check."""
+
+    kind: str
+    why: str
+    """What excludes them: a setting, or `guard_filter_fn`."""
+    number: Integer
+
+
+class GuardText(Struct, frozen=True):
+    """The guards of one compilation as torch prints them; `guards/printed_tree.py` parses the text on demand."""
+
+    body: Text
+    """The guards; a large log keeps them until they are needed."""
+    stacks: tuple[tuple[Frame, ...] | None, ...] | None = None
+    """For each line, the stack at which its guard was created; None if the log has none: then torch's comments count.
+    """
+    left_out: tuple[LeftOut, ...] = ()
+    cost: GuardCost | None = None
+    """None: not measured."""
+
+    @property
+    def text(self) -> str:
+        """Return the guards as torch printed them.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)

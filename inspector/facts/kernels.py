@@ -1,0 +1,150 @@
+"""The kernels that a run generated, and the code that calls them; plain frozen records."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ctrace.inspector.facts.stored import Text, text_of
+
+
+class Stage(StrEnum):
+    """The part of a graph; AOTAutograd splits a graph with gradients into a forward and a backward."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INFERENCE = "inference"
+
+
+class Argument(Struct, frozen=True):
+    """One argument in a kernel call."""
+
+    name: str
+    """The buffer's name in the wrapper, or the text of a number."""
+    tensor: bool
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    offset: int = 0
+    device: str = ""
+    value: str = ""
+    """For an argument that is not a tensor: its number if ctrace can compute it, else its text."""
+    keyword: str = ""
+    """Its keyword; empty for a positional argument."""
+
+
+class Launch(Struct, frozen=True):
+    """One call of a kernel in the wrapper of a graph part."""
+
+    operations: tuple[str, ...] = ()
+    """The scheduler nodes that the call computes, by their names in `Fusion.nodes`."""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] | None = None
+    """In the order of the call; None: not known."""
+    call: str = ""
+    """The statement in the wrapper that makes the call; empty: not known."""
+    read: int | None = None
+    """Bytes read; None: not known."""
+    written: int | None = None
+    flops: int | None = None
+
+
+class Pointer(Struct, frozen=True):
+    """One pointer that a generated kernel takes."""
+
+    name: str
+    """Its name in the kernel's source, such as `in_ptr0`."""
+    read: str
+    """The buffer behind it before the call; empty: the kernel only writes to it."""
+    written: str
+    """The buffer behind it after the call; empty: the kernel only reads it."""
+
+
+class KernelBuffer(Struct, frozen=True):
+    """A buffer that a kernel reads or writes; sizes and strides are expressions of the graph's symbols."""
+
+    name: str
+    kind: str
+    """`input` or `constant` of the graph, or `buffer` for a value that the graph computes."""
+    node: str
+    """The node of Inductor's last graph whose value it holds; empty: not known."""
+    dtype: str
+    shape: tuple[str, ...]
+    stride: tuple[str, ...]
+    device: str
+    mutates: str = ""
+    """The buffer in whose memory it is, if the graph writes into an input."""
+
+
+class KernelCall(Struct, frozen=True):
+    """One call of a generated kernel, as Inductor knows it when it writes the call."""
+
+    graph: str
+    stage: Stage
+    name: str
+    """The same as `Kernel.name`."""
+    pointers: tuple[Pointer, ...]
+    sizes: tuple[tuple[str, str], ...]
+    """The sizes that it takes, such as `ks0`, and their expressions."""
+    numels: tuple[tuple[str, str], ...]
+    """The lengths of its loops, such as `xnumel`, and their expressions."""
+    buffers: tuple[KernelBuffer, ...]
+    symbols: Mapping[str, int]
+    """The values that the symbols had when the graph was compiled."""
+    workspaces: int = 0
+    """How many scratch buffers it takes."""
+
+
+class Statement(Struct, frozen=True):
+    """One line of a kernel's source, and the user's lines that it comes from."""
+
+    line: int
+    """Line of the kernel's source, from 1."""
+    lines: tuple[str, ...]
+    """`file:line` of the user's code."""
+
+
+class Kernel(Struct, frozen=True):
+    """One generated kernel, or one library kernel, in one graph part."""
+
+    graph: str
+    stage: Stage
+    name: str
+    language: str
+    """`triton`, `cpp` or `external`."""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    """`file:line` of the user's code; empty: torch does not know."""
+    calls: int = 1
+    launches: tuple[Launch, ...] = ()
+    """One per call, in call order; empty in a log of an older ctrace."""
+    user: bool = False
+    """Whether the user wrote it."""
+    source: str = ""
+    """The emitted source; empty for a library kernel, and if the log lacks the graph part's code."""
+    statements: tuple[Statement, ...] = field(default=())
+
+
+class OutputCode(Struct, frozen=True):
+    """The module that Inductor wrote for one graph part: its kernels and the wrapper that calls them."""
+
+    graph: str
+    stage: Stage
+    body: Text
+    """The module; a large log keeps it until it is needed."""
+    counted: int | None = None
+    """Torch's metric for this module, `generated_kernel_count`; None: not known.
+
+    In Triton, it counts the calls of generated kernels. In C++, it counts the loop nests, and one more if nests share
+    their outer loop (2.13, _inductor/codegen/cpp.py:4478). It does not count library kernels.
+    """
+
+    @property
+    def text(self) -> str:
+        """Return the module as Inductor wrote it.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)

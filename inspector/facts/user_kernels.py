@@ -1,0 +1,150 @@
+"""Triton kernels that the user wrote and calls in a compiled region; plain frozen records."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ctrace.inspector.facts.kernels import Stage
+
+
+class ParameterKind(StrEnum):
+    """Where the value of a parameter comes from."""
+
+    TENSOR = "tensor"
+    NUMBER = "number"
+    CONSTANT = "constant"
+    """A `tl.constexpr` that the call passes."""
+    CONFIG = "config"
+    """A `tl.constexpr` that a configuration sets."""
+    NONE = "none"
+    DEFAULT = "default"
+    """The default in the kernel's signature, because the call does not pass it."""
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of a kernel in one call."""
+
+    name: str
+    kind: ParameterKind
+    constexpr: bool = False
+    value: str = ""
+    """The value as text; empty for a tensor, or if the call does not pass it."""
+    fixed: bool = False
+    """Whether Inductor writes the value into the generated code, so that another value needs another kernel."""
+    dtype: str = ""
+    shape: tuple[str, ...] = ()
+    written: bool | None = None
+    """Whether torch assumes that the kernel writes the tensor; None: not a tensor, or not known."""
+    read: bool | None = None
+    """Whether torch assumes that the kernel reads it; torch 2.11 does not determine this."""
+
+
+class Epilogue(StrEnum):
+    """Whether Inductor fuses the ops after the kernel into it."""
+
+    FUSED = "fused"
+    POSSIBLE = "possible"
+    """Inductor could fuse ops into it, but fused none."""
+    SWITCHED_OFF = "switched_off"
+    """A setting disables the fusion, although the kernel passes the checks that torch makes first."""
+    WRITES = "writes"
+    """Torch does not see exactly one tensor that the kernel writes once and does not read."""
+    STORES = "stores"
+    """Its source does not have exactly one `tl.store`."""
+    NOT_EMPTY = "not_empty"
+    """The tensor that it writes is not a new one from torch.empty."""
+    UNKNOWN_TO_TORCH = "unknown_to_torch"
+    """This torch has no such fusion."""
+
+
+class TritonOp(Struct, frozen=True):
+    """The `torch.library.triton_op` that calls a kernel."""
+
+    name: str
+    """`mylib::scale`"""
+    file: str
+    line: int
+    fallbacks: tuple[str, ...] = ()
+    """Devices for which a separate kernel is registered (`register_kernel`)."""
+    autograd: bool = False
+    flops: bool = False
+    """Whether a formula counts its FLOPs (`register_flop_formula`)."""
+    mutates: tuple[str, ...] = ()
+    """The arguments that its author declares as mutated."""
+
+
+class UserKernel(Struct, frozen=True):
+    """One call of a Triton kernel that the user wrote."""
+
+    graph: str
+    stage: Stage
+    operation: str
+    """The scheduler's name for the call, as in `Fusion.nodes` and `Launch.operations`."""
+    kernel: str
+    """The user's name for the kernel."""
+    file: str
+    line: int
+    """Where it is defined."""
+    name: str = ""
+    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it."""
+    lines: tuple[str, ...] = ()
+    """`file:line` of the call."""
+    device: str = ""
+    decorators: tuple[str, ...] = ()
+    """Triton's classes, outermost first: `Autotuner`, `Heuristics`, `JITFunction`."""
+    parameters: tuple[Parameter, ...] = ()
+    assumed: str | None = ""
+    """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
+    grids: tuple[tuple[str, ...], ...] = ()
+    """One grid for each configuration, or one grid for all; sizes as torch prints them."""
+    configs: tuple[Mapping[str, str], ...] = field(default=())
+    """The values that each configuration sets, including values from triton.heuristics."""
+    key: tuple[str, ...] = ()
+    """The `key` of triton.autotune."""
+    heuristics: tuple[str, ...] = ()
+    """Parameters that triton.heuristics sets."""
+    restored: tuple[str, ...] = ()
+    zeroed: tuple[str, ...] = ()
+    flops: bool = False
+    """Whether a registered formula counts the kernel's FLOPs."""
+    op: TritonOp | None = None
+    epilogue: Epilogue | None = None
+    """None: no code was generated."""
+
+    @property
+    def autotuned(self) -> bool:
+        """Whether the user decorated it with triton.autotune."""
+        return "Autotuner" in self.decorators
+
+    @property
+    def tensors(self) -> tuple[Parameter, ...]:
+        """The parameters that are tensors."""
+        return tuple(each for each in self.parameters if each.kind is ParameterKind.TENSOR)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Names of the tensors that torch assumes the kernel writes."""
+        return tuple(each.name for each in self.tensors if each.written)
+
+
+class UserKernelLowered(Struct, frozen=True):
+    """Inductor lowered a call of a user's kernel; `stack` is the stack of the call."""
+
+    id: str
+    kernel: UserKernel
+    stack: str
+
+
+class UserKernelWritten(Struct, frozen=True):
+    """Inductor generated the code for a call of a user's kernel."""
+
+    id: str
+    stage: Stage
+    operation: str
+    name: str
+    constants: Mapping[str, str]
+    epilogue: Epilogue
+
+
+UserKernelEvent = UserKernelLowered | UserKernelWritten

@@ -1,0 +1,29 @@
+"""The supported instructions of Python 3.11 to 3.13."""
+
+from ctrace.inspector.facts.bytecode import Code
+from ctrace.inspector.features.bytecode.decompile import ops_build, ops_call, ops_flow, ops_items, ops_stack, ops_step
+from ctrace.inspector.features.bytecode.decompile.machine import Machine, Operation, Placeholders
+from ctrace.inspector.features.bytecode.decompile.values import StopError, Traced
+
+VERSIONS = ("3.11", "3.12", "3.13")
+
+OPERATIONS: dict[str, Operation] = {
+    **ops_stack.OPERATIONS,
+    **ops_step.OPERATIONS,
+    **ops_items.OPERATIONS,
+    **ops_build.OPERATIONS,
+    **ops_call.OPERATIONS,
+    **ops_flow.OPERATIONS,
+}
+
+
+def traced(code: Code, placeholders: Placeholders = frozenset()) -> Traced:
+    """Execute a code object symbolically; raise StopError with the reason if it does something unsupported."""
+    if code.python not in VERSIONS:
+        msg = f"Bytecode of Python {code.python} is not supported."
+        raise StopError(msg)
+    try:
+        return Machine(code, OPERATIONS, placeholders).traced()
+    except IndexError as error:
+        msg = "The bytecode refers to a name, constant or variable that its tables do not contain."
+        raise StopError(msg) from error

@@ -1,0 +1,110 @@
+"""Expand a policy to the captures of a check: one for each model, scenario and target."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
+from ctrace.inspector.features.check.model import Job, JobKey
+from ctrace.inspector.features.check.policy.model import CPU, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.model_globs import Named, expanded, named_by
+from ctrace.inspector.runs.options import check_options
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.target import resolve
+
+_OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES, Count.CUDA_GRAPH_SKIPS}
+"""Counts that ctrace can only take from generated code."""
+
+Wrong = tuple[JobKey, CtraceError]
+
+
+class Jobs(Struct, frozen=True):
+    """The jobs of a check, and the jobs that cannot run, in the policy's order; the files of a glob are sorted."""
+
+    jobs: tuple[Job, ...] = ()
+    wrong: tuple[Wrong, ...] = ()
+
+
+def jobs_of(policy: Policy, root: Path, paths: Sequence[str] = ()) -> Jobs:
+    """Return the jobs for a policy in the folder `root`: for all its models, or only for the models in `paths`.
+
+    `paths` are relative to the working directory. A model that the policy does not name gets the policy's defaults.
+    """
+    ruled: dict[str, tuple[Named, ModelRule]] = {}
+    wrong: list[Wrong] = []
+    for rule in policy.models:
+        found = _of_rule(rule, root, wrong)
+        ruled |= {each.key: (each, rule) for each in found}
+    if paths:
+        wrong.clear()
+        ruled = _selected(paths, ruled, root, wrong)
+    jobs: list[Job] = []
+    for named, rule in ruled.values():
+        _cross(policy, rule, named, jobs, wrong)
+    return Jobs(tuple(jobs), tuple(wrong))
+
+
+def _of_rule(rule: ModelRule, root: Path, wrong: list[Wrong]) -> list[Named]:
+    try:
+        return expanded(rule.models, root)
+    except CtraceError as error:
+        wrong.append((JobKey(rule.models), error))
+        return []
+
+
+def _selected(
+    paths: Sequence[str], ruled: dict[str, tuple[Named, ModelRule]], root: Path, wrong: list[Wrong]
+) -> dict[str, tuple[Named, ModelRule]]:
+    chosen: dict[str, tuple[Named, ModelRule]] = {}
+    for text in paths:
+        for each in _of_rule(ModelRule(text), Path(), wrong):
+            fitting = {key: known for key, known in ruled.items() if each.names(known[0])}
+            own = replace(named_by(each.target, root), by_chance=each.by_chance)
+            chosen |= fitting or {own.key: (own, ModelRule(text))}
+    return {**{key: known for key, known in ruled.items() if key in chosen}, **chosen}
+
+
+def _cross(policy: Policy, rule: ModelRule, named: Named, jobs: list[Job], wrong: list[Wrong]) -> None:
+    """Add the jobs of one model; a model that cannot run counts once, not once for each scenario."""
+    limits = rule.limits.over(policy.limits)
+    timeout = policy.timeout if rule.timeout is None else rule.timeout
+    found = []
+    try:
+        for scenario, options in _scenarios(policy, rule):
+            for target in rule.targets or policy.targets:
+                needed = _needed_options(options, target, limits, policy)
+                check_options(resolve(named.target, has_inputs=bool(needed.inputs)), needed)
+                found.append(Job(JobKey(named.key, scenario, target), named.target, needed, limits, timeout))
+    except CtraceError as error:
+        if not (named.by_chance and isinstance(error, TargetError)):
+            wrong.append((JobKey(named.key), error))
+        return
+    jobs.extend(found)
+
+
+def _scenarios(policy: Policy, rule: ModelRule) -> Iterator[tuple[str, Options]]:
+    for name in rule.scenarios or policy.scenarios:
+        if name not in policy.scenarios:
+            todo = did_you_mean(name, policy.scenarios, f"there are: {', '.join(policy.scenarios) or 'none'}")
+            raise PolicyError(f"{_where(policy, rule)}: the policy has no scenario {name}", todo)
+        yield name, policy.scenarios[name]
+
+
+def _where(policy: Policy, rule: ModelRule) -> str:
+    file = os.path.relpath(policy.file) if policy.file is not None else "the policy"
+    return f"{file}:{rule.line}" if rule.line else file
+
+
+def _needed_options(options: Options, target: str, limits: Limits, policy: Policy) -> Options:
+    """Reduce options to what the limits need; keep an explicit backend and `build`.
+
+    If all of Inductor runs, the capture records Inductor's guards in any case, whatever the policy says.
+    """
+    gpu = None if target == CPU else target
+    needs_code = gpu is not None or not _OF_CODE.isdisjoint(limits.most)
+    trace_only = not needs_code and not options.build and options.backend in (None, "inductor")
+    inductor_guards = policy.inductor_guards or not trace_only
+    return replace(options, target=gpu, trace_only=trace_only, inductor_guards=inductor_guards)

@@ -1,0 +1,90 @@
+"""Update the lock after a check: to today's state, or only with improvements."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from ctrace.inspector.features.check.lock.matching import matched
+from ctrace.inspector.features.check.model import Baseline, JobKey, Known, Lock, Site, SiteKey, State
+from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.state import OF_SITES
+from ctrace.inspector.features.check.trust import is_judged
+from ctrace.inspector.features.check.verdict import Checked, Outcome
+
+
+def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:
+    """Return the lock with the results of a check, in the sections of the torch versions that the jobs ran with.
+
+    A job that could not be judged keeps its entry. The lock does not include sites that the policy allows. With
+    `only_improve`, nothing gets looser: a known job gets only improvements, a new job gets an entry only if it has no
+    sites, and a vanished model keeps its entry, since checking less is not an improvement.
+    """
+    ran = {each.state.torch for each in outcome.checked if each.state is not None}
+    sections = {
+        torch: dict(_kept(jobs, outcome, forget=not only_improve) if torch in ran else jobs)
+        for torch, jobs in outcome.lock.sections.items()
+    }
+    for (torch, job), several in _by_job(outcome.checked).items():
+        now: Baseline | None = _together(several)
+        if only_improve:
+            now = _improved(sections.get(torch, {}).get(job), _together(several))
+        if now is not None:
+            sections.setdefault(torch, {})[job] = _sorted(now)
+    return replace(outcome.lock, sections=sections)
+
+
+def _kept(jobs: Mapping[JobKey, Baseline], outcome: Outcome, *, forget: bool) -> Iterator[tuple[JobKey, Baseline]]:
+    """Return the jobs of a section by their current names, without vanished models."""
+    names = {was.model: now.model for now, was in outcome.moved.items()}
+    for job, known in jobs.items():
+        if job.model in names:
+            yield replace(job, model=names[job.model]), known
+        elif not (forget and job.model in outcome.vanished):
+            yield job, known
+
+
+def _by_job(checked: Iterable[Checked]) -> dict[tuple[str, JobKey], list[Baseline]]:
+    """Return the results of each job; omit a job if a part of it, such as one rank, could not be judged."""
+    every = list(checked)
+    unknown = {each.known_as or each.job for each in every if not is_judged(each)}
+    found: dict[tuple[str, JobKey], list[Baseline]] = {}
+    for each in every:
+        job = each.known_as or each.job
+        if each.state is not None and job not in unknown:
+            found.setdefault((each.state.torch, job), []).append(_baseline(each, each.state))
+    return found
+
+
+def _baseline(checked: Checked, state: State) -> Baseline:
+    allowed = [site.key for site, _ in checked.allowed]
+    counts = {count: number for count, number in state.counts.items() if count not in OF_SITES}
+    return Baseline(counts, tuple(Known(site.key, site.times) for site in state.sites if site.key not in allowed))
+
+
+def _sorted(baseline: Baseline) -> Baseline:
+    return replace(baseline, sites=tuple(sorted(baseline.sites, key=lambda each: each.key)))
+
+
+def _together(several: Iterable[Baseline]) -> Baseline:
+    """Merge several runs of one job, such as the ranks of a trace, to a baseline that each of them passes.
+
+    Sites keep their order, because a check pairs them with those of the lock in that order.
+    """
+    counts: dict[Count, int] = {}
+    times: dict[SiteKey, int] = {}
+    for each in several:
+        for count, number in each.counts.items():
+            counts[count] = max(number, counts.get(count, 0))
+        for known in each.sites:
+            times[known.key] = max(known.times, times.get(known.key, 0))
+    return Baseline(counts, tuple(Known(key, number) for key, number in times.items()))
+
+
+def _improved(before: Baseline | None, now: Baseline) -> Baseline | None:
+    """Return a baseline that is no looser than the old one, or None if the job gets no entry."""
+    if before is None:
+        return None if now.sites or now.counts.get(Count.LIMIT_HITS) else now
+    found = matched([Site(each.key, each.times) for each in now.sites], before.sites)
+    sites = tuple(Known(site.key, min(site.times, known.times)) for site, known in found.pairs)
+    counts = {count: min(number, before.counts.get(count, number)) for count, number in now.counts.items()}
+    return Baseline({**before.counts, **counts}, sites)

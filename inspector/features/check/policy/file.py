@@ -1,0 +1,236 @@
+"""Find and read the policy, `ctrace.yaml`, and report every mistake in it with its line."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ctrace.inspector.errors import PolicyError, TargetError
+from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.features.check.policy.model import CPU, Allow, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.policy.scenarios import scenarios
+from ctrace.inspector.features.check.policy.values import (
+    any_table,
+    day,
+    entries,
+    flag,
+    name,
+    percent,
+    refused,
+    seconds,
+    size,
+    table,
+    text,
+    whole,
+)
+from ctrace.inspector.features.check.policy.yaml_nodes import Node, read_yaml, wrong
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
+from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.settings import owned_places, settings_at
+
+_BREAKS = {Owner.USER: Count.BREAKS, Owner.LIBRARY: Count.LIBRARY_BREAKS, Owner.TORCH: Count.TORCH_BREAKS}
+_COVERAGE = "coverage"
+_BY_OWNER = {_BREAKS[owner]: f"breaks: {{{owner}: 0}}" for owner in (Owner.LIBRARY, Owner.TORCH)}
+"""For each count of breaks outside of user code, how the policy writes its limit."""
+_COUNTS = tuple(each for each in Count if each not in _BREAKS.values())
+_ALLOW = ("gb", "place", "text", "reason", "expires")
+_GB = re.compile(r"GB[0-9]{1,9}", re.IGNORECASE)
+
+
+def limits(node: Node) -> Limits:
+    """Read the limits of the policy or of one model.
+
+    Raises:
+        PolicyError: a key or a number is wrong.
+    """
+    for key, child in any_table(node).items():
+        if key in _BY_OWNER:
+            raise wrong(child, f"unknown key {key} in limits", f"write it as {_BY_OWNER[Count(key)]}")
+    keys = table(node, (Count.BREAKS, *_COUNTS, _COVERAGE))
+    most = {count: _most(count, keys[count]) for count in _COUNTS if count in keys}
+    breaks = _breaks(keys[Count.BREAKS]) if Count.BREAKS in keys else {}
+    return Limits({**breaks, **most}, percent(keys[_COVERAGE]) if _COVERAGE in keys else None)
+
+
+def _most(count: Count, node: Node) -> int:
+    return size(node) if count is Count.MISSED_BYTES else whole(node)
+
+
+def _breaks(node: Node) -> Mapping[Count, int]:
+    """Read the limit of breaks; a single number limits breaks in user code."""
+    if not isinstance(node.value, dict):
+        return {Count.BREAKS: whole(node)}
+    keys = table(node, _BREAKS)
+    return {_BREAKS[Owner(owner)]: whole(child) for owner, child in keys.items()}
+
+
+def allow(node: Node) -> tuple[Allow, ...]:
+    """Read the allowed sites.
+
+    Raises:
+        PolicyError: an entry is incomplete or invalid.
+    """
+    return tuple(_entry(each) for each in entries(node))
+
+
+def _entry(node: Node) -> Allow:
+    keys = table(node, _ALLOW)
+    if not {"gb", "place", "text"} & set(keys):
+        todo = "add gb: GB0170, place: file.py::Class.method or text: a part of the line"
+        raise wrong(node, "this entry of allow names no site", todo)
+    if "reason" not in keys:
+        todo = "add reason: with a few words on why these sites are allowed"
+        raise wrong(node, "this entry of allow has no reason", todo)
+    return Allow(
+        reason=text(keys["reason"]),
+        gb=_gb(keys["gb"]) if "gb" in keys else None,
+        place=name(keys["place"]) if "place" in keys else None,
+        text=text(keys["text"]) if "text" in keys else None,
+        expires=day(keys["expires"]) if "expires" in keys else None,
+        line=node.line,
+    )
+
+
+def _gb(node: Node) -> str:
+    written = name(node)
+    if not _GB.fullmatch(written):
+        raise wrong(node, f"{shown(written)} is not a gb id", "write it as ctrace breaks shows it, such as GB0170")
+    return written.upper()
+
+
+NAMES = ("ctrace.yaml", "ctrace.yml")
+_VERSION = 1
+_KEYS = ("version", "models", "scenarios", "targets", "owned", "limits", "allow", "timeout", "inductor_guards")
+_MODEL_KEYS = ("path", "scenarios", "targets", "limits", "timeout")
+
+
+def find_policy(folder: Path) -> Path | None:
+    """Find the policy for a folder: in that folder or in the nearest parent that has one, within its git repository."""
+    full = folder.absolute()
+    for each in (full, *full.parents):
+        found = next((each / file for file in NAMES if (each / file).is_file()), None)
+        if found is not None or (each / ".git").exists():
+            return found
+    return None
+
+
+def load_policy(path: Path) -> Policy:
+    """Read and check a policy.
+
+    Raises:
+        PolicyError: it cannot be read, or it is invalid.
+        SettingsError: it names a GPU, and the project's pyproject.toml is invalid.
+    """
+    root, folder = read_yaml(path), path.absolute().parent
+    keys = table(root, _KEYS)
+    _check_version(keys.get("version"))
+    ways = scenarios(keys["scenarios"]) if "scenarios" in keys else {}
+    ways = ways or {"base": Options()}
+    default = Policy()
+    return Policy(
+        models=_models(keys["models"], ways, folder) if "models" in keys else (),
+        scenarios=ways,
+        targets=(_targets(keys["targets"], folder) if "targets" in keys else ()) or default.targets,
+        owned=_owned(keys["owned"], folder) if "owned" in keys else (),
+        limits=limits(keys["limits"]) if "limits" in keys else default.limits,
+        allow=allow(keys["allow"]) if "allow" in keys else (),
+        timeout=seconds(keys["timeout"]) if "timeout" in keys else default.timeout,
+        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else default.inductor_guards,
+        file=str(path),
+    )
+
+
+def target_gpu(target: str, folder: Path) -> TargetGpu:
+    """Find the GPU for a target in a policy; paths are relative to `folder`, the policy's folder.
+
+    Raises:
+        TargetError: there is no GPU of that name, or a file of GPUs is wrong.
+        SettingsError: the project's pyproject.toml is wrong.
+    """
+    return gpu_named(target, settings_at(folder).gpus, folder)
+
+
+def target_name(name: str, folder: Path) -> str:
+    """Return a target's name in the lock: for a GPU in the table, the table's name; for one in a file, the text as
+    written.
+
+    Raises:
+        TargetError: there is no GPU of that name, or a file of GPUs is wrong.
+        SettingsError: the project's pyproject.toml is wrong.
+    """
+    if name.lower() == CPU:
+        return CPU
+    gpu = target_gpu(name, folder)
+    return name if re.search(r"\.ya?ml(:|$)", name, re.IGNORECASE) else gpu.name
+
+
+def _check_version(node: Node | None) -> None:
+    if node is None or (node.value == _VERSION and not isinstance(node.value, bool)):
+        return
+    if isinstance(node.value, int) and node.value > _VERSION:
+        what = f"it has version {shown(node.value)}, but this ctrace reads version {_VERSION}"
+        raise wrong(node, what, "update ctrace: pip install -U ctrace")
+    raise refused(node, f"{_VERSION}", f"write version: {_VERSION}")
+
+
+def _models(node: Node, ways: Mapping[str, Options], folder: Path) -> tuple[ModelRule, ...]:
+    return tuple(_model(each, ways, folder) for each in entries(node))
+
+
+def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
+    if not isinstance(node.value, dict):
+        return ModelRule(name(node), line=node.line)
+    keys = table(node, _MODEL_KEYS)
+    if "path" not in keys:
+        raise wrong(node, "this entry of models has no path", "write path: models/*.py, or package.module:name")
+    rule = ModelRule(name(keys["path"]), line=node.line)
+    return ModelRule(
+        rule.models,
+        scenarios=_chosen(keys["scenarios"], ways) if "scenarios" in keys else rule.scenarios,
+        targets=_targets(keys["targets"], folder) if "targets" in keys else rule.targets,
+        limits=limits(keys["limits"]) if "limits" in keys else rule.limits,
+        timeout=seconds(keys["timeout"]) if "timeout" in keys else rule.timeout,
+        line=rule.line,
+    )
+
+
+def _chosen(node: Node, ways: Iterable[str]) -> tuple[str, ...]:
+    """Return the scenarios that an entry of models names, and check that they exist."""
+    named = {name(each): each for each in entries(node)}
+    for way, each in named.items():
+        if way not in ways:
+            raise wrong(each, f"there is no scenario {shown(way)} in this policy", near(way, ways))
+    return tuple(named)
+
+
+def _targets(node: Node, folder: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_target(each, folder) for each in entries(node)))
+
+
+def _target(node: Node, folder: Path) -> str:
+    target = name(node)
+    try:
+        return target_name(target, folder)
+    except TargetError as error:
+        raise _no_target(node, target, error) from None
+
+
+def _no_target(node: Node, name: str, error: TargetError) -> PolicyError:
+    if difflib.get_close_matches(name.lower()[:100], [CPU]):
+        return wrong(node, f"there is no target {shown(name)}", f"did you mean {CPU}?")
+    todo = error.todo.replace("--target ", "").replace("there are: ", f"there are: {CPU}, ", 1)
+    return wrong(node, f"target {error.what.removeprefix('--target ')}", todo)
+
+
+def _owned(node: Node, folder: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place for each in entries(node) for place in _places(each, folder)))
+
+
+def _places(node: Node, folder: Path) -> list[str]:
+    found = owned_places(name(node), folder)
+    if not found:
+        what = f"owned names {shown(node.value)}, which is neither a path nor an installed package"
+        raise wrong(node, what, "name a folder or file beside the policy, or a package that can be imported")
+    return found

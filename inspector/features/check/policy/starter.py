@@ -1,0 +1,128 @@
+"""The commented `ctrace.yaml` that `ctrace check --init` writes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from msgspec.structs import asdict
+
+from ctrace.inspector.features.check.policy.model import CPU
+from ctrace.inspector.runs.request import Options
+
+_HEAD = """\
+# The policy of ctrace check.
+# Lines such as "#targets:" are examples: remove the # to use them.
+version: 1
+
+# What to check: paths from here, with * or :name, or package.module:name.
+models:
+"""
+_REST = """\
+#  - path: pkg.models:tiny        # a model with different settings
+#    scenarios: [training]
+#    targets: [cpu]
+#    limits: {breaks: 2}
+#    timeout: 2m
+
+# Ways to call each model: options of ctrace explain. By default one, base.
+"""
+_SCENARIOS = """\
+#scenarios:
+#  base: {}
+"""
+_OTHER_SCENARIOS = """\
+#  training: {train: true}
+#  sizes:
+#    vary: ["0=1,2,8"]            # sizes of dimension 0; or dtype=, mode=...
+#    inputs: ["float32[8,128]"]   # instead of the file's; a letter: dynamic
+#    provoke: false               # also try what often makes it recompile
+#    mode: default                # of torch.compile, as are the next two
+#    dynamic: null
+#    fullgraph: false
+
+# What to generate code for. ctrace targets lists the GPUs; none is required.
+"""
+_TARGETS = "#targets: [cpu, h100]\n"
+_LIMITS = """
+# Folders, files or packages whose code counts as yours, installed or not.
+#owned: [src/mylib]
+
+# Maximum values. A count without a limit may not exceed the one in ctrace.lock.
+#limits:
+#  breaks: {user: 0, library: 3, torch: 0}  # graph breaks, by whose code
+#  skipped: 0             # functions that run eagerly as a whole
+#  recompiles: 0          # after warm-up
+#  graphs: 1              # of a model
+#  eager_ops: 0           # ops that are in no graph
+#  limit_hits: 0          # functions at the recompile limit
+#  coverage: 100          # minimum percentage of ops in graphs
+#  kernels: 12            # generated kernels
+"""
+_OF_GPU = """\
+#  spills: 0              # spilled registers of kernels
+#  missed_bytes: 1MiB     # what missed fusions would save
+#  cuda_graph_skips: 0    # with mode: reduce-overhead, for a GPU
+#  cuda_graph_rerecordings: 0  # in the log of a run on a GPU
+"""
+_END = """
+# Allowed sites, and why: by gb id, place (* for any text), part of the line.
+#allow:
+#  - gb: GB0170
+#    place: mask.py::Mask.forward
+#    text: if is_pad.any()
+#    reason: the mask is read once per batch; see issue 12
+#    expires: 2027-01-31          # the last day on which it is allowed
+
+# For one model in one scenario and target: seconds, or 90s, 10m.
+"""
+_TIMEOUT = "#timeout: 600\n"
+_GUARDS = """
+# false: graphs with symbolic sizes are not lowered to record Inductor's guards.
+# Faster, but recompilations that these guards cause are not shown.
+"""
+
+
+def starter(
+    models: Sequence[str],
+    options: Options | None = None,
+    targets: Sequence[str] = (),
+    timeout: float | None = None,
+    inductor_guards: bool = True,
+) -> str:
+    """Return the text of a policy that captures models with `options`; comments show all other settings."""
+    parts = [
+        _HEAD,
+        "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n",
+        _REST,
+        _SCENARIOS if options in (None, Options()) else f"scenarios:\n  base: {_flow(_set_of(options))}\n",
+        _OTHER_SCENARIOS,
+        f"targets: {_flow(list(targets))}\n" if targets else _TARGETS,
+        _LIMITS,
+        "" if set(targets) <= {CPU} else _OF_GPU,
+        _END,
+        _TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n",
+        _GUARDS,
+        "#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n",
+    ]
+    return "".join(parts)
+
+
+def _set_of(options: Options | None) -> dict[str, Any]:
+    """Return the options that differ from their defaults, by name."""
+    values = asdict(options or Options())
+    return {name: _plain(value) for name, value in values.items() if value != getattr(Options(), name)}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=True, sort_keys=False, width=1 << 16)
+    return text.removesuffix("...\n").strip()
+
+
+def _listed(models: Sequence[str]) -> list[str]:
+    """Return the lines of a YAML list, quoted where necessary."""
+    return yaml.safe_dump(list(models), allow_unicode=True, width=1 << 16).splitlines()

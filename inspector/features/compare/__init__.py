@@ -1,0 +1,1 @@
+"""Two runs, or all ranks of a job, side by side."""

@@ -1,0 +1,1 @@
+"""Repairs that are proved, and the least program that shows a finding."""

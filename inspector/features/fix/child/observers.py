@@ -1,0 +1,420 @@
+"""What a user does with a model around a call: cast it, freeze it, save it, set its attributes, call its methods.
+
+Two programs that agree in every plain call may differ after one of these.
+"""
+
+import copy
+import inspect
+import io
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.calls.tensors import mapped, recast, tensors
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.trial import Mined
+from ctrace.inspector.features.fix.child.state import leaves_of
+
+Prepare = Callable[[Any], Any]
+Sequence = Callable[[Any, Callable[..., Any], Call], Any]
+
+_MOST_LEAVES = 6
+"""Parameters that are frozen, and trained, one by one."""
+_MOST_METHODS = 8
+_SCALES = (1.0, 30.0, -30.0, 2e3, -2e3)
+"""Factors for inputs in half precision: 30 to the power of four overflows float16, and so does the square of 2,000."""
+
+
+def _as_it_is(subject: Any) -> Any:
+    return subject
+
+
+def _same(call: Call) -> Call:
+    return call
+
+
+def _one_call(_subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    return called(*call.args, **call.kwargs)
+
+
+class Observer(Struct, frozen=True):
+    """What happens to a fresh model, to the arguments of a call, and around the call."""
+
+    prepare: Prepare = _as_it_is
+    """Changes the subject, and returns it or its replacement. Raises TargetError: the subject has no such form."""
+    change: Callable[[Call], Call] = _same
+    sequence: Sequence = _one_call
+    """Makes the call, with what comes before it; gets the subject, what to call, and the arguments."""
+    keeps: bool = False
+    """Whether the arguments lose their form when they are copied."""
+    is_crossed: bool = False
+    """Whether it is repeated with inputs that take the other side of a condition."""
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it does anything beside changing the arguments."""
+        return self.prepare is not _as_it_is or self.sequence is not _one_call
+
+
+def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
+    """Return all observers of a subject by name."""
+    import torch
+
+    found: dict[str, Observer] = {"called twice": Observer(sequence=_twice)}
+    if not isinstance(subject, torch.nn.Module):
+        return {**found, **_of_attributes(subject, mined)}
+    found |= _of_precision() | _of_state() | _of_gradients(subject)
+    found |= {
+        "in the other mode": Observer(_in_the_other_mode),
+        "with layers in place": Observer(_in_place, is_crossed=True),
+        "under autocast": Observer(sequence=_under_autocast, is_crossed=True),
+        "under no_grad": Observer(sequence=_under_no_grad, is_crossed=True),
+        "after a call in the other mode": Observer(sequence=_after_the_other_mode),
+        "copied after a call": Observer(sequence=_copied_after_a_call),
+        "pickled": Observer(_pickled),
+        "saved": Observer(sequence=_saved),
+        "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
+        "loaded": Observer(_loaded),
+    }
+    return found | _of_attributes(subject, mined) | _of_methods(subject)
+
+
+# Precision and values of the state
+
+
+def _of_precision() -> dict[str, Observer]:
+    found = {}
+    for dtype in ("float16", "bfloat16", "float64"):
+        for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
+            name = f"model in {dtype}{'' if scale == 1.0 else f', times {scale:g}'}"
+            found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
+    return found
+
+
+def _cast(dtype: str) -> Prepare:
+    def prepare(model: Any) -> Any:
+        import torch
+
+        return model.to(getattr(torch, dtype))
+
+    return prepare
+
+
+def _recast(dtype: str, scale: float) -> Callable[[Call], Call]:
+    def change(call: Call) -> Call:
+        return mapped(call, lambda leaf: recast(_scaled(leaf, scale), dtype))
+
+    return change
+
+
+def _scaled(leaf: Any, scale: float) -> Any:
+    if scale == 1.0 or not leaf.is_floating_point():
+        return leaf
+    return (leaf.detach() * scale).requires_grad_(leaf.requires_grad)
+
+
+def _of_state() -> dict[str, Observer]:
+    """Return observers with other values in parameters and buffers, which a checkpoint or training brings."""
+    import torch
+
+    def values(change: Callable[[Any], Any], which: Callable[[Any], bool]) -> Observer:
+        def prepare(model: Any) -> Any:
+            leaves = [leaf for leaf in (*model.parameters(), *model.buffers()) if which(leaf)]
+            if not leaves:
+                raise TargetError("no such state", "")
+            with torch.no_grad():
+                for leaf in leaves:
+                    leaf.copy_(change(leaf))
+            return model
+
+        return Observer(prepare)
+
+    def is_float(leaf: Any) -> bool:
+        return bool(leaf.is_floating_point())
+
+    def is_integer(leaf: Any) -> bool:
+        return not (leaf.is_floating_point() or leaf.is_complex() or leaf.dtype is torch.bool or leaf.is_quantized)
+
+    return {
+        "state negated": values(lambda leaf: -leaf, is_float),
+        "state 0": values(lambda leaf: leaf * 0, is_float),
+        "state large": values(lambda leaf: leaf * 1e3 + 100, is_float),
+        "state plus 0.6": values(lambda leaf: leaf + 0.6, is_float),
+        "state minus 1.3": values(lambda leaf: leaf - 1.3, is_float),
+        "state NaN": values(lambda leaf: leaf * math.nan, is_float),
+        "state infinite": values(lambda leaf: leaf + math.inf, is_float),
+        "integer state 0": values(lambda leaf: leaf * 0, is_integer),
+        "integer state 1": values(lambda leaf: leaf * 0 + 1, is_integer),
+        "integer state plus 1": values(lambda leaf: leaf + 1, is_integer),
+        "integer state plus 70": values(lambda leaf: leaf + 70, is_integer),
+        "integer state negated": values(lambda leaf: -leaf, is_integer),
+        "flags inverted in the state": values(torch.logical_not, lambda leaf: leaf.dtype is torch.bool),
+    }
+
+
+# Gradients
+
+
+def _of_gradients(model: Any) -> dict[str, Observer]:
+    """Return observers that freeze and train what can have gradients: all of it, and each one alone."""
+    names = [name for name, leaf in leaves_of(model) if leaf.is_floating_point()]
+    found = {f"all {how}": _requiring(None, grad=grad) for how, grad in (("trained", True), ("frozen", False))}
+    for name in names[:_MOST_LEAVES]:
+        found[f"{name} alone trained"] = _requiring(name, grad=True)
+        found[f"{name} alone frozen"] = _requiring(name, grad=False)
+    return {name: Observer(prepare, is_crossed=True) for name, prepare in found.items()}
+
+
+def _requiring(name: str | None, *, grad: bool) -> Prepare:
+    def prepare(model: Any) -> Any:
+        leaves = [(each, leaf) for each, leaf in leaves_of(model) if leaf.is_floating_point()]
+        if not leaves or (name is not None and name not in dict(leaves)):
+            raise TargetError("no such leaf", "")
+        for each, leaf in leaves:
+            leaf.requires_grad_(grad if name in (None, each) else not grad)
+        return model
+
+    return prepare
+
+
+# Calls and copies
+
+
+def _twice(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    return [_one_call(subject, called, call), _one_call(subject, called, call)]
+
+
+def _in_the_other_mode(model: Any) -> Any:
+    return model.train(not model.training)
+
+
+def _in_place(model: Any) -> Any:
+    """Let layers such as nn.ReLU write to what they get, or no longer do so."""
+    layers = [each for each in model.modules() if isinstance(getattr(each, "inplace", None), bool)]
+    if not layers:
+        raise TargetError("no such layer", "")
+    for each in layers:
+        each.inplace = not each.inplace
+    return model
+
+
+def _under_autocast(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    devices = {leaf.device.type for leaf in tensors(call)} or {"cpu"}
+    with torch.autocast(min(devices), dtype=torch.bfloat16):
+        return _one_call(subject, called, call)
+
+
+def _under_no_grad(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    with torch.no_grad():
+        return _one_call(subject, called, call)
+
+
+def _after_the_other_mode(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    training = subject.training
+    subject.train(not training)
+    first = _one_call(subject, called, call)
+    subject.train(training)
+    return [first, _one_call(subject, called, call)]
+
+
+def _copied_after_a_call(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+    import torch
+
+    first = _one_call(subject, called, call)
+    with torch.no_grad():
+        twin = copy.deepcopy(subject)
+        again = _one_call(twin, twin, call)
+    return [first, again, _one_call(subject, called, call)]
+
+
+def _pickled(model: Any) -> Any:
+    """Return a pickled copy: bytes that were written a moment ago, in this process."""
+    opened = io.BytesIO()
+    pickle.dump(model, opened)
+    return pickle.loads(opened.getvalue())
+
+
+# Checkpoints
+
+
+def _saved(subject: Any, _called: Callable[..., Any], _call: Call) -> Any:
+    """Return what a checkpoint has: keys, kinds, shapes and values."""
+    return {
+        "state_dict": {name: _plain(value) for name, value in subject.state_dict().items()},
+        "parameters": [name for name, _ in subject.named_parameters(remove_duplicate=False)],
+        "buffers": [name for name, _ in subject.named_buffers(remove_duplicate=False)],
+    }
+
+
+def _plain(value: Any) -> Any:
+    import torch
+
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _loaded(model: Any) -> Any:
+    """Load a checkpoint of another model of the class, with other values."""
+    import torch
+
+    other = {}
+    for name, value in model.state_dict().items():
+        if isinstance(value, torch.Tensor) and not value.is_complex() and value.dtype is not torch.bool:
+            other[name] = value.detach() * 1.5 + 0.6 if value.is_floating_point() else value + 2
+        else:
+            other[name] = _plain(value)
+    model.load_state_dict(other)
+    return model
+
+
+# Attributes and methods
+
+
+def _of_attributes(subject: Any, mined: Mined) -> dict[str, Observer]:
+    """Return observers that set the plain attributes that conditions of the code read."""
+    found = {}
+    for path in mined.attributes:
+        values: dict[Any, None] = {}
+        for holder in _holders(subject, path):
+            values |= dict.fromkeys(_others(_held(holder, path), mined))
+        for value in values:
+            found[f"{path} = {value!r}"] = Observer(_setting(path, value), is_crossed=isinstance(value, bool))
+    flags = [
+        path
+        for path in mined.attributes
+        if any(isinstance(_held(each, path), bool) for each in _holders(subject, path))
+    ]
+    if len(flags) > 1:
+        found["all flags inverted"] = Observer(_inverting(flags), is_crossed=True)
+    return found
+
+
+def _holders(subject: Any, path: str) -> Iterator[Any]:
+    """Yield the objects that have an attribute of this dotted name, relative to a module of the model."""
+    import torch
+
+    modules = subject.modules() if isinstance(subject, torch.nn.Module) else ()
+    *above, name = path.split(".")
+    for module in modules:
+        holder: Any = module
+        for each in above:
+            holder = _own(holder).get(each)
+        if name in _own(holder) and _is_plain(_own(holder)[name]):
+            yield holder
+
+
+def _own(holder: Any) -> dict[str, Any]:
+    found = getattr(holder, "__dict__", None)
+    return found if isinstance(found, dict) else {}
+
+
+def _held(holder: Any, path: str) -> Any:
+    return _own(holder)[path.rpartition(".")[2]]
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, bool | int | float | str | None)
+
+
+def _others(value: Any, mined: Mined) -> Iterator[Any]:
+    """Yield other values that an attribute may have."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int | float):
+        kind = type(value)
+        for other in (value + 1, 0, 1, -1, *mined.numbers):
+            for near in (other, other + 1):
+                if near != value:
+                    yield kind(near)
+    elif isinstance(value, str):
+        yield from (text for text in mined.texts if text != value)
+    else:
+        yield from (True, 1.0)
+
+
+def _setting(path: str, value: Any) -> Prepare:
+    def prepare(model: Any) -> Any:
+        holders = [each for each in _holders(model, path) if type(_held(each, path)) is type(value) or _is_unset(each)]
+        if not holders:
+            raise TargetError("no such attribute", "")
+        for holder in holders:
+            setattr(holder, path.rpartition(".")[2], value)
+        return model
+
+    def _is_unset(holder: Any) -> bool:
+        return _held(holder, path) is None
+
+    return prepare
+
+
+def _inverting(paths: Iterable[str]) -> Prepare:
+    """Invert all flags at once: a line may run only where two of them hold."""
+
+    def prepare(model: Any) -> Any:
+        for path in paths:
+            for holder in _holders(model, path):
+                if isinstance(_held(holder, path), bool):
+                    setattr(holder, path.rpartition(".")[2], not _held(holder, path))
+        return model
+
+    return prepare
+
+
+def _of_methods(model: Any) -> dict[str, Observer]:
+    """Return observers that call the public methods of the model before a call and between two."""
+    found = {}
+    for name, needs in _methods(type(model))[:_MOST_METHODS]:
+        for how, arguments in _arguments(needs):
+            found[f"after {name}({how})"] = Observer(sequence=_around_method(name, arguments, between=False))
+            found[f"around {name}({how})"] = Observer(
+                sequence=_around_method(name, arguments, between=True), is_crossed=True
+            )
+    return found
+
+
+def _methods(cls: type) -> list[tuple[str, int]]:
+    """Return the public methods that the program's classes define, each with its number of arguments."""
+    found: dict[str, int] = {}
+    for each in cls.__mro__:
+        if each.__module__.partition(".")[0] in ("torch", "builtins", "abc", "typing"):
+            continue
+        for name, value in vars(each).items():
+            if name.startswith("_") or name == "forward" or not inspect.isfunction(value) or name in found:
+                continue
+            parameters = list(inspect.signature(value).parameters.values())[1:]
+            if any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters):
+                continue
+            positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            found[name] = sum(one.default is one.empty and one.kind in positional for one in parameters)
+    return list(found.items())
+
+
+_Arguments = Callable[[Call], Iterable[Any]]
+
+
+def _arguments(needs: int) -> Iterator[tuple[str, _Arguments]]:
+    if not needs:
+        yield "", lambda call: ()
+        return
+    yield "the inputs", lambda call: (tensors(call) * needs)[:needs]
+    for number in (2, 0.5):
+        yield f"{number}", lambda call, by=number: (by,) * needs  # type: ignore[misc]
+
+
+def _around_method(name: str, arguments: _Arguments, *, between: bool) -> Sequence:
+    def sequence(subject: Any, called: Callable[..., Any], call: Call) -> Any:
+        found = [_one_call(subject, called, call)] if between else []
+        try:
+            found.append(getattr(subject, name)(*arguments(call)))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+        return [*found, _one_call(subject, called, call)]
+
+    return sequence

@@ -1,0 +1,236 @@
+"""Call a subject with odd inputs and after odd steps, each time on a fresh copy."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.state.copies import copied
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.trial import Entry, ProofRequest
+from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.digests import without_addresses
+from ctrace.inspector.features.fix.child.effects import Outside, noting_effects, seed
+from ctrace.inspector.features.fix.child.observers import Observer, observers
+from ctrace.inspector.features.fix.child.probes import mined, probes, searches
+from ctrace.inspector.features.fix.child.sides import SideWatch
+from ctrace.inspector.features.fix.child.time_limit import CallTooLongError, ending_after
+
+_KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
+"""Probes whose inputs lose their form when they are copied."""
+_LEAST_SECONDS = 5.0
+_LEAST_SECONDS_COMPILED = 60.0
+_TIMES_AS_LONG = 20.0
+"""A probe may take this many times the slowest scenario; some make sizes or loops larger."""
+_MOST_UNENDED = 4
+_MOST_FOLLOWED = 10
+"""Calls that raise and are followed by another one on the same subject."""
+_MOST_CROSSED = 24
+"""Observers of the model that are repeated for each side of a condition that they missed."""
+_ON = " on "
+"""Between an observer of the model and the probe whose inputs it gets."""
+_TIMED_SECONDS = 0.04
+_LEAST_TIMED = 5
+_MOST_TIMED = 6
+_NO_SUCH_FORM = (TargetError, RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, OverflowError)
+
+
+class Probing:
+    """Runs probes: all that fit into the time, or those that a request names."""
+
+    def __init__(
+        self, request: ProofRequest, watch: SideWatch, rounding: Rounding | None = None, slowest: float = 0.0
+    ) -> None:
+        """Run the probes of a request; `slowest` is the time of the slowest scenario, in seconds."""
+        self._request = request
+        least = _LEAST_SECONDS_COMPILED if request.compiled else _LEAST_SECONDS
+        self._limit = max(least, _TIMES_AS_LONG * slowest)
+        self._unended = 0
+        self._followed = 0
+        self._watch = watch
+        self._rounding = rounding
+        self._ends = time.monotonic() + request.seconds
+        self.run_names: list[str] = []
+        self.left_out = ""
+        self._outside = Outside(request.values)
+
+    def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+        """Call a fresh subject once for each probe."""
+        asked = self._request.probes
+        more = searches()
+        for name, observer in self._observers(fresh()).items():
+            full = f"{subject_name}, {name}"
+            is_late = asked is None and time.monotonic() > self._ends
+            if asked is None and name in more and (is_late or not self._watch.missing()):
+                continue
+            if is_late:
+                self.left_out = f"probes took longer than {self._request.seconds:g} s"
+                return
+            if asked is not None and full not in asked:
+                continue
+            yield from self._probe(observer, full, fresh, way)
+            if self._outside.deed:
+                self.left_out = f"a call with odd inputs would {self._outside.deed}"
+                return
+            if self._unended >= _MOST_UNENDED and asked is None:
+                self.left_out = f"{self._unended} calls with odd inputs did not end within {self._limit:g} s"
+                return
+        if asked is None:
+            yield from self._other_sides(subject_name, fresh, way)
+
+    def _other_sides(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+        """Repeat what was done with the model with inputs that take the other side of a condition.
+
+        A frozen parameter shows only where the side that uses it, or the one that does not, is taken.
+        """
+        known = self._observers(fresh())
+        for missed, inputs in self._missed(subject_name, known):
+            if time.monotonic() > self._ends:
+                self.left_out = f"probes took longer than {self._request.seconds:g} s"
+                return
+            name = f"{missed}{_ON}{inputs}"
+            if f"{subject_name}, {name}" not in self.run_names:
+                yield from self._probe(_crossed(known[missed], known[inputs]), f"{subject_name}, {name}", fresh, way)
+
+    def _missed(self, subject_name: str, known: dict[str, Observer]) -> Iterator[tuple[str, str]]:
+        """Yield observers of the model that missed a side of a condition, and the inputs that reach that side."""
+        for sides in self._watch.result():
+            for reached in (sides.true, sides.false) if sides.condition.expression else ():
+                names = [each.removeprefix(f"{subject_name}, ") for each in reached]
+                inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
+                missed = [name for name, each in known.items() if each.is_crossed and name not in names]
+                for name in missed[:_MOST_CROSSED] if inputs and subject_name not in names else ():
+                    yield name, inputs
+
+    def _observers(self, subject: Any) -> dict[str, Observer]:
+        """Return all probes by name, those last that search for a side that no other reached."""
+        changes = {**probes(), **mined(self._request.mined.numbers)}
+        found = {name: Observer(change=change, keeps=name in _KEEPING) for name, change in changes.items()}
+        found |= observers(subject, self._request.mined)
+        found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
+        for full in self._request.probes or ():
+            name = full.rpartition(", ")[2]
+            missed, _, inputs = name.partition(_ON)
+            if missed in found and inputs in found:
+                found[name] = _crossed(found[missed], found[inputs])
+        return found
+
+    def _probe(self, observer: Observer, full: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
+        seed()
+        try:
+            call = _changed(observer, way)
+        except _NO_SUCH_FORM:
+            return  # these inputs have no such form
+        seed()
+        try:
+            with noting_effects():
+                subject = observer.prepare(fresh())
+        except TargetError:
+            return  # this subject has no such form
+        except Exception as error:
+            self.run_names.append(full)
+            raised = f"before the call: {without_addresses(kind_and_message(error))}"
+            yield Seen(Entry(full, raised=raised))
+            return
+        self.run_names.append(full)
+        called = callable_of(subject, self._request)
+        seed()
+        seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
+        yield seen
+        if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:
+            self._followed += 1
+            seed()
+            after = self._observed(subject, way.make(), full, called, way)
+            yield replace(after, entry=replace(after.entry, call=1))
+
+    def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> Seen:
+        """Observe one probe; end it if it takes too long."""
+        try:
+            with ending_after(self._limit), self._watch.during(name), self._outside.refused():
+                return observe(
+                    subject,
+                    call,
+                    Entry(name),
+                    called=called,
+                    around=gradients(way),
+                    backward=self._request.gradients and way.backward(),
+                    rounding=self._rounding,
+                )
+        except CallTooLongError:
+            self._unended += 1
+            return Seen(Entry(name, unended=self._limit))
+
+    # Times
+
+    def times(self, subject_name: str, fresh: Callable[[], Any], ways: dict[str, Way]) -> Iterator[tuple[str, float]]:
+        """Time calls in eager: each scenario, and a probe for each side of a condition; or those that are asked for.
+
+        `ways` are the scenarios, the first of which is the one that probes change.
+        """
+        first = next(iter(ways.values()))
+        known = {f"{subject_name}, {name}": each for name, each in self._observers(fresh()).items()}
+        asked = self._request.timed
+        names = [*ways, *self._one_for_each_side()][:_MOST_TIMED] if asked is None else asked
+        for name in dict.fromkeys(names):
+            observer = known.get(name, Observer())
+            try:
+                seed()
+                call = _changed(observer, ways.get(name, first))
+                subject = observer.prepare(fresh())
+                with (
+                    noting_effects(),
+                    ending_after(self._limit),
+                    self._outside.refused(),
+                    gradients(ways.get(name, first)),
+                ):
+                    seconds = _fastest(_in_sequence(observer, subject, subject), call)
+            except Exception:
+                continue  # a call that raises has no time
+            yield name, seconds
+
+    def _one_for_each_side(self) -> Iterator[str]:
+        for sides in self._watch.result():
+            yield from (*sides.true[:1], *sides.false[:1])
+
+
+def _crossed(observer: Observer, inputs: Observer) -> Observer:
+    """Do both: what happens to a model, and with other inputs."""
+    return Observer(
+        observer.prepare, lambda call: observer.change(inputs.change(call)), observer.sequence, keeps=inputs.keeps
+    )
+
+
+def _changed(observer: Observer, way: Way) -> Call:
+    """Return the arguments of a probe."""
+    changed = observer.change(way.make())
+    return changed if observer.keeps else copied(changed)
+
+
+def _in_sequence(observer: Observer, subject: Any, called: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: observer.sequence(subject, called, Call(args, kwargs))
+
+
+def _fastest(called: Callable[..., Any], call: Call) -> float:
+    """Return the seconds of the fastest of several calls."""
+    found: list[float] = []
+    began = time.perf_counter()
+    while len(found) < _LEAST_TIMED or time.perf_counter() - began < _TIMED_SECONDS:
+        start = time.perf_counter()
+        called(*call.args, **call.kwargs)
+        found.append(time.perf_counter() - start)
+        if sum(found) > 10 * _TIMED_SECONDS:
+            break
+    return min(found)
+
+
+def callable_of(subject: Any, request: ProofRequest) -> Any:
+    """Return what to call: the subject, or its compiled form with a backend that runs graphs as captured."""
+    if not request.compiled:
+        return subject
+    import torch
+
+    torch._dynamo.reset()
+    return torch.compile(subject, backend="eager")

@@ -1,0 +1,259 @@
+"""Describe how a target calls its model, and the functions in which a finding is, as Python expressions."""
+
+import inspect
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.calls.models import load
+from ctrace.inspector.capture.calls.program import run_program
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.features.fix.child.reducing.literals import Literals, Made, NoExpressionError
+from ctrace.inspector.runs.request import CaptureRequest
+
+_CALLS = 2
+"""Calls per scenario, as in a capture."""
+_MOST_CALLS = 12
+_INNER = ("<lambda>", "<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<module>")
+
+
+class _Seen(Struct):
+    """A function in which the finding is, and how it was called."""
+
+    function: str
+    callee: str = ""
+    fallback: str = ""
+    """The same through the whole model, if the module itself cannot be constructed."""
+    order: int = 0
+    """The position among the wanted places."""
+    calls: list[list[str]] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+
+
+def describe(request: dict[str, Any]) -> None:
+    """Write to `request["result"]` what the target's calls look like."""
+    import torch
+
+    asked = CaptureRequest.from_file(Path(request["describe"]))
+    os.chdir(request["folder"])
+    watch = _Watch([(os.path.realpath(file), line) for file, line in request["wanted"]])
+    found: dict[str, Any] = {"calls": [], "error": ""}
+    torch.manual_seed(0)
+    torch.compiler.set_stance("force_eager")
+    try:
+        with watch.watching():
+            if asked.kind == "model":
+                found |= _model_calls(asked, watch)
+            else:
+                run_program(asked, Preloaded(frozenset()))
+    except CtraceError as error:
+        found["error"] = error.what
+    except (Exception, SystemExit) as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    found["frames"] = [_plain(each) for each in watch.seen.values()]
+    Path(request["result"]).write_text(json.dumps(found), encoding="utf-8")
+
+
+def _plain(each: _Seen) -> dict[str, Any]:
+    return {name: getattr(each, name) for name in ("function", "callee", "fallback", "order", "calls", "imports")}
+
+
+def _model_calls(asked: CaptureRequest, watch: "_Watch") -> dict[str, Any]:
+    """Call the model in eager in every scenario; describe each call."""
+    import torch
+
+    loaded = load(asked, Preloaded(frozenset()))
+    model = loaded.model
+    watch.root = model
+    if asked.options.train and isinstance(model, torch.nn.Module):
+        model.train()
+    calls = []
+    for name, way in loaded.scenarios.items():
+        for _ in range(_CALLS):
+            call = way.make()
+            calls.append(_described(name, way, call, watch) | {"source": _source(asked, name, way, call)})
+            with suppress(Exception), gradients(way):  # what the finding is may raise; calls up to there are described
+                model(*call.args, **call.kwargs)
+    return {"calls": calls, "is_module": isinstance(model, torch.nn.Module)}
+
+
+def _source(asked: CaptureRequest, name: str, way: Way, call: Call) -> str | None:
+    """Write the arguments as the target's own inputs; None: an option made them."""
+    module: Any = sys.modules.get(Path(asked.path).stem if asked.path is not None else str(asked.module))
+    if way.kind is ScenarioKind.BASE and not asked.options.inputs:
+        text, value = "inputs", getattr(module, "inputs", None)
+    elif way.kind is ScenarioKind.GIVEN:
+        text, value = f"scenarios[{name!r}]", getattr(module, "scenarios", {}).get(name)
+    else:
+        return None
+    text += "()" if inspect.isroutine(value) else ""
+    return f"**{text}" if call.kwargs else f"*{text}"
+
+
+def _described(name: str, way: Way, call: Call, watch: "_Watch") -> dict[str, Any]:
+    literals = watch.literals()
+    try:
+        args = [literals.write(each) for each in call.args]
+        args += [f"{key}={literals.write(each)}" for key, each in call.kwargs.items()]
+        text: str | None = ", ".join(args)
+    except NoExpressionError:
+        text = None
+    return {
+        "scenario": name,
+        "kind": str(way.kind),
+        "args": text,
+        "imports": list(literals.imports),
+        "training": way.training,
+        "grad": way.grad,
+    }
+
+
+class _Watch:
+    """Sees constructions of modules, and calls of the wanted functions."""
+
+    def __init__(self, wanted: list[tuple[str, int]]) -> None:
+        self.seen: dict[CodeType, _Seen] = {}
+        self.root: Any = None
+        self._wanted = wanted
+        self._files = {file for file, _ in wanted}
+        self._real: dict[str, str] = {}
+        self._made: dict[int, Made] = {}
+        self._kept: list[Any] = []  # ids stay unique while the objects live
+        self._is_busy = False
+
+    def literals(self) -> Literals:
+        return Literals(self._made)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the block."""
+        sys.setprofile(self._event)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _event(self, frame: FrameType, event: str, _argument: Any) -> None:
+        if event != "call" or self._is_busy:
+            return
+        code = frame.f_code
+        if code.co_name == "__init__":
+            self._construction(frame)
+        file = self._real.get(code.co_filename)
+        if file is None:
+            file = self._real[code.co_filename] = os.path.realpath(code.co_filename)
+        if file in self._files and code.co_name not in _INNER and (order := self._order(file, code)) is not None:
+            self._is_busy = True
+            try:
+                self._called(frame, order)
+            finally:
+                self._is_busy = False
+
+    def _order(self, file: str, code: CodeType) -> int | None:
+        """Return the position of the first wanted place that is in a function."""
+        last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+        return next(
+            (
+                number
+                for number, (name, line) in enumerate(self._wanted)
+                if name == file and code.co_firstlineno <= line <= last
+            ),
+            None,
+        )
+
+    def _construction(self, frame: FrameType) -> None:
+        torch = sys.modules.get("torch")
+        code = frame.f_code
+        own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if torch is None or not isinstance(own, torch.nn.Module) or id(own) in self._made:
+            return
+        if getattr(type(own).__init__, "__code__", None) is not code:
+            return
+        args, kwargs = _arguments(frame, skip=1, function=type(own).__init__)
+        self._made[id(own)] = Made(args, kwargs)
+        self._kept.append(own)
+
+    def _called(self, frame: FrameType, order: int) -> None:
+        code = frame.f_code
+        seen = self.seen.setdefault(code, _Seen(code.co_qualname, order=order))
+        if len(seen.calls) >= _MOST_CALLS:
+            return
+        literals = self.literals()
+        is_method = bool(code.co_argcount) and code.co_varnames[0] == "self"
+        try:
+            args, kwargs = _arguments(frame, skip=int(is_method), function=None)
+            texts = [literals.write(each) for each in args]
+            texts += [f"{name}={literals.write(each)}" for name, each in kwargs.items()]
+        except NoExpressionError:
+            return
+        if not seen.callee and not seen.fallback:
+            self._callee(seen, frame.f_locals.get("self") if is_method else None, frame, literals)
+        seen.calls.append(texts)
+        seen.imports = list(dict.fromkeys([*seen.imports, *literals.imports]))
+
+    def _callee(self, seen: _Seen, own: Any, frame: FrameType, literals: Literals) -> None:
+        import torch
+
+        code = frame.f_code
+        if own is None:
+            function = frame.f_globals.get(code.co_name)
+            if _is_code_of(function, code):
+                with suppress(NoExpressionError):
+                    seen.callee = literals.name(function)
+            return
+        if not isinstance(own, torch.nn.Module) or not _is_code_of(getattr(type(own), code.co_name, None), code):
+            return
+        method = "" if code.co_name == "forward" else f".{code.co_name}"
+        with suppress(NoExpressionError):
+            seen.callee = literals.module(own) + method
+        if isinstance(self.root, torch.nn.Module):
+            path = next((name for name, each in self.root.named_modules() if each is own), None)
+            if path:
+                seen.fallback = f".get_submodule({path!r}){method}"
+
+
+def _is_code_of(function: Any, code: CodeType) -> bool:
+    """Whether a function, or the one that its decorators wrap, has this code."""
+    return callable(function) and getattr(inspect.unwrap(function), "__code__", None) is code
+
+
+def _arguments(frame: FrameType, *, skip: int, function: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return a frame's arguments as it was called: positional ones, then those by keyword; leave out defaults."""
+    code, values = frame.f_code, frame.f_locals
+    names = code.co_varnames[: code.co_argcount]
+    args = [values[name] for name in names[skip:]]
+    kwargs = {name: values[name] for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
+    position = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        args += values[code.co_varnames[position]]
+        position += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs |= values[code.co_varnames[position]]
+    if function is not None and not code.co_flags & inspect.CO_VARARGS:
+        with suppress(Exception):  # a callable without a signature, or values whose comparison raises: all are written
+            return _without_defaults(function, args, kwargs, names[skip:])
+    return args, kwargs
+
+
+def _without_defaults(
+    function: Any, args: list[Any], kwargs: dict[str, Any], names: tuple[str, ...]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Leave out arguments that have the default value of their parameter."""
+    defaults = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    kept, named = [], dict(kwargs)
+    for name, value in zip(names, args, strict=True):
+        if defaults[name] is inspect.Parameter.empty:
+            kept.append(value)
+        else:
+            named[name] = value
+    return kept, {name: value for name, value in named.items() if defaults.get(name, named) is not value}

@@ -1,0 +1,169 @@
+"""Run candidate programs, each in a fork of this process, which has imported torch and what the candidates import.
+
+Requests and answers are lines of JSON. Each fork records what Dynamo did into a log; the command reads it.
+"""
+
+import gc
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+_MODULES = ("torch", "torch._dynamo", "torch._export.db.logging", "torch.fx.experimental.validator")
+_POLL_SECONDS = 0.002
+_NOT_RUN = 70
+_TEACHERS = 4
+_PIPE_BYTES = 60_000
+
+
+def main(_loaded: frozenset[str]) -> None:
+    """Serve requests from stdin until it closes; the first line asks for an answer once torch is imported."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    with open(os.devnull, "r+b", buffering=0) as null:  # noqa: PTH123
+        os.dup2(null.fileno(), 1)
+    sys.stdin.readline()
+    for name in _MODULES:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    _import_tracing()
+    _freeze()
+    answers.write(json.dumps({"ready": True}) + "\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(_answer(json.loads(line))) + "\n")
+
+
+def _import_tracing() -> None:
+    import torch
+    import torch._dynamo
+
+    import ctrace.inspector.features.fix.child.reducing.candidate  # noqa: F401
+
+    torch._dynamo.list_backends()
+
+
+def _freeze() -> None:
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    began = time.monotonic()
+    if "imports" in request:
+        for statement in request["imports"]:
+            with suppress(BaseException):  # a candidate that needs it fails in the same way
+                exec(statement, {"__name__": "imports"})
+        _freeze()
+        return {"status": 0, "timed_out": False, "seconds": time.monotonic() - began}
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        _child(request, writing)
+    os.close(writing)
+    status, timed_out = _waited(pid, began + request["seconds"])
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # what the candidate left behind
+    seconds = time.monotonic() - began
+    _learn(reading)
+    return {"status": status, "timed_out": timed_out, "seconds": seconds}
+
+
+def _learn(pipe: int) -> None:
+    """Import what the first candidates imported, so that later ones need not."""
+    with os.fdopen(pipe, "rb") as source:
+        if _LEARNED.is_complete:
+            return
+        os.set_blocking(pipe, False)
+        names = [each for each in (source.read() or b"").decode().split("\n") if each and each not in sys.modules]
+    for name in names:
+        with suppress(BaseException):  # only saves time: a candidate that needs the module imports it again, and fails
+            importlib.import_module(name)
+    _LEARNED.tries += 1
+    _freeze()
+
+
+class _Learned:
+    """How many candidates have taught the server what to import."""
+
+    tries = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether more candidates would hardly teach more."""
+        return self.tries >= _TEACHERS
+
+
+_LEARNED = _Learned()
+
+
+def _teach(pipe: int, before: frozenset[str]) -> None:
+    """Name the modules that a candidate imported, as far as they fit into a pipe that nobody reads yet."""
+    if not _LEARNED.is_complete:
+        text = "\n".join(each for each in list(sys.modules) if each not in before and each != "__main__")
+        with suppress(OSError):
+            os.set_blocking(pipe, False)
+            os.write(pipe, text.encode()[:_PIPE_BYTES])
+    os.close(pipe)
+
+
+def _waited(pid: int, until: float) -> tuple[int, bool]:
+    timed_out = False
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), timed_out
+        if time.monotonic() > until:
+            timed_out = True
+            with suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+
+
+def _child(request: dict[str, Any], pipe: int) -> None:
+    status = _NOT_RUN
+    before = frozenset(sys.modules)
+    try:
+        os.setsid()
+        with _output(request["output"]):
+            status = _work(request)
+            threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException:
+        import traceback
+
+        with suppress(Exception), open(request["output"], "a") as file:  # noqa: PTH123
+            traceback.print_exc(file=file)
+    finally:
+        _teach(pipe, before)
+        os._exit(status)
+
+
+def _work(request: dict[str, Any]) -> int:
+    if "describe" in request:
+        from ctrace.inspector.features.fix.child.reducing.describe import describe
+
+        describe(request)
+        return 0
+    from ctrace.inspector.features.fix.child.reducing.candidate import run
+
+    return run(request)
+
+
+@contextmanager
+def _output(path: str) -> Iterator[IO[bytes]]:
+    """Send stdout and stderr of this process to a file."""
+    with open(path, "ab", buffering=0) as file:  # noqa: PTH123
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False, errors="replace")
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="replace")
+        yield file
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()

@@ -1,0 +1,117 @@
+"""Evaluate conditions where their line runs, and note in which calls each was true and false."""
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.facts.trial import Condition, Sides
+
+_INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
+"""Frames that cannot read the variables of their line."""
+
+
+class SideWatch:
+    """Watches lines with `sys.settrace`; the program's own files stay as they are."""
+
+    def __init__(self, conditions: Sequence[Condition]) -> None:
+        self._at: dict[tuple[str, int], list[tuple[Condition, CodeType | None]]] = {}
+        self._seen: dict[Condition, dict[bool, dict[str, None]]] = {each: {True: {}, False: {}} for each in conditions}
+        self._failed: dict[Condition, str] = {}
+        self._files = {os.path.realpath(each.file) for each in conditions}
+        self._real: dict[str, str] = {}
+        self._busy = False
+        self._entry = ""
+        for each in conditions:
+            place = os.path.realpath(each.file), each.line
+            self._at.setdefault(place, []).append((each, self._compiled(each)))
+
+    def _compiled(self, condition: Condition) -> CodeType | None:
+        if not condition.expression:
+            return None
+        try:
+            return compile(condition.expression.strip(), "<condition>", "eval", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            self._failed[condition] = str(error)
+            return None
+
+    def result(self) -> tuple[Sides, ...]:
+        """Return the sides that calls reached, for each condition."""
+        return tuple(
+            Sides(each, tuple(seen[True]), tuple(seen[False]), self._failed.get(each, ""))
+            for each, seen in self._seen.items()
+        )
+
+    def missing(self) -> bool:
+        """Whether a condition has a side that no call has reached."""
+        return any(
+            not (seen[True] and (seen[False] or not each.expression))
+            for each, seen in self._seen.items()
+            if each not in self._failed
+        )
+
+    @contextmanager
+    def during(self, entry: str) -> Iterator[None]:
+        """Watch the block, a call of this name."""
+        if not self._at:
+            yield
+            return
+        self._entry = entry
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _trace(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
+        file = frame.f_code.co_filename
+        real = self._real.get(file)
+        if real is None:
+            real = self._real[file] = os.path.realpath(file)
+        if real not in self._files or self._busy or frame.f_code.co_name in _INNER:
+            return None
+
+        def local(frame: FrameType, event: str, _argument: Any) -> Any:
+            if event == "line" and not self._busy:
+                for condition, code in self._at.get((real, frame.f_lineno), ()):
+                    if code is not None:
+                        self._look(condition, code, frame)
+                    elif not condition.expression:
+                        self._seen[condition][True][self._entry] = None
+            return local
+
+        return local
+
+    def _look(self, condition: Condition, code: CodeType, frame: FrameType) -> None:
+        import torch
+
+        if condition in self._failed:
+            return
+        self._busy = True
+        stdout, stderr = sys.stdout, sys.stderr
+        drawn = torch.get_rng_state(), random.getstate()  # a condition that draws sees the number that the call sees
+        try:
+            with unnoticed(), torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                side = bool(eval(code, frame.f_globals, dict(frame.f_locals)))
+            self._seen[condition][side][self._entry] = None
+        except Exception as error:
+            self._note(condition, error)
+        finally:
+            torch.set_rng_state(drawn[0])
+            random.setstate(drawn[1])
+            sys.stdout, sys.stderr = stdout, stderr
+            self._busy = False
+
+    def _note(self, condition: Condition, error: Exception) -> None:
+        """Keep the error of a scenario; an odd probe may make the model itself raise there."""
+        seen = self._seen[condition]
+        if not seen[True] and not seen[False] and isinstance(error, NameError | AttributeError | SyntaxError):
+            self._failed[condition] = kind_and_message(error).splitlines()[0]

@@ -1,0 +1,134 @@
+"""Put values in the place of names: constants, variables that are read once, functions without parameters, and a
+function in the place of a module without state.
+"""
+
+import ast
+import copy
+from collections.abc import Iterator
+
+from ctrace.inspector.features.fix.reduction.edits.nodes import put
+from ctrace.inspector.features.fix.reduction.program import Edit, blocks, is_anchor, is_pinned, move_anchor
+
+
+def inline(tree: ast.Module) -> Iterator[Edit]:
+    """Yield edits that make a name unnecessary."""
+    for number, block in enumerate(blocks(tree)):
+        for index, node in enumerate(block):
+            if is_pinned(node):
+                continue
+            match node:
+                case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(
+                    values
+                ):
+                    yield _splitting(number, index)
+                case ast.Assign(targets=[ast.Name(id=name)]) if not is_anchor(node):
+                    yield _inlining(number, index, name)
+                case ast.FunctionDef(body=[ast.Return(value=ast.expr())]) if _has_no_parameters(node):
+                    yield _inlining_function(number, index)
+                case ast.ClassDef():
+                    yield _to_function(number, index)
+
+
+def _at(tree: ast.Module, number: int, index: int) -> tuple[list[ast.stmt], ast.stmt]:
+    block = next(block for at, block in enumerate(blocks(tree)) if at == number)
+    return block, block[index]
+
+
+def _splitting(number: int, index: int) -> Edit:
+    """Write `a, b = 1, 2` as two constants wherever they are read."""
+
+    def edit(tree: ast.Module) -> bool:
+        block, node = _at(tree, number, index)
+        assert isinstance(node, ast.Assign)
+        names, values = node.targets[0].elts, node.value.elts  # type: ignore[attr-defined]
+        if not all(isinstance(each, ast.Name) for each in names):
+            return False
+        del block[index]
+        for name, value in zip(names, values, strict=True):
+            _replace_reads(tree, name.id, value)
+        return True
+
+    return edit
+
+
+def _inlining(number: int, index: int, name: str) -> Edit:
+    def edit(tree: ast.Module) -> bool:
+        block, node = _at(tree, number, index)
+        assert isinstance(node, ast.Assign)
+        writes = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
+        reads = [each for each in writes if isinstance(each.ctx, ast.Load)]
+        if isinstance(node.value, ast.Constant | ast.Name | ast.Attribute) and len(writes) - len(reads) == 1:
+            del block[index]
+            return bool(reads) and _replace_reads(tree, name, node.value)
+        later = [each for part in block[index + 1 :] for each in ast.walk(part) if each in reads]
+        if not later:
+            return False
+        # Only the first read behind the assignment, up to the next assignment; the question decides.
+        following = [each for each in writes if each is not node.targets[0] and not isinstance(each.ctx, ast.Load)]
+        if len(later) > 1 and not following:
+            return False
+        del block[index]
+        return put(tree, later[0], copy.deepcopy(node.value))
+
+    return edit
+
+
+def _replace_reads(tree: ast.AST, name: str, value: ast.expr) -> bool:
+    reads = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
+    ]
+    return bool([put(tree, each, copy.deepcopy(value)) for each in reads])
+
+
+def _has_no_parameters(node: ast.FunctionDef) -> bool:
+    args = node.args
+    return not (args.posonlyargs or args.args or args.kwonlyargs or args.vararg or args.kwarg or node.decorator_list)
+
+
+def _inlining_function(number: int, index: int) -> Edit:
+    """Put what a function without parameters returns in the place of its calls."""
+
+    def edit(tree: ast.Module) -> bool:
+        block, node = _at(tree, number, index)
+        assert isinstance(node, ast.FunctionDef)
+        returned = node.body[0]
+        if is_anchor(returned) or is_anchor(node):
+            return False
+        assert isinstance(returned, ast.Return)
+        calls = [
+            each
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == node.name
+        ]
+        del block[index]
+        value = returned.value
+        return value is not None and bool([put(tree, each, copy.deepcopy(value)) for each in calls])
+
+    return edit
+
+
+def _to_function(number: int, index: int) -> Edit:
+    """Write a module whose `forward` does not use `self` as a function."""
+
+    def edit(tree: ast.Module) -> bool:
+        block, node = _at(tree, number, index)
+        assert isinstance(node, ast.ClassDef)
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        forward = next((each for each in methods if each.name in ("forward", "__call__")), None)
+        if forward is None or not forward.args.args or forward.decorator_list:
+            return False
+        self = forward.args.args[0].arg
+        if any(isinstance(each, ast.Name) and each.id == self for part in forward.body for each in ast.walk(part)):
+            return False
+        del forward.args.args[0]
+        forward.name = "f"
+        move_anchor(node, forward)
+        block[index] = forward
+        for call in [each for each in ast.walk(tree) if isinstance(each, ast.Call)]:
+            if isinstance(call.func, ast.Name) and call.func.id == node.name:
+                put(tree, call, ast.Name("f"))
+        return True
+
+    return edit

@@ -1,0 +1,392 @@
+"""From the findings of a run to candidates: changed files and settings that are worth a proof."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.facts.diagnosis import Finding, RootCause
+from ctrace.inspector.facts.findings import Break, Owner
+from ctrace.inspector.facts.trial import Condition, NewText, Trial
+from ctrace.inspector.features.fix.repairs.configuration import all_settings
+from ctrace.inspector.features.fix.repairs.mining import writers
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite
+from ctrace.inspector.features.fix.repairs.setting import Setting
+from ctrace.inspector.features.fix.repairs.source import all_repairs
+from ctrace.inspector.features.fix.repairs.texts import replaced_lines
+from ctrace.inspector.files.disk_errors import reason
+from ctrace.inspector.source.text import parsed
+
+_LEFT_OUT = frozenset(("buffers", "kept_numbers", "used_numbers", "choices", "printing"))
+"""Rules whose edit only approximates the advised change; the folder `source` has the real one."""
+
+_QUESTIONS = {"branched_numbers": "Does none of your calls need the other case?"}
+"""Rules whose edit keeps one case of several: the calls that a proof makes may all be of that case."""
+
+_CONTROL = (ast.If, ast.IfExp, ast.While, ast.Assert)
+_NOT_RUN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal)
+
+
+class Candidate(Struct, frozen=True):
+    """A change that may remove findings."""
+
+    finding: str
+    findings: tuple[str, ...]
+    name: str
+    kind: str
+    """`configuration` or `source`."""
+    summary: str
+    files: tuple[NewText, ...] = ()
+    trial: Trial = Trial()
+    """What a setting changes besides files."""
+    conditions: tuple[Condition, ...] = ()
+    how: str = ""
+    question: str = ""
+    removes: bool = True
+    changes_arithmetic: bool = False
+    may_drop_output: bool = False
+    drops_gradients: bool = False
+    library: str = ""
+    """The package that it changes; empty: the user's own files."""
+
+
+class Files:
+    """Texts of source files, as they are on disk or after an accepted change."""
+
+    def __init__(self, changed: Mapping[str, str] | None = None) -> None:
+        self._texts: dict[str, str] = dict(changed or {})
+        self.problems: list[str] = []
+
+    def text(self, file: str) -> str | None:
+        """Return a file's text; None: it cannot be read or is not Python, as `problems` then says."""
+        if file not in self._texts:
+            why = ""
+            try:
+                with Path(file).open(encoding="utf-8", newline="") as opened:
+                    text = opened.read()
+            except OSError as error:
+                why = reason(error)
+            except UnicodeDecodeError:
+                why = "it is not in UTF-8"
+            else:
+                why = "" if parsed(text) is not None else "Python cannot parse it"
+            if why:
+                problem = f"{file} is not changed: {why}"
+                if problem not in self.problems:
+                    self.problems.append(problem)
+                return None
+            self._texts[file] = text
+        return self._texts[file]
+
+    def all(self) -> dict[str, str]:
+        """Return all texts that were read."""
+        return dict(self._texts)
+
+
+def candidates(scene: Scene, files: Files, target: str | None) -> Iterator[Candidate]:
+    """Yield candidates that may remove the findings of a run, source changes first.
+
+    Args:
+        scene: the run.
+        files: the texts to change.
+        target: the target's own file, where settings are written; None: it has none.
+    """
+    seen: set[tuple[NewText, ...]] = set()
+    for each in (*_of_source(scene, files), *_of_advice(scene, files), *_of_settings(scene, files, target)):
+        if each.files and each.trial == Trial():
+            if each.files in seen:
+                continue
+            seen.add(each.files)
+        yield each
+
+
+def _of_source(scene: Scene, files: Files) -> Iterator[Candidate]:
+    for cause in scene.causes:
+        if cause.expected:
+            continue
+        for place in dict.fromkeys(places(scene, cause, files)):
+            package = "" if scene.is_users(place.file) else package_of(place.file) or "the standard library"
+            for repair in all_repairs():
+                for rewrite in _found(repair.find, place, repair.name, files):
+                    yield Candidate(
+                        cause.id,
+                        (cause.id,),
+                        repair.name,
+                        "source",
+                        rewrite.summary,
+                        (NewText(place.file, rewrite.source),),
+                        conditions=_conditions(place, rewrite),
+                        question=rewrite.question or "",
+                        changes_arithmetic=rewrite.changes_arithmetic,
+                        may_drop_output=rewrite.question is not None,
+                        library=package,
+                    )
+
+
+def _conditions(place: Place, rewrite: Rewrite) -> tuple[Condition, ...]:
+    """Return the conditions that calls must reach: those of the rewrite, and those in the lines that it changes."""
+    declared = [Condition(place.file, place.line, each) for each in rewrite.needs_inputs]
+    known = {_plain(each.expression) for each in declared}
+    changed = conditions_of(place.file, place.source, rewrite.source)
+    others = writers(place.file, place.source, rewrite.source)
+    return (*declared, *(each for each in (*changed, *others) if _plain(each.expression) not in known))
+
+
+def _plain(expression: str) -> str:
+    tree = parsed(expression.strip())
+    return ast.unparse(tree) if tree is not None else expression
+
+
+def conditions_of(file: str, before: str, after: str) -> tuple[Condition, ...]:
+    """Return the conditions in the lines that a change replaces, and these lines, which must also run."""
+    tree = parsed(before)
+    lines = replaced_lines(before, after)
+    found: dict[Condition, None] = {}
+    for function in ast.walk(tree) if tree is not None else ():
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in _inside(function):
+            if isinstance(node, _CONTROL) and node.test.lineno in lines:
+                found[Condition(file, node.test.lineno, ast.unparse(node.test))] = None
+            elif (
+                isinstance(node, ast.stmt)
+                and node.lineno in lines
+                and _does_something(node)
+                and function.name != "__init__"  # it has run when the calls begin
+            ):
+                found[Condition(file, node.lineno, "")] = None
+    return tuple(found)
+
+
+def _inside(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs as part of a function, without the functions defined in it."""
+    for child in ast.iter_child_nodes(function):
+        if isinstance(child, ast.arguments) or child in getattr(function, "decorator_list", ()):
+            continue
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _inside(child)
+
+
+def _does_something(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return not isinstance(node, (*_NOT_RUN, ast.Pass, ast.Try, ast.With)) and not is_text
+
+
+def _found(find: object, place: Place, name: str, files: Files) -> Iterator[Rewrite]:
+    """Yield the rewrites that change something; a rewrite that is not Python is the repair's fault."""
+    for rewrite in find(place):  # type: ignore[operator]
+        if rewrite.source == place.source:
+            continue
+        if parsed(rewrite.source) is None:
+            files.problems.append(f"the repair {name} wrote something at line {place.line} that Python cannot parse")
+            continue
+        yield rewrite
+
+
+def places(scene: Scene, cause: RootCause, files: Files) -> Iterator[Place]:
+    """Yield where a cause shows, in files that can be read."""
+    for found in (*_of_breaks(scene, cause), *_of_others(scene, cause)):
+        file, line, end, function, gb, why, names = found
+        text = files.text(file) if not file.startswith("<") else None
+        if text is not None and 0 < line <= len(text.splitlines()):
+            yield Place(file, text, line, end, function, str(cause.kind), gb, why, names)
+
+
+_Found = tuple[str, int, int | None, str, str, str, tuple[str, ...]]
+
+
+def _of_breaks(scene: Scene, cause: RootCause) -> Iterator[_Found]:
+    for each in scene.breaks(cause):
+        names = tuple(dict.fromkeys((*_names(each.expression or each.source), *([each.called] if each.called else []))))
+        yield each.file, each.line, None, each.function, _gb(each), each.reason, names
+        for path in each.paths:
+            for frame in reversed(path):
+                if scene.is_users(frame.file) and (frame.file, frame.line) != (each.file, each.line):
+                    yield frame.file, frame.line, None, frame.function, _gb(each), each.reason, names
+                    break
+            if each.owner is Owner.LIBRARY and path and not scene.is_users(path[-1].file):
+                yield path[-1].file, path[-1].line, None, path[-1].function, _gb(each), each.reason, names
+
+
+def _gb(each: Break) -> str:
+    return next(iter(each.gb), "")
+
+
+def _of_others(scene: Scene, cause: RootCause) -> Iterator[_Found]:
+    for skip in scene.skips(cause):
+        if skip.break_index is None:
+            yield skip.file, skip.line, None, skip.function, "", skip.reason, ()
+    for recompile in scene.recompiles(cause):
+        for each in recompile.causes:
+            names = (each.subject,) if each.subject else ()
+            file, line = each.file or recompile.file, each.line or recompile.line
+            yield file, line, None, recompile.function, "", recompile.reason or each.reason, names
+    for danger in scene.dangers(cause):
+        if danger.file and danger.line:
+            yield danger.file, danger.line, None, "", "", danger.why, (danger.subject,)
+    kinds = {each.what for each in cause.symptoms}
+    if kinds & {Finding.ATTENTION, Finding.FAILURE} and cause.file and cause.line:
+        yield cause.file, cause.line, None, cause.function or "", "", cause.why, ()
+
+
+@lru_cache(maxsize=256)
+def _names(source: str) -> tuple[str, ...]:
+    """Return the names and attributes that a piece of source reads."""
+    tree = parsed(source.strip().rstrip(":"))
+    nodes = ast.walk(tree) if tree is not None else ()
+    return tuple(dict.fromkeys(ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)))
+
+
+def _of_advice(scene: Scene, files: Files) -> Iterator[Candidate]:
+    """Yield the edits that check advice, if they are repairs."""
+    from ctrace.inspector.diagnosis.rules import RULES
+
+    for rule in RULES:
+        if rule.__name__ in _LEFT_OUT:
+            continue
+        for each in rule(scene):
+            trial = each.trial
+            if trial is None or not trial.edits or not each.causes:
+                continue
+            texts = _edited(trial, files)
+            if texts is None:
+                continue
+            own = all(scene.is_users(text.file) for text in texts)
+            yield Candidate(
+                each.causes[0],
+                each.causes,
+                rule.__name__,
+                "source",
+                each.text,
+                texts,
+                question=_QUESTIONS.get(rule.__name__, ""),
+                library="" if own else package_of(texts[0].file) or "a library",
+                conditions=tuple(
+                    condition
+                    for text in texts
+                    for condition in (
+                        *conditions_of(text.file, files.text(text.file) or "", text.text),
+                        *writers(text.file, files.text(text.file) or "", text.text),
+                    )
+                ),
+            )
+
+
+def _edited(trial: Trial, files: Files) -> tuple[NewText, ...] | None:
+    """Return the files after a trial's edits; None: a file cannot be read, or a line differs."""
+    changed: dict[str, list[str]] = {}
+    for edit in trial.edits:
+        text = files.text(edit.file)
+        if text is None:
+            return None
+        lines = changed.setdefault(edit.file, text.split("\n"))
+        if edit.line > len(lines) or (edit.was and lines[edit.line - 1].strip() != edit.was.strip()):
+            return None
+        lines[edit.line - 1] = edit.text
+    return tuple(NewText(file, "\n".join(lines)) for file, lines in changed.items())
+
+
+def _of_settings(scene: Scene, files: Files, target: str | None) -> Iterator[Candidate]:
+    for repair in all_settings():
+        for setting in repair.find(scene):
+            if setting.findings:
+                yield from _of_setting(repair.name, setting, files, target)
+
+
+def _of_setting(name: str, setting: Setting, files: Files, target: str | None) -> Iterator[Candidate]:
+    text = files.text(target) if target is not None else None
+    changed: tuple[NewText, ...] = ()
+    trial, how = setting.trial, setting.how
+    if setting.line:
+        new = None if text is None else with_line(text, setting.line, setting.needs)
+        if new is None or target is None:
+            return
+        changed = (NewText(target, new),)
+    elif setting.compile_argument and text is not None and target is not None:
+        new = with_compile_argument(text, setting.compile_argument)
+        if new is not None:
+            changed, trial, how = (NewText(target, new),), Trial(), ""
+    yield Candidate(
+        setting.findings[0],
+        setting.findings,
+        name,
+        "configuration",
+        setting.summary,
+        changed,
+        trial=trial,
+        how=how,
+        question=setting.question,
+        removes=setting.removes,
+        changes_arithmetic=setting.changes_arithmetic,
+        may_drop_output=setting.may_drop_output,
+        drops_gradients=setting.drops_gradients,
+    )
+
+
+def with_line(text: str, line: str, needs: Iterable[str] = ()) -> str | None:
+    """Return a file with lines after the imports at its top, and imports of what they need; None: it has no imports."""
+    tree = parsed(text)
+    imports = [] if tree is None else [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    if not imports:
+        return None
+    torch = ""
+    known: set[str] = set()
+    for node in imports:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            known.add(alias.asname or alias.name)
+            if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
+                torch = alias.asname or "torch"
+    # The last import of the first block: what follows may already compile.
+    after: ast.stmt = imports[0]
+    assert tree is not None
+    for statement in tree.body[tree.body.index(imports[0]) :]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
+            break
+        after = statement
+    end = after.end_lineno or after.lineno
+    ending = "\r\n" if "\r\n" in text else "\n"
+    added = [f"import {each}" for each in (*([] if torch else ["torch"]), *needs) if each not in known]
+    renamed = line if torch in ("", "torch") else line.replace("torch.", f"{torch}.")
+    lines = text.splitlines(keepends=True)
+    if not lines[end - 1].endswith(("\n", "\r")):
+        lines[end - 1] += ending
+    new = [f"{each}{ending}" for each in (*added, "", *renamed.split("\n"))]
+    if end < len(lines) and lines[end].strip():
+        new.append(ending)
+    return "".join([*lines[:end], *new, *lines[end:]])
+
+
+def with_compile_argument(text: str, argument: str) -> str | None:
+    """Add an argument to every call of torch.compile in a file; None: no call, or one has it already."""
+    tree = parsed(text)
+    name = argument.partition("=")[0]
+    found: list[tuple[int, int, str]] = []
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="compile"), keywords=keywords):
+                if any(each.arg in (name, None) for each in keywords):
+                    return None
+                separator = ", " if node.args or keywords else ""
+                found.append((node.end_lineno or 0, (node.end_col_offset or 0) - 1, f"{separator}{argument}"))
+            case ast.FunctionDef(decorator_list=decorators):
+                found += [
+                    (each.end_lineno or 0, each.end_col_offset or 0, f"({argument})")
+                    for each in decorators
+                    if isinstance(each, ast.Attribute) and ast.unparse(each) == "torch.compile"
+                ]
+    if not found:
+        return None
+    lines = text.splitlines(keepends=True)
+    for line, column, added in sorted(found, reverse=True):
+        data = lines[line - 1].encode()
+        before, behind = data[:column].decode(), data[column:].decode()
+        if added.startswith(", ") and before.rstrip().endswith(","):
+            added = f" {added[2:]}"
+        lines[line - 1] = f"{before}{added}{behind}"
+    made = "".join(lines)
+    return made if parsed(made) is not None else None

@@ -1,0 +1,302 @@
+"""Compare what two runs of a proof observed: equal data means equal calls."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from ctrace.inspector.facts.trial import Entry, Observed, Sides
+from ctrace.inspector.features.fix.repairs.result import Check
+
+KINDS = (
+    "raised",
+    "outputs",
+    "gradients",
+    "stored",
+    "inputs",
+    "state",
+    "memory",
+    "printed",
+    "logged",
+    "warned",
+    "random",
+)
+"""Fields of an entry, the most important first."""
+_CHECKS = {
+    "raised": "exceptions_equal",
+    "outputs": "outputs_equal",
+    "gradients": "gradients_equal",
+    "stored": "stored_gradients_equal",
+    "inputs": "inputs_equal",
+    "state": "state_equal",
+    "memory": "memory_equal",
+    "printed": "prints_equal",
+    "logged": "logs_equal",
+    "warned": "warnings_equal",
+    "random": "random_equal",
+}
+_WORDS = {
+    "raised": "raises a different exception",
+    "outputs": "returns a different result",
+    "gradients": "has different gradients",
+    "stored": "leaves tensors with different gradients in the state",
+    "inputs": "changes its inputs differently",
+    "state": "leaves different state behind",
+    "memory": "lets different tensors share memory",
+    "printed": "prints something else",
+    "logged": "logs something else",
+    "warned": "warns differently",
+    "random": "draws different random numbers",
+}
+WRITTEN = frozenset(("printed", "logged", "warned"))
+"""Output that a repair may drop only if the author agrees."""
+_TENSOR = ("type", "dtype", "shape", "stride", "device", "layout", "requires_grad", "shared memory", "values")
+_SUBCLASS = ", subclass"
+"""The probe with tensors of a subclass, which some torch operators refuse, such as torch.cond."""
+_NO_COPY = "implementation of __deepcopy__()"
+"""Part of torch's message for a subclass without `new_empty` (_tensor.py, 2.13)."""
+_LONG = 120
+
+
+class Difference(Struct, frozen=True):
+    """An observed call that differs in one way."""
+
+    entry: str
+    call: int
+    kind: str
+    detail: str
+    refuses: bool = False
+    """Whether a call that returned now raises: an exception is visible, a wrong result is not. Or the other way round
+    for a tensor that torch cannot copy, which no call of the program can have passed.
+    """
+
+
+def differences(
+    before: Observed, after: Observed, *, rounded: bool = False, gradients: bool = True
+) -> tuple[Difference, ...]:
+    """List how the calls of two runs differ.
+
+    Args:
+        before: the run to compare with.
+        after: the other run.
+        rounded: whether float values may differ.
+        gradients: whether to compare gradients, and whether results have any.
+    """
+    found: list[Difference] = []
+    later = {(each.name, each.call): each for each in after.entries}
+    # A probe that raises is called again, so a second call that one run lacks follows from how the first one ended.
+    raising = {each.name for each in (*before.entries, *after.entries) if each.raised and not each.call}
+    for one in before.entries:
+        other = later.pop((one.name, one.call), None)
+        if other is not None:
+            found += _of_entry(one, other, rounded=rounded, gradients=gradients)
+        elif not (one.call and one.name in raising):
+            found.append(Difference(one.name, one.call, "raised", "this call is missing"))
+    new = ((name, call) for name, call in later if not (call and name in raising))
+    found += [Difference(name, call, "raised", "this call is new") for name, call in new]
+    return tuple(found)
+
+
+def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> Iterator[Difference]:
+    if one.unended or other.unended:
+        if not (one.unended and other.unended):
+            limit, when = (one.unended, "before") if one.unended else (other.unended, "after")
+            detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
+            yield Difference(one.name, one.call, "raised", detail)
+        return
+    for kind in KINDS if gradients else [each for each in KINDS if each not in ("gradients", "stored")]:
+        was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
+        if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
+            was, now = _without_values(was), _without_values(now)
+        if not gradients:
+            was, now = _without_flags(was), _without_flags(now)
+        if was != now:
+            refuses = kind == "raised" and (not now if _NO_COPY in was else not was and bool(now))
+            yield Difference(one.name, one.call, kind, described(kind, was, now), refuses)
+            if refuses and one.name.endswith(_SUBCLASS):
+                return  # what a call that raises does not return or print follows from that
+
+
+def _without_values(value: Any) -> Any:
+    """Drop the digests of floating tensors and the text of floats."""
+    if isinstance(value, list):
+        if (
+            len(value) == len(_TENSOR)
+            and isinstance(value[1], str)
+            and value[1].startswith(("float", "bfloat", "comp"))
+        ):
+            return value[:-1]
+        if len(value) == len(_TENSOR) - 3 and isinstance(value[1], str) and value[1].startswith("torch.float"):
+            return value[:-1]
+        if len(value) == 2 and value[0] == "float":
+            return value[:1]
+        return [_without_values(each) for each in value]
+    return value
+
+
+def _without_flags(value: Any) -> Any:
+    """Drop `requires_grad` of tensors."""
+    if isinstance(value, list):
+        if len(value) == len(_TENSOR) and isinstance(value[6], bool):
+            return [*value[:6], False, *value[7:]]
+        if len(value) == len(_TENSOR) - 3 and isinstance(value[4], bool):
+            return [*value[:4], False, *value[5:]]
+        return [_without_flags(each) for each in value]
+    return value
+
+
+def described(kind: str, was: Any, now: Any) -> str:
+    """Describe in a few words how two observations differ."""
+    if kind == "raised":
+        return (
+            f"`{_short(was)}` before, `{_short(now)}` after"
+            if was and now
+            else (f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`")
+        )
+    if kind == "state":
+        return _of_state(was or [], now or [])
+    if kind == "memory":
+        return _of_memory(was or [], now or [])
+    if kind in WRITTEN:
+        return f"{_quoted(was)} before, {_quoted(now)} after"
+    if kind == "stored":
+        return _of_stored(was or [], now or [])
+    if kind == "gradients" and was and now:
+        return _of_gradients(was, now)
+    if kind == "random":
+        return "the random generators are in a different state after the call"
+    return _first_difference(was, now) or f"{_short(was)} before, {_short(now)} after"
+
+
+def _quoted(written: Any) -> str:
+    text = " / ".join(written) if isinstance(written, list | tuple) else str(written)
+    return f"`{_short(text.strip())}`" if text.strip() else "nothing"
+
+
+def _of_state(was: list[Any], now: list[Any]) -> str:
+    one, other = ({str(each[0]): each[1:] for each in changes} for changes in (was, now))
+    for path in (*one, *other):
+        name = path.partition(" ")[2] or path
+        if path not in other:
+            return f"no longer changes {_short(name)}"
+        if path not in one:
+            return f"changes {_short(name)}, and did not before"
+        if one[path] != other[path]:
+            return f"{_short(name)} becomes {_short(other[path][-1])}, before {_short(one[path][-1])}"
+    return "the same changes in a different order"
+
+
+def _of_memory(was: list[Any], now: list[Any]) -> str:
+    one, other = ({str(path): str(after) for path, _, after in moved} for moved in (was, now))
+    path = next(path for path in (*one, *other) if one.get(path) != other.get(path))
+    before, after = (f"memory of {_short(each[path])}" if path in each else "what it was" for each in (one, other))
+    return f"{_short(path.partition(' ')[2] or path)} shares {before} before, {after} after"
+
+
+def _of_gradients(was: list[Any], now: list[Any]) -> str:
+    one, other = dict(was), dict(now)
+    for name in (*one, *other):
+        if one.get(name) != other.get(name):
+            before, after = one.get(name, ["no gradient"]), other.get(name, ["no gradient"])
+            if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) == len(_TENSOR):
+                return _first_difference(before, after, f"the gradient of {_short(name)}")
+            return f"the gradient of {_short(name)} is {_short(_kind(before))} before, {_short(_kind(after))} after"
+    return "the same gradients in a different order"
+
+
+def _of_stored(was: list[Any], now: list[Any]) -> str:
+    one, other = dict(was), dict(now)
+    for path in (*one, *other):
+        name = _short(path.partition(" ")[2] or path)
+        if path not in one or path not in other:
+            return f"a backward pass from {name} is possible only {'before' if path in one else 'after'}"
+        if one[path] != other[path]:
+            return f"from {name}, {_of_gradients(one[path], other[path])}"
+    return "the same gradients in a different order"
+
+
+def _first_difference(was: Any, now: Any, where: str = "") -> str:
+    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        if len(was) == len(_TENSOR) and isinstance(was[-1], str) and isinstance(was[2], list):
+            name = next((name for name, one, other in zip(_TENSOR, was, now, strict=True) if one != other), "")
+            at = _TENSOR.index(name) if name else 0
+            place = f"{where or 'the result'}"
+            if name == "values":
+                return f"{place} has different values"
+            return f"{place} has {name} {_short(was[at]) or 'none'} before, {_short(now[at]) or 'none'} after"
+        for index, (one, other) in enumerate(zip(was, now, strict=True)):
+            if one != other:
+                inner = f"value {index}" if isinstance(one, list) and len(was) > 2 else where
+                return _first_difference(one, other, inner)
+    if was is None or now is None:
+        return "nothing before, a value after" if was is None else "a value before, nothing after"
+    if isinstance(was, list) and isinstance(now, list) and was[:1] != now[:1]:
+        return f"{_short(_kind(was))} before, {_short(_kind(now))} after"
+    return ""
+
+
+def _kind(value: list[Any]) -> str:
+    return " ".join(map(str, value[:2])) if value else "nothing"
+
+
+def _short(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+
+
+def checks_of(found: Iterable[Difference], compared: int) -> tuple[Check, ...]:
+    """Return one check for each kind of difference."""
+    by_kind: dict[str, list[Difference]] = {}
+    for each in found:
+        by_kind.setdefault(each.kind, []).append(each)
+    return tuple(_check(kind, by_kind.get(kind, []), compared) for kind in KINDS)
+
+
+def _check(kind: str, found: list[Difference], compared: int) -> Check:
+    refused = [each for each in found if kind == "raised" and each.entry.endswith(_SUBCLASS) and each.refuses]
+    if refused == found:
+        note = f"; not for tensor subclasses: {refused[0].detail}" if refused else ""
+        return Check(_CHECKS[kind], True, f"the same in {compared} eager calls{note}")
+    first = found[0]
+    times = f" (and in {len(found) - 1} more)" if len(found) > 1 else ""
+    return Check(_CHECKS[kind], False, f"eager {_WORDS[kind]} with {first.entry}: {first.detail}{times}")
+
+
+def ended_check(before: Observed, sides: Iterable[Sides], *, keeps_eager: bool) -> Check | None:
+    """Return the check that each call ended, or did not run what changes; None: all ended.
+
+    A call that did not end, neither before nor after the change, shows nothing about what it runs.
+    """
+    unended = [each for each in before.entries if each.unended]
+    if not unended:
+        return None
+    reached = {name for each in sides for name in (*each.true, *each.false)}
+    doubtful = [each for each in unended if not keeps_eager and (not reached or each.name in reached)]
+    one = (doubtful or unended)[0]
+    detail = f"the call with {one.name} did not end within {one.unended:g} s, also without the repair"
+    if doubtful:
+        return Check("calls_ended", False, f"{detail}: nothing shows that both do the same")
+    return Check("calls_ended", True, f"{detail}; it does not run what the repair changes")
+
+
+def sides_check(sides: Iterable[Sides], line: int | None) -> Check | None:
+    """Return the check that calls reached both sides of every condition; None: there is no condition."""
+    seen = list(sides)
+    if not seen:
+        return None
+    for each in seen:
+        at = f"line {each.condition.line or line}"
+        if each.failed:
+            return Check("both_sides", False, f"`{each.condition.expression}` cannot be evaluated: {each.failed}")
+        if not each.true and not each.false:
+            return Check("both_sides", False, f"{at} was never run")
+        if each.condition.expression and not (each.true and each.false):
+            side = "true" if not each.true else "false"
+            return Check(
+                "both_sides",
+                False,
+                f"no input took the other side of {at}: `{each.condition.expression}` was never {side}",
+            )
+    number = sum(bool(each.condition.expression) for each in seen)
+    what = f"calls took both sides of {number} conditions" if number else "calls reached every changed line"
+    return Check("both_sides", True, what)

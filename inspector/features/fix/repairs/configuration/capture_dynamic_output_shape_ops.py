@@ -1,0 +1,19 @@
+"""Keep operators with a data-dependent shape in the graph: `capture_dynamic_output_shape_ops`."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
+
+_NAME = "capture_dynamic_output_shape_ops"
+_SCALARS = "capture_scalar_outputs"
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in with_settings(scene, frozenset((_NAME, _SCALARS))):
+        line = f"{dynamo_line(_NAME)}\n{dynamo_line(_SCALARS)}"
+        summary = f"Keep data-dependent shapes in the graph: set {_NAME} and {_SCALARS}."
+        yield Setting(summary, each.causes, line)
+
+
+REPAIR = ConfigurationRepair(_NAME, "Keep data-dependent shapes in the graph", _find)

@@ -1,0 +1,16 @@
+"""Keep `.item()` and similar calls in the graph: `torch._dynamo.config.capture_scalar_outputs`."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, dynamo_line, with_settings
+
+_NAME = "capture_scalar_outputs"
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in with_settings(scene, frozenset((_NAME,))):
+        yield Setting(f"Keep numbers of tensors in the graph: set {_NAME}.", each.causes, dynamo_line(_NAME))
+
+
+REPAIR = ConfigurationRepair(_NAME, "Keep `.item()` in the graph", _find)

@@ -1,0 +1,28 @@
+"""Name the inputs whose sizes change: `torch.compiler.config.dynamic_sources`, or TORCH_COMPILE_DYNAMIC_SOURCES."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.facts.diagnosis import RootKind
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
+from ctrace.inspector.findings.shapes.marks import marks
+from ctrace.inspector.findings.shapes.view import by_function
+
+_KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE, RootKind.ARGUMENT_VALUE)
+_VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES="
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    ids = tuple(cause.id for cause in scene.causes if cause.kind in _KINDS)
+    found = marks(by_function(scene.session, everything=True), scene.session.environment.torch) if ids else ()
+    for mark in found:
+        if mark.line.startswith(_VARIABLE):
+            value = mark.line.removeprefix(_VARIABLE).strip('"')
+            yield Setting(
+                "Name the inputs whose sizes change in torch.compiler.config.dynamic_sources.",
+                ids,
+                f"torch.compiler.config.dynamic_sources = {value!r}",
+            )
+
+
+REPAIR = ConfigurationRepair("dynamic_sources", "Name the inputs whose sizes change", _find)

@@ -1,0 +1,22 @@
+"""Choose another implementation of a library's experts, where the library offers one."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in advised(scene):
+        if each.trial is not None and each.trial.calls:
+            calls = "; ".join(f"model.{name}({word!r})" for name, word in each.trial.calls)
+            yield Setting(
+                f"Choose another implementation: {calls}.",
+                each.causes,
+                trial=each.trial,
+                how=f"{calls} before the first call",
+                changes_arithmetic=True,
+            )
+
+
+REPAIR = ConfigurationRepair("experts_implementation", "Choose another implementation of experts", _find)

@@ -1,0 +1,25 @@
+"""Drop the messages of a logger from compiled code: `ignore_logging_functions`."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+
+_NAME = "ignore_logging_functions"
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in advised(scene):
+        for function in each.trial.ignored if each.trial is not None else ():
+            module, _, path = function.partition(":")
+            yield Setting(
+                f"Leave {path} out of compiled code: {_NAME}.",
+                each.causes,
+                f"torch._dynamo.config.{_NAME}.add({module}.{path})",
+                (module,),
+                question="May compiled calls drop this message? Eager calls keep it.",
+                may_drop_output=True,
+            )
+
+
+REPAIR = ConfigurationRepair(_NAME, "Leave logging out of compiled code", _find)

@@ -1,0 +1,17 @@
+"""Mark the dimensions that change as dynamic, before the first call."""
+
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
+
+
+def _find(scene: Scene) -> Iterator[Setting]:
+    for each in advised(scene):
+        if each.trial is not None and each.trial.marked:
+            lines = [f"torch._dynamo.mark_dynamic({mark.argument}, {mark.dim})" for mark in each.trial.marked]
+            text = f"Mark what changes as dynamic: {'; '.join(lines[:3])}{' ...' if len(lines) > 3 else ''}."
+            yield Setting(text, each.causes, trial=each.trial, how=f"before the first call: {'; '.join(lines)}")
+
+
+REPAIR = ConfigurationRepair("mark_dynamic", "Mark sizes as dynamic", _find)

@@ -1,0 +1,182 @@
+"""Keep what `ctrace fix` proved for the `--apply` that follows, as long as nothing that the proof depends on changes.
+
+A saved proof is a file in the folder of runs, and decides what `--apply` writes. Others may write there, or a clone may
+contain one. So it counts only with a keyed digest, which covers its own path and all of its text and proves that this
+user's ctrace wrote it; see `runs/provenance.py`. It holds new texts only of files that the target was loaded from, each
+with the digest of the text that the repair was proved on; see `applying.py` for how they are written.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import SettingsError
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.check.jobs.answers import (
+    Answers,
+    NotReusableError,
+    answers_of,
+    forget_answers,
+    is_current,
+)
+from ctrace.inspector.features.check.jobs.circumstances import Circumstances, file_digest
+from ctrace.inspector.features.check.model import Job, JobKey, Ran
+from ctrace.inspector.features.fix.repairs.result import Fixes, base_of, chosen
+from ctrace.inspector.features.fix.repairs.running import Evidence
+from ctrace.inspector.files.typed_json import read_text
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.request import Options
+
+_FOLDER = ".proved"
+"""The folder of saved proofs in the folder of runs; a name that begins with a dot is not a run."""
+_MOST_SAVED = 20
+
+
+class _Proof(Struct, frozen=True):
+    """A saved proof."""
+
+    at: float
+    """When it was proved, in seconds since the epoch."""
+    fixes: Fixes
+    """The result, with only those parts of the session that reports show."""
+    files: Mapping[str, str]
+    """Digests of the user's files that the target was loaded from and read."""
+    answers: tuple[Answers, ...]
+    """What else it asked, in each observed run."""
+
+
+class _Signed(Struct, frozen=True):
+    """A proof as it is on disk."""
+
+    text: str
+    """`_Proof` as JSON."""
+    proof: str
+
+
+class EarlierProof:
+    """The saved proof of one command line."""
+
+    def __init__(self, root: Path, target: str, options: Options, asked: Any) -> None:
+        """Find where the proof is saved.
+
+        Args:
+            root: the folder of runs.
+            target: the target as typed.
+            options: how to call it.
+            asked: all other options that decide what is proved, as plain data.
+        """
+        self._root = root
+        self._job = Job(JobKey(target), target, options)
+        self._path: Path | None = None
+        forget_answers()
+        with suppress(SettingsError, OSError, ValueError):  # then nothing is reused
+            circumstances = Circumstances(root, ()).digest(self._job)
+            name = hashlib.sha256(msgspec.json.encode([circumstances, msgspec.to_builtins(asked)])).hexdigest()
+            self._path = root / _FOLDER / f"{name}.json"
+
+    def find(self) -> Fixes | None:
+        """Return what was proved; None: nothing, or something that it depends on has changed."""
+        if self._path is None:
+            return None
+        try:
+            signed = msgspec.json.decode(read_text(self._path), type=_Signed)
+            if not provenance.is_ours(self._covered(signed.text), signed.proof):
+                return None
+            found = msgspec.json.decode(signed.text, type=_Proof)
+            if not _is_current(found) or not _writes_only(found.fixes, found.files):
+                return None
+        except (OSError, ValueError, msgspec.MsgspecError):
+            return None
+        return replace(found.fixes, proved_at=found.at)
+
+    def keep(self, fixes: Fixes, evidence: Iterable[Evidence]) -> str:
+        """Save what was proved; return why it is not saved, empty if it is or if there is nothing to apply."""
+        if self._path is None:
+            return "ctrace's settings or its installation cannot be read"
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+        combined = chosen(fixes)
+        if combined is None or not combined.files or fixes.interrupted or fixes.session.failure is not None:
+            return ""
+        files: dict[str, str] = {}
+        answers = []
+        try:
+            for each in evidence:
+                known = each.session.made_of
+                if not known:
+                    raise NotReusableError("it is not known which files the target was loaded from")
+                mine, asked = answers_of(Ran(self._job, each.session, observed=each.observed), known, *each.folders)
+                files.update(mine)
+                answers.append(asked)
+            forget_answers()
+            proof = _Proof(time.time(), _shown(fixes), files, tuple(answers))
+            if not answers or not _is_current(proof) or not _writes_only(fixes, files):
+                raise NotReusableError("what it depends on changed meanwhile")
+            self._write(proof)
+        except NotReusableError as error:
+            return str(error)
+        except (OSError, ValueError) as error:
+            return f"it cannot be saved: {error}"
+        return ""
+
+    def _write(self, found: _Proof) -> None:
+        assert self._path is not None
+        text = msgspec.json.encode(found).decode()
+        proof = provenance.proof_of(self._covered(text))
+        if not proof:
+            raise NotReusableError("there is no key to sign it")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        saved = sorted(self._path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
+        for each in saved[: max(len(saved) - _MOST_SAVED + 1, 0)]:
+            each.unlink(missing_ok=True)
+        write_text(self._path, msgspec.json.encode(_Signed(text, proof)).decode())
+
+    def _covered(self, text: str) -> str:
+        """Return what the digest covers: the text, and where it is, so that no other file's text stands in for it."""
+        assert self._path is not None
+        return f"proved repair\0{self._path.resolve()}\0{text}"
+
+
+def _shown(fixes: Fixes) -> Fixes:
+    """Return a result without what no report of it shows."""
+    was = fixes.session
+    session = Session(
+        target=was.target,
+        environment=was.environment,
+        graphs=was.graphs,
+        breaks=was.breaks,
+        skips=was.skips,
+        limit=was.limit,
+    )
+    return replace(fixes, session=session)
+
+
+def _is_current(found: _Proof) -> bool:
+    """Whether the files are unchanged, and the questions have the same answers.
+
+    Raises:
+        OSError: a file is gone.
+        ValueError: a file is no longer a regular file.
+    """
+    return all(map(is_current, found.answers)) and all(
+        file_digest(Path(path)) == digest for path, digest in found.files.items()
+    )
+
+
+def _writes_only(fixes: Fixes, files: Mapping[str, str]) -> bool:
+    """Whether a repair changes only files that the target was loaded from, from the texts that they have."""
+    combined = chosen(fixes)
+    base = base_of(fixes)
+    return combined is not None and all(
+        files.get(os.path.realpath(each.file)) == hashlib.sha256(base[each.file].encode()).hexdigest()
+        for each in combined.files
+    )

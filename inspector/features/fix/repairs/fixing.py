@@ -1,0 +1,503 @@
+"""Find repairs for the findings of a run, try each in a separate process, and combine the proved ones."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from shutil import which
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.diagnosis.advise import counts, diagnose, trials
+from ctrace.inspector.errors import RunError
+from ctrace.inspector.facts.diagnosis import Effect, RootCause, Suggestion
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import Mined, NewText, Trial
+from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates
+from ctrace.inspector.features.fix.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
+from ctrace.inspector.features.fix.repairs.findings import Key, is_left, keys_of, keys_of_cause, new_keys, scene_of
+from ctrace.inspector.features.fix.repairs.mining import mined
+from ctrace.inspector.features.fix.repairs.missed import missed_findings
+from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
+from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
+from ctrace.inspector.features.fix.repairs.proving import Attempt, Change, Prover, trial_with
+from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.features.fix.repairs.texts import changed_lines, merged_files, patch_of
+from ctrace.inspector.runs.trying import CALLS
+
+_ENOUGH = 2
+"""Proved repairs to find for one finding: each alternative costs time."""
+_LONGEST_CHAIN = 3
+"""Repairs that are tried together where each uncovers the next finding."""
+_MOST_TRIES = 10
+"""Candidates to try for one finding."""
+MONKEYPATCH = "monkeypatch"
+"""The name of a repair that replaces a package's functions from the user's file."""
+
+Say = Callable[[str], None]
+
+
+class RepairChoice(Struct, frozen=True):
+    """Which repairs to try, and how much to prove."""
+
+    names: tuple[str, ...] = ()
+    """Repairs to try, by name; empty: all."""
+    finding: str = ""
+    """The finding to repair, by id or place; empty: all."""
+    accepted: tuple[str, ...] = ()
+    """Repairs whose question the user answered with yes."""
+    inference: bool = False
+    """Whether to ignore gradients."""
+    combine: bool = True
+    """Whether to compose the proved repairs and prove them together."""
+    build: bool = True
+    """Whether to build kernels for the last proof, if there is a compiler."""
+    findings: tuple[str, ...] = ()
+    """The findings to repair, by id; empty: all."""
+
+
+class Fixing:
+    """One search for repairs."""
+
+    def __init__(
+        self, session: Session, runner: Runner, budget: Budget, *, target: str | None, choice: RepairChoice, say: Say
+    ) -> None:
+        self._session = session
+        self._runner = runner
+        self._budget = budget
+        self._target = target
+        self._choice = choice
+        self._say = say
+        self._prover = Prover(runner, session, inference=choice.inference)
+        self._files = Files()
+        self._scene = scene_of(session)
+        self._tried: list[tuple[Candidate, Attempt]] = []
+        self._untried = 0
+
+    def run(self) -> Fixes:
+        """Search until nothing is left to try, or the budget is spent."""
+        began = time.monotonic()
+        unstable, combined, interrupted = "", None, False
+        not_asked: tuple[str, ...] = ()
+        advice: tuple[Suggestion, ...] = ()
+        findings = tuple(each for each in self._scene.causes if not each.expected)
+        try:
+            every = list(candidates(self._scene, self._files, self._target))
+            not_asked = tuple(self._not_asked(every, findings))
+            waiting = list(self._ordered(every, findings))
+            self._prover = Prover(
+                self._runner,
+                self._session,
+                inference=self._choice.inference,
+                mined=self._mined(waiting),
+                conditions=tuple(dict.fromkeys(condition for each in waiting for condition in each.conditions)),
+            )
+            if waiting:
+                self._say("observing the target in eager")
+                unstable = self._why_unstable()
+            if waiting and not unstable:
+                self._try_all(waiting)
+                self._try_together()
+                self._try_chains()
+                combined = self._combined() if self._choice.combine else None
+            advice = self._advice({each.id for each in findings}.difference(not_asked))
+        except (InterruptedTrialError, KeyboardInterrupt):
+            interrupted = True
+        return Fixes(
+            self._session,
+            self._scene.causes,
+            missed=missed_findings(self._session),
+            repairs=self._ranked(),
+            combined=combined,
+            unstable=unstable,
+            problems=tuple(self._files.problems),
+            seconds=time.monotonic() - began,
+            budget_spent=self._untried > 0,
+            untried=self._untried,
+            interrupted=interrupted,
+            not_asked=not_asked,
+            advice=advice,
+            texts=tuple(NewText(file, text) for file, text in self._files.all().items()),
+        )
+
+    def _mined(self, waiting: Iterable[Candidate]) -> Mined:
+        """Return what the code near the candidates compares with."""
+        changed: dict[str, list[str]] = defaultdict(list)
+        for each in waiting:
+            for text in each.files if each.kind == "source" else ():
+                changed[text.file].append(text.text)
+        return mined(self._files.all(), changed)
+
+    def _advice(self, wanted: set[str]) -> tuple[Suggestion, ...]:
+        """Return the advice of `explain`, tried on those of the `wanted` findings for which no source repair was tried.
+
+        A program is not run again for advice, neither here nor by `explain`.
+        """
+        proved = (self._fixed_by(attempt) for _, attempt in self._tried if attempt.outcome.proved)
+        left = wanted.difference((each.finding for each, _ in self._tried if each.kind == "source"), *proved)
+
+        def attempt(trial: Trial, through_backend: bool) -> Session:
+            self._say("checking the advice of explain")
+            try:
+                return self._runner.capture(trial, through_backend=through_backend, calls=CALLS)
+            except FailedTrialError as error:
+                raise RunError(str(error), "see the advice of ctrace explain") from None
+
+        is_tried = bool(left) and not (self._untried or self._budget.is_spent or self._runner.is_program)
+        done = tuple(trials(self._session, attempt, left)) if is_tried else ()
+        return diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
+
+    def _why_unstable(self) -> str:
+        try:
+            return self._prover.why_unstable()
+        except FailedTrialError as error:
+            return f"the target cannot be observed in eager: {error}"
+
+    def _ordered(self, found: Iterable[Candidate], findings: tuple[RootCause, ...]) -> Iterator[Candidate]:
+        """Yield the best candidate of each finding, then the second best, and so on."""
+        by_finding: dict[str, list[Candidate]] = defaultdict(list)
+        for each in found:
+            if self._is_wanted(each):
+                by_finding[each.finding].append(each)
+        for number in range(_MOST_TRIES):
+            for cause in findings:
+                mine = sorted(by_finding[cause.id], key=_worth)
+                yield from mine[number : number + 1]
+
+    def _is_wanted(self, each: Candidate) -> bool:
+        choice = self._choice
+        if choice.names and each.name not in choice.names:
+            return False
+        ids = {each.finding, *each.findings}
+        if choice.findings and ids.isdisjoint(choice.findings):
+            return False
+        return not choice.finding or choice.finding in ids or self._is_at(each)
+
+    def _is_at(self, each: Candidate) -> bool:
+        """Whether a candidate is for a finding at the place that the user named."""
+        causes = [cause for cause in self._scene.causes if cause.id in (each.finding, *each.findings)]
+        return any(map(self._is_named, causes))
+
+    def _is_named(self, cause: RootCause) -> bool:
+        """Whether the user named a finding, by its id or as `file.py:12`."""
+        name, _, line = self._choice.finding.rpartition(":")
+        is_there = bool(name) and bool(cause.file) and str(cause.file).endswith(name) and str(cause.line) == line
+        return is_there or cause.id in (self._choice.finding, *self._choice.findings)
+
+    def _not_asked(self, every: Iterable[Candidate], findings: Collection[RootCause]) -> Iterator[str]:
+        """Yield the findings that the user's choice leaves out: others were named, or other repairs."""
+        choice = self._choice
+        known = {each.id: set[bool]() for each in findings}
+        for each in every:
+            for id_ in {each.finding, *each.findings} & known.keys():
+                known[id_].add(self._is_wanted(each))
+        for cause in findings:
+            others_are = bool(choice.finding or choice.findings) and not self._is_named(cause)
+            if True not in known[cause.id] and (others_are or known[cause.id]):
+                yield cause.id
+
+    def _try_all(self, waiting: list[Candidate]) -> None:
+        proved: Counter[str] = Counter()
+        for number, each in enumerate(waiting, 1):
+            if proved[each.finding] >= _ENOUGH:
+                continue
+            if self._budget.is_spent:
+                self._untried += 1
+                continue
+            self._say(f"trying {number} of {len(waiting)}: {each.name}")
+            if not self._try(each):
+                continue
+            proved.update(self._solves(*self._tried[-1]))
+            outside = self._outside(each)
+            if outside is not None and not self._budget.is_spent:
+                self._say(f"trying {number} of {len(waiting)}: {each.name} from your file")
+                self._try(outside)
+
+    def _solved(self) -> set[str]:
+        """Return the findings that a proved repair is for."""
+        return {id_ for pair in self._tried if pair[1].outcome.proved for id_ in self._solves(*pair)}
+
+    def _solves(self, each: Candidate, attempt: Attempt) -> set[str]:
+        """Return the findings that need no other repair after a proved one: a setting may only save graphs."""
+        mine = {each.finding, *each.findings}
+        return mine & self._fixed_by(attempt) if each.removes and each.kind == "configuration" else mine
+
+    def _try_together(self) -> None:
+        """Try the repairs of one finding together where each removes only one of its places."""
+        parts: dict[str, list[Candidate]] = defaultdict(list)
+        for each, attempt in self._tried:
+            if gets_on(attempt, self._change(each).gone, self._session):
+                parts[each.finding].append(each)
+        solved = self._solved()
+        for finding, mine in parts.items():
+            both = together(mine, self._files.all()) if finding not in solved else None
+            if both is not None and not self._budget.is_spent:
+                self._say(f"trying {both.name} at several places")
+                self._try(both)
+
+    def _try_chains(self) -> None:
+        """Try two or three repairs together where one uncovers the next finding, as in a loop that breaks twice."""
+        solved = self._solved()
+        waiting = [(each, attempt, 1) for each, attempt in self._tried if each.finding not in solved]
+        while waiting:
+            first, attempt, length = waiting.pop(0)
+            if first.finding in solved or length >= _LONGEST_CHAIN:
+                continue
+            if not uncovers(attempt, self._change(first).gone, self._session):
+                continue
+            for both in chained(first, attempt, self._files, self._target):
+                if self._budget.is_spent:
+                    self._untried += 1
+                    return
+                if both.question and not first.question:
+                    continue  # a question must not come with a repair that needs none
+                if self._choice.names and not names_of(both) <= set(self._choice.names):
+                    continue
+                self._say(f"trying {both.name}")
+                if self._try(both):
+                    solved.add(first.finding)
+                    break
+                waiting.append((*self._tried[-1], length + 1))
+
+    def _try(self, each: Candidate) -> bool:
+        """Try a candidate, and return whether it is proved."""
+        attempt = self._prover.attempt(self._change(each))
+        if self._budget.is_spent and not attempt.outcome.proved:
+            self._untried += 1  # it may have failed only because time ran out
+            return False
+        self._tried.append((each, attempt))
+        return attempt.outcome.proved
+
+    def _outside(self, each: Candidate) -> Candidate | None:
+        """Return a repair of a package's file as code for the user's file; None: there is no such code."""
+        user = self._files.text(self._target) if self._target is not None and each.library else None
+        if user is None or self._target is None or len(each.files) != 1 or self._asks(each):
+            return None
+        (file,) = each.files
+        found = monkeypatched(user, file.file, self._files.all()[file.file], file.text)
+        if found is None or not self._scene.is_users(self._target):
+            return None
+        names = " and ".join(f"`{name}`" for name in found.names)
+        return replace(
+            each,
+            name=MONKEYPATCH,
+            summary=f"Replace {names} of {each.library} from your file: {each.summary[:1].lower()}{each.summary[1:]}",
+            files=(NewText(self._target, found.text),),
+            question=f"May your file replace {names} of {each.library}?",
+            library="",
+        )
+
+    def _change(self, each: Candidate, files: tuple[NewText, ...] | None = None) -> Change:
+        gone: Counter[Key] = Counter()
+        mine = {each.finding} if each.kind == "source" else {each.finding, *each.findings}
+        for cause in self._scene.causes if each.removes else ():
+            if cause.id in mine:
+                gone += keys_of_cause(cause, self._session)
+        return Change(
+            trial_with(each.files if files is None else files, each.trial),
+            gone,
+            each.conditions,
+            each.changes_arithmetic,
+            each.may_drop_output,
+            keeps_eager=_keeps_eager(each),
+            drops_gradients=each.drops_gradients,
+            names=tuple(sorted(names_of(each))),
+            may_leave=each.kind == "configuration",
+        )
+
+    # The combination
+
+    def _combined(self) -> Combined | None:
+        """Add repairs, the best first, as long as the combination is proved and better."""
+        free = [pair for pair in self._tried if pair[1].outcome.proved and self._may_combine(*pair)]
+        free.sort(key=lambda pair: self._rank(*pair))
+        steps: list[Step] = []
+        files: tuple[NewText, ...] = ()
+        trial = Trial()
+        members: list[Candidate] = []
+        attempt: Attempt | None = None
+        fixed: set[str] = set()
+        for each, alone in free:
+            if {each.finding} <= fixed or self._budget.is_spent:
+                continue
+            both = merged_files(self._files.all(), files, each.files)
+            joined = _joined(trial, each.trial)
+            if both is None or joined is None:
+                continue
+            if not self._solves(each, alone):
+                each = replace(each, removes=False)  # it only saves graphs
+            current = alone if not members else self._proved_together(attempt, [*members, each], both, joined)
+            if current is None:
+                continue
+            attempt = current
+            members.append(each)
+            files, trial = both, joined
+            fixed |= self._fixed_by(attempt)
+            if attempt.session is not None:
+                steps.append(Step(each.name, each.summary, counts(attempt.session)))
+        if attempt is None or not members:
+            return None
+        change = self._together(members, files, trial)
+        outcome = self._finished(change, attempt.outcome, build=self._choice.build and can_build())
+        for each in members:
+            outcome = self._with_answers(each, outcome)
+        base = self._files.all()
+        how = tuple(each.how for each in members if each.how)
+        return Combined(tuple(steps), outcome, files, patch_of(base, files, self._cwd), how, tuple(sorted(fixed)))
+
+    def _proved_together(
+        self, before: Attempt | None, members: list[Candidate], files: tuple[NewText, ...], trial: Trial
+    ) -> Attempt | None:
+        """Prove repairs together; None: they are not proved or not better, or ask what none of them asks alone."""
+        self._say(f"combining {len(members)} repairs")
+        current = self._prover.attempt(self._together(members, files, trial))
+        is_good = current.outcome.proved and _is_better(before, current)
+        return current if is_good and self._is_answered(members, current.outcome) else None
+
+    def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
+        if self._budget.is_spent:
+            return replace(outcome, note="the budget was spent before Inductor was tried")
+        self._say("compiling the repaired target with Inductor")
+        return self._prover.through_backend(change, outcome, build=build)
+
+    def _may_combine(self, each: Candidate, alone: Attempt) -> bool:
+        return not self._question(each, alone.outcome) and not each.library
+
+    def _is_answered(self, members: Iterable[Candidate], outcome: Outcome) -> bool:
+        accepted = {*self._choice.accepted}
+        return not outcome.questions or all(names_of(each) <= accepted for each in members)
+
+    def _together(self, members: list[Candidate], files: tuple[NewText, ...], trial: Trial) -> Change:
+        gone: Counter[Key] = Counter()
+        for each in members:
+            gone |= self._change(each).gone
+        return Change(
+            trial_with(files, trial),
+            gone,
+            tuple(dict.fromkeys(condition for each in members for condition in each.conditions)),
+            any(each.changes_arithmetic for each in members),
+            any(each.may_drop_output for each in members),
+            keeps_eager=all(map(_keeps_eager, members)),
+            drops_gradients=any(each.drops_gradients for each in members),
+            names=tuple(sorted({name for each in members for name in names_of(each)})),
+        )
+
+    def _fixed_by(self, attempt: Attempt | None) -> set[str]:
+        """Return the findings that are gone in a run."""
+        if attempt is None or attempt.session is None:
+            return set()
+        now, was = keys_of(attempt.session), keys_of(self._session)
+        renamed = new_keys(self._session, attempt.session)[1]
+        fixed = set()
+        for cause in self._scene.causes:
+            mine = keys_of_cause(cause, self._session)
+            if mine and all(now[key] <= was[key] - mine[key] and not is_left(key, renamed) for key in mine):
+                fixed.add(cause.id)
+        return fixed
+
+    # The result
+
+    @property
+    def _cwd(self) -> str:
+        return self._session.environment.cwd or "."
+
+    def _ranked(self) -> tuple[Tried, ...]:
+        ordered = sorted(self._tried, key=lambda pair: self._rank(*pair))
+        return tuple(self._as_tried(each, attempt) for each, attempt in ordered)
+
+    def _as_tried(self, each: Candidate, attempt: Attempt) -> Tried:
+        fixed = self._fixed_by(attempt) if attempt.outcome.proved else set()
+        only_saves = attempt.outcome.proved and not self._solves(each, attempt)
+        first = () if only_saves else (each.finding,)
+        names = (*first, *(id_ for id_ in each.findings if id_ != each.finding and id_ in fixed))
+        return Tried(
+            each.finding,
+            (*names, *sorted(fixed - set(names))),
+            each.name,
+            each.kind,
+            each.summary,
+            self._with_answers(each, attempt.outcome),
+            each.files,
+            patch_of(self._files.all(), each.files, self._cwd),
+            each.how,
+            self._question(each, attempt.outcome),
+            each.changes_arithmetic,
+            each.library,
+        )
+
+    def _question(self, each: Candidate, outcome: Outcome) -> str:
+        """Return what is left to ask, by the repair and by its proof."""
+        if names_of(each) <= set(self._choice.accepted):
+            return ""
+        return " ".join(dict.fromkeys((*filter(None, [self._asks(each)]), *(text for _, text in outcome.questions))))
+
+    def _asks(self, each: Candidate) -> str:
+        """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
+        is_answered = each.drops_gradients and self._choice.inference
+        return "" if is_answered else each.question
+
+    def _with_answers(self, each: Candidate, outcome: Outcome) -> Outcome:
+        """Return an outcome in which questions stand for what they leave open."""
+        questions = dict(outcome.questions)
+        asks = self._asks(each)
+        if asks and outcome.proved:
+            name = question_about(names_of(each))
+            questions[name] = " ".join(filter(None, [asks, questions.get(name, "")]))
+        accepted = names_of(each) <= set(self._choice.accepted)
+        return replace(outcome, obligations=asked(outcome.obligations, questions, accepted=accepted))
+
+    def _rank(self, each: Candidate, attempt: Attempt) -> tuple[object, ...]:
+        """Return a sort key: proved first, then without a question, then the larger saving, then the smaller change."""
+        outcome = attempt.outcome
+        gain = outcome.effect.gain if outcome.effect is not None else 0
+        lines = changed_lines(self._files.all(), each.files)
+        passed = sum(check.passed for check in outcome.checks)
+        if not outcome.proved:
+            return (1, 0, 0, -passed, lines)
+        return (0, bool(self._question(each, outcome)), bool(each.library), -gain, lines)
+
+
+def names_of(each: Candidate) -> set[str]:
+    """Return the names of a repair, or of the repairs that are tried together."""
+    return set(each.name.split(TOGETHER))
+
+
+def _keeps_eager(each: Candidate) -> bool:
+    """Whether a candidate only sets options of torch.compile."""
+    return each.kind == "configuration" and not each.changes_arithmetic and each.trial == Trial()
+
+
+def _worth(each: Candidate) -> tuple[bool, bool, bool]:
+    """Return a sort key: first candidates for the user's own files, then without a question, then source."""
+    return bool(each.library), bool(each.question), each.kind != "source"
+
+
+def _joined(first: Trial, second: Trial) -> Trial | None:
+    """Return both settings as one; None: they conflict."""
+    if first == Trial() or second == Trial():
+        return second if first == Trial() else first
+    if first == second:
+        return first
+    if first.dynamic is not None and second.dynamic is not None and first.dynamic != second.dynamic:
+        return None
+    return replace(
+        first,
+        dynamic=first.dynamic if second.dynamic is None else second.dynamic,
+        grad=first.grad or second.grad,
+        evaluate=first.evaluate or second.evaluate,
+        calls=tuple(dict.fromkeys((*first.calls, *second.calls))),
+        marked=tuple(dict.fromkeys((*first.marked, *second.marked))),
+    )
+
+
+def _is_better(before: Attempt | None, after: Attempt) -> bool:
+    if before is None or before.session is None or after.session is None:
+        return after.session is not None
+    effect = Effect(counts(before.session), counts(after.session))
+    return effect.gain > 0 or effect.helps
+
+
+def can_build() -> bool:
+    """Whether a C++ compiler is there, which Inductor needs on a CPU."""
+    return any(which(name) for name in ("c++", "g++", "clang++", "cl"))

@@ -1,0 +1,255 @@
+"""What the code of a target compares with, and who else writes what a repair changes: what a proof has to try.
+
+Reads Python without running it.
+"""
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from ctrace.inspector.facts.trial import Condition, Mined
+from ctrace.inspector.features.fix.repairs.texts import replaced_lines
+from ctrace.inspector.source.text import parsed
+
+_MOST_CONSTANTS = 6
+_LARGEST = 1 << 31
+_MOST_TEXTS = 4
+_MOST_ATTRIBUTES = 8
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_OWNERS = (*_FUNCTIONS, ast.ClassDef)
+_COPIES = frozenset(("deepcopy", "copy"))
+_KEEPING = frozenset(("append", "extend", "insert", "update", "pop", "popitem", "clear", "remove", "setdefault", "add"))
+"""Methods that change a container; of tensors, each method whose name ends with `_` writes."""
+
+
+def mined(texts: Mapping[str, str], changed: Mapping[str, Iterable[str]]) -> Mined:
+    """Return the numbers, texts and attributes in the conditions of some files.
+
+    Args:
+        texts: the files as they are.
+        changed: the texts that repairs would give them; what is near to their changes comes first.
+    """
+    constants: dict[int | float, None] = {}
+    words: dict[str, None] = {}
+    attributes: dict[str, None] = {}
+    for file, afters in changed.items():
+        tree = parsed(texts.get(file, ""))
+        if tree is None:
+            continue
+        lines = frozenset(line for after in afters for line in replaced_lines(texts[file], after))
+        for node in _nearest_first(tree, lines):
+            for value in _compared(node, tree):
+                if isinstance(value, str):
+                    words[value] = None
+                else:
+                    constants[value] = None
+            attributes |= dict.fromkeys(_attributes_in_tests(node))
+    # Of `cfg` and `cfg.kind`, the object itself is no plain value.
+    attributes = {each: None for each in attributes if not any(one.startswith(f"{each}.") for one in attributes)}
+    kept = list(constants)[:_MOST_CONSTANTS]
+    return Mined(
+        tuple(each for each in kept if isinstance(each, int) and abs(each) < _LARGEST),
+        tuple(each for each in kept if isinstance(each, float) and abs(each) < _LARGEST),
+        tuple(words)[:_MOST_TEXTS],
+        tuple(attributes)[:_MOST_ATTRIBUTES],
+    )
+
+
+def _nearest_first(tree: ast.Module, lines: frozenset[int]) -> Iterator[ast.AST]:
+    """Yield the nodes of classes and functions that have one of the lines, then those of the others."""
+    near: list[ast.stmt] = []
+    far: list[ast.stmt] = []
+    for owner in tree.body:
+        is_near = isinstance(owner, _OWNERS) and any(_covers(owner, line) for line in lines)
+        (near if is_near else far).append(owner)
+    for owner in (*near, *far):
+        yield from ast.walk(owner)
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _compared(node: ast.AST, tree: ast.Module) -> Iterator[int | float | str]:
+    """Yield the literals of a comparison; a name in capitals stands for the literal that the file assigns to it."""
+    if not isinstance(node, ast.Compare):
+        return
+    for side in (node.left, *node.comparators):
+        for each in side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else (side,):
+            value = _literal(each) if not isinstance(each, ast.Name) else _global(tree, each.id)
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                yield value
+
+
+def _literal(node: ast.expr) -> object:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _global(tree: ast.Module, name: str) -> object:
+    for each in tree.body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
+                return _literal(value)
+    return None
+
+
+def _attributes_in_tests(node: ast.AST) -> Iterator[str]:
+    """Yield the attributes that a condition reads, without `self.`; the test of a loop or a comprehension counts."""
+    tests: list[ast.expr] = []
+    match node:
+        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
+            tests = [test]
+        case ast.comprehension(ifs=ifs):
+            tests = ifs
+        case ast.Match(subject=subject):
+            tests = [subject]
+    for test in tests:
+        for each in ast.walk(test):
+            if isinstance(each, ast.Attribute):
+                head, _, rest = ast.unparse(each).partition(".")
+                if head == "self" and all(part.isidentifier() for part in rest.split(".")):
+                    yield rest
+
+
+# Who else writes
+
+
+def writers(file: str, before: str, after: str) -> tuple[Condition, ...]:
+    """Return the lines that write what a change stores, copies or rebinds: each must run in the proof.
+
+    A branch that no call takes may write in place what is an alias after the change, or expect the number that was
+    there before it.
+    """
+    tree, lines = parsed(before), replaced_lines(before, after)
+    if tree is None or not lines:
+        return ()
+    found: dict[Condition, None] = {}
+    attributes = _stored(tree, lines) | _added(before, after)
+    related = _related(tree, lines)
+    for owner in ast.walk(tree):
+        if isinstance(owner, ast.ClassDef) and attributes and owner.name in related:
+            for method in owner.body:
+                if isinstance(method, _FUNCTIONS) and method.name != "__init__":
+                    found |= dict.fromkeys(_lines_that_write(file, method, frozenset(attributes), lines))
+        elif isinstance(owner, _FUNCTIONS):
+            names = _bound_on(owner, lines)
+            if names:
+                found |= dict.fromkeys(_lines_that_write(file, owner, frozenset(names), lines, is_local=True))
+    return tuple(found)
+
+
+def _related(tree: ast.Module, lines: Iterable[int]) -> set[str]:
+    """Return the classes with one of the lines, with the classes of the file that they derive from, and their own."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    found = {each.name for each in classes if any(_covers(each, line) for line in lines)}
+    bases = {each.name: {base.id for base in each.bases if isinstance(base, ast.Name)} for each in classes}
+    while True:
+        more = {name for name, above in bases.items() if above & found or any(name in bases[one] for one in found)}
+        if more <= found:
+            return found
+        found |= more
+
+
+def _stored(tree: ast.Module, lines: Collection[int]) -> set[str]:
+    """Return the attributes of self that statements on some lines assign, register or copy."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt) and not isinstance(node, _OWNERS) and node.lineno in lines:
+            found |= _attributes_of(node)
+    return found
+
+
+def _added(before: str, after: str) -> set[str]:
+    """Return the attributes that the new lines of a change store."""
+    tree = parsed(after)
+    return _stored(tree, frozenset(replaced_lines(after, before))) if tree is not None else set()
+
+
+def _attributes_of(node: ast.stmt) -> set[str]:
+    found: set[str] = set()
+    head = node.body[:0] if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try) else [node]
+    for each in (below for part in head for below in ast.walk(part)):
+        match each:
+            case ast.Assign(targets=targets):
+                found |= {name for target in targets for name in _roots(target)}
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                found |= set(_roots(target))
+            case ast.Call(func=ast.Attribute(attr="register_buffer" | "register_parameter"), args=[first, *_]):
+                text = _literal(first)
+                found |= {text} if isinstance(text, str) else set()
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[first]) if name in _COPIES:
+                found |= set(_roots(first))
+    return found
+
+
+def _roots(node: ast.expr) -> Iterator[str]:
+    """Yield `n` for self.n, self.n.m and self.n[0]."""
+    if isinstance(node, ast.Tuple | ast.List):
+        for each in node.elts:
+            yield from _roots(each)
+        return
+    above: ast.expr | None = None
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        above, node = node, node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Name) and node.id == "self" and isinstance(above, ast.Attribute):
+            yield above.attr
+
+
+def _bound_on(function: ast.AST, lines: Collection[int]) -> set[str]:
+    """Return the local names that statements of a function on some lines assign."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.lineno in lines:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return found - {"self"}
+
+
+def _lines_that_write(
+    file: str, function: ast.AST, names: frozenset[str], lines: Collection[int], *, is_local: bool = False
+) -> Iterator[Condition]:
+    """Yield the lines of a function that write to attributes of self, or to what local names hold."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.stmt) and node.lineno not in lines and _written(node, is_local=is_local) & names:
+            yield Condition(file, node.lineno, "")
+
+
+def _written(node: ast.stmt, *, is_local: bool) -> set[str]:
+    """Return the names that one simple statement writes to: attributes of self, or local names in place."""
+    targets: list[ast.expr] = []
+    match node:
+        case ast.Assign(targets=found) | ast.Delete(targets=found):
+            # Another value for a local name leaves what it held as it is.
+            targets = [each for each in found if not (is_local and isinstance(each, ast.Name))]
+        case ast.AugAssign(target=target):
+            targets = [target]
+        case ast.AnnAssign(target=target) if not is_local:
+            targets = [target]
+    if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
+        targets += [each for below in ast.walk(node) for each in _written_in(below)]
+    return {name for each in targets for name in (_names(each) if is_local else _roots(each))}
+
+
+def _written_in(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield what a part of an expression writes to."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=value, attr=method)) if _writes(method):
+            yield value
+        case ast.keyword(arg="out", value=value):
+            yield value
+        case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[ast.Name() as holder, name, *_]):
+            text = _literal(name)
+            if isinstance(text, str):
+                yield ast.Attribute(holder, text)
+
+
+def _names(target: ast.expr) -> set[str]:
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _writes(method: str) -> bool:
+    return (method.endswith("_") and not method.endswith("__")) or method in _KEEPING

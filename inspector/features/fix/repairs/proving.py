@@ -1,0 +1,444 @@
+"""Prove a change: eager stays the same, compiled equals eager, the finding is gone, and no finding is new."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.diagnosis.advise import counts
+from ctrace.inspector.facts.diagnosis import Effect
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import Condition, Mined, NewText, Observed, ProofRequest, Trial
+from ctrace.inspector.features.fix.repairs import obligations
+from ctrace.inspector.features.fix.repairs.comparing import (
+    WRITTEN,
+    Difference,
+    checks_of,
+    differences,
+    ended_check,
+    sides_check,
+)
+from ctrace.inspector.features.fix.repairs.findings import ATTENTION, Key, is_left, keys_of, new_keys, words_of
+from ctrace.inspector.features.fix.repairs.result import Check, Obligation, Outcome
+from ctrace.inspector.features.fix.repairs.running import FailedTrialError, Runner
+from ctrace.inspector.runs.trying import CALLS
+
+_FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "inverted")
+"""Probes that are also compiled, besides one for each side of a condition."""
+_MOST_RAISING = 3
+"""Probes that raise and are also compiled: their state is compared."""
+_SAME_COVERAGE = 0.5
+_SLOWER = 1.5
+"""Eager calls that take more times as long are left to the author."""
+_NOTICED, _MUCH_SLOWER = 1e-4, 3.0
+"""Up to `_MUCH_SLOWER` times, only if a call takes this many seconds more: calls of microseconds, timed in one process
+after the other, vary by half with what else runs on the core."""
+_UNUSUAL = {
+    "integer inputs": "Are these inputs always floats? With integers, {}",
+    "expanded": "Does each element of the inputs always have memory of its own? For an expanded tensor, {}",
+    "overlapping": "Does each element of the inputs always have memory of its own? For overlapping rows, {}",
+    "another dictionary": "Are dictionaries that are passed always plain ones? With another class, {}",
+}
+"""Inputs that only the author can rule out, by probe, and the question; what differs follows."""
+_SHOW_NOTHING = ("both_sides", "calls_ended", "within_rounding")
+"""Checks that fail where calls show nothing about the change."""
+PROBE_SECONDS = 120.0
+"""Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
+
+
+class Change(Struct, frozen=True):
+    """A change to prove."""
+
+    trial: Trial
+    gone: Counter[Key]
+    """Findings that must be gone; empty: counts must improve."""
+    conditions: tuple[Condition, ...] = ()
+    """Conditions in the unchanged files; calls must reach both sides of each."""
+    changes_arithmetic: bool = False
+    may_drop_output: bool = False
+    """Whether compiled calls may print less if the author agrees."""
+    keeps_eager: bool = False
+    """Whether the change cannot affect eager, as an argument of torch.compile cannot."""
+    drops_gradients: bool = False
+    """Whether results lose their gradients, as the author agrees to; gradients are not compared then."""
+    names: tuple[str, ...] = ()
+    """The repairs that make it up."""
+    may_leave: bool = False
+    """Whether it is enough that the counts improve, as for a setting: it changes no line of the program."""
+
+
+class _Behavior(Struct, frozen=True):
+    """What observing a change showed."""
+
+    checks: tuple[Check, ...]
+    obligations: tuple[Obligation, ...] = ()
+    eager_slowdown: float | None = None
+    questions: tuple[tuple[str, str], ...] = ()
+
+
+class Attempt(Struct, frozen=True):
+    """A proof, and the run with the change; None: the run failed."""
+
+    outcome: Outcome
+    session: Session | None = None
+    uncovered: tuple[Key, ...] = ()
+    """Findings that only appear with the change."""
+
+
+class Prover:
+    """Proves changes of one target; observes the unchanged target once."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        session: Session,
+        *,
+        inference: bool = False,
+        mined: Mined | None = None,
+        conditions: tuple[Condition, ...] = (),
+    ) -> None:
+        """Prove changes; one run watches `conditions`, those of all changes that are known."""
+        self._runner = runner
+        self._request = ProofRequest(
+            "", gradients=not inference, seconds=PROBE_SECONDS, mined=mined or Mined(), timed=None
+        )
+        self._session = session
+        self._inference = inference
+        self._before: Observed | None = None
+        self._conditions = conditions
+        self._compiled: dict[tuple[str, ...], Observed] = {}
+        self._many: Session | None = None
+
+    def why_unstable(self) -> str:
+        """Observe the unchanged target twice; return how the two differ, empty if they do not.
+
+        Raises:
+            FailedTrialError: the target cannot be observed.
+            InterruptedTrialError: Ctrl-C.
+        """
+        first = self._runner.observe(Trial(), replace(self._request, conditions=self._conditions))
+        second = self._runner.observe(Trial(), replace(self._request, probes=first.probes, timed=()))
+        found = differences(first, second)
+        if found and self._conditions:
+            # Evaluating a condition may change a call: each change watches its own conditions then.
+            self._conditions = ()
+            return self.why_unstable()
+        self._before = first
+        if found:
+            return f"two eager runs with the same seeds differ with {found[0].entry}: {found[0].detail}"
+        if first.left_out:
+            return f"it cannot be observed: {first.left_out}"
+        if all(each.raised for each in first.entries):
+            return f"every eager call raises: {first.entries[0].raised}" if first.entries else "nothing was called"
+        return ""
+
+    def attempt(self, change: Change, baseline: Session | None = None) -> Attempt:
+        """Try a change; stop at the first part of the proof that fails.
+
+        `baseline` is the run without the change, by default the run with the findings.
+
+        Raises:
+            InterruptedTrialError: Ctrl-C.
+        """
+        try:
+            needs_backend = any(key[0] == ATTENTION for key in change.gone)
+            after = self._runner.capture(change.trial, through_backend=needs_backend)
+        except FailedTrialError as error:
+            why = f"the changed target fails: {error}"
+            return Attempt(Outcome((Check("runs", False, why),), obligations=obligations.not_tried(why)))
+        before = baseline or self._session
+        effect = Effect(counts(before), counts(after))
+        checks = tuple(_graph_checks(before, after, change, effect))
+        later = self._later(change) if change.may_leave and _only_left(checks, change) else None
+        if later is not None:
+            detail = f"{later[0]} recompilations in {CALLS} calls before, {later[1]} after"
+            checks = tuple(replace(each, passed=True, detail=detail) if not each.passed else each for each in checks)
+        new = tuple(new_keys(before, after)[0])
+        found = _Behavior(())
+        if all(each.passed for each in checks):
+            try:
+                found = self._behavior(change)
+            except FailedTrialError as error:
+                found = _Behavior((Check("runs", False, f"the changed target cannot be observed: {error}"),))
+        outcome = Outcome((*checks, *found.checks), effect, later=later)
+        closed = found.obligations or obligations.not_tried(outcome.why)
+        outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
+        return Attempt(outcome, after, new)
+
+    def _later(self, change: Change) -> tuple[int, int] | None:
+        """Return the recompilations in many calls, before and after a change; None: it saves none of them."""
+        if self._runner.is_program:
+            return None
+        try:
+            self._many = self._many or self._runner.capture(Trial(), calls=CALLS)
+            after = self._runner.capture(change.trial, calls=CALLS)
+        except FailedTrialError:
+            return None
+        before = self._many
+        if before.calls != after.calls or (after.limit.hit and not before.limit.hit):
+            return None
+        numbers = len(before.recompiles), len(after.recompiles)
+        return numbers if numbers[1] < numbers[0] else None
+
+    def through_backend(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
+        """Run a proved change through Inductor, with `build` also its kernels, and add what that showed.
+
+        Raises:
+            InterruptedTrialError: Ctrl-C.
+        """
+        note = "compiled results compared with built kernels" if build else "proved up to Inductor: kernels not built"
+        if self._runner.is_program:
+            return replace(outcome, note="compiled with backend eager; Inductor was not compared with eager")
+        try:
+            session = self._runner.capture(change.trial, through_backend=True, build=build)
+        except FailedTrialError as error:
+            check = Check("inductor_equal", False, f"the changed target fails with Inductor: {error}")
+            return replace(outcome, checks=(*outcome.checks, check))
+        known = Counter(_dangers(self._session))
+        wrong = [each for each in _dangers(session) if not known[each]]
+        detail = f"compiled by Inductor, {words_of(wrong[0])}" if wrong else f"{session.compared or 0} calls compared"
+        return replace(outcome, checks=(*outcome.checks, Check("inductor_equal", not wrong, detail)), note=note)
+
+    def _behavior(self, change: Change) -> _Behavior:
+        """Observe the calls with and without a change."""
+        if change.changes_arithmetic and self._runner.is_program:
+            return _failed(Check("within_rounding", False, "changed arithmetic is only compared for model files"))
+        folder = self._runner.new_folder() if change.changes_arithmetic else ""
+        before, failed = self._watched(change, folder)
+        if failed is not None:
+            return _failed(failed)
+        timed = () if change.keeps_eager else tuple(name for name, _ in before.times)
+        request = replace(self._request, probes=before.probes, against=folder, timed=timed)
+        after = self._runner.observe(change.trial, request)
+        keeps_gradients = not (change.drops_gradients or self._inference)
+        every = differences(before, after, rounded=change.changes_arithmetic, gradients=keeps_gradients)
+        unusual, found = _parted(every)
+        checks = [*checks_of(found, len(before.entries)), *_reach_checks(before, after, change)]
+        of_gradients: set[str] = set()
+        if found:
+            rest = differences(before, after, rounded=change.changes_arithmetic, gradients=False)
+            if not _parted(rest)[1]:
+                of_gradients = {each.name for each in checks_of(found, 0) if not each.passed}
+        compiled = "not tried: eager calls differ"
+        if {each.name for each in checks if not each.passed} <= of_gradients:
+            check = self._compiled_check(change, before, after)
+            compiled = "" if check.passed else check.detail
+            checks.append(check)
+        slowdown = 1.0 if change.keeps_eager else _slowdown(before, after)
+        if slowdown is None:
+            why = "the times of eager calls could not be measured"
+            if before.uncopied:
+                why = f"the model cannot be copied ({before.uncopied}), so no two calls begin with the same state"
+            checks.append(Check("eager_cost", False, why))
+        leading = {_inputs_of(each): each for each in reversed(unusual)}  # what a call raises explains what it returns
+        questions = {obligations.about(each): _question_about(leading[_inputs_of(each)]) for each in reversed(unusual)}
+        cost = _question_of_cost(slowdown, _longer(before, after))
+        closed = obligations.tried(
+            change.names,
+            before,
+            found,
+            unreached=next((each.detail for each in checks if not each.passed and each.name in _SHOW_NOTHING), ""),
+            compiled=compiled,
+            keeps_eager=change.keeps_eager,
+        )
+        closed = obligations.with_cost(obligations.asked(closed, questions, accepted=False), slowdown, asks=cost)
+        questions |= {obligations.COST: cost} if cost else {}
+        return _Behavior(_with_hint(checks, of_gradients), closed, slowdown, tuple(questions.items()))
+
+    def _watched(self, change: Change, folder: str) -> tuple[Observed, Check | None]:
+        """Observe the unchanged target with the conditions of a change watched; return what failed, too."""
+        before = self._before
+        assert before is not None
+        if set(change.conditions) <= set(self._conditions) and not folder:
+            return replace(
+                before, sides=tuple(each for each in before.sides if each.condition in change.conditions)
+            ), None
+        watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
+        if watched.left_out:
+            return watched, Check("probes", False, watched.left_out)
+        common = {each.name for each in watched.entries} & {each.name for each in before.entries}
+        apart = differences(_only(before, common), _only(watched, common))
+        detail = f"evaluating the condition changes the call: {apart[0].detail}" if apart else ""
+        return watched, Check("both_sides", False, detail) if apart else None
+
+    def _compiled_check(self, change: Change, before: Observed, after: Observed) -> Check:
+        """Compare compiled calls of the changed target with its eager calls.
+
+        A difference that the unchanged target shows as well is not the repair's fault.
+        """
+        probes = _compiled_probes(before)
+        # Inductor computes the gradients of compiled code, so `through_backend` compares them.
+        request = replace(self._request, compiled=True, probes=probes, timed=())
+        compiled = self._runner.observe(change.trial, request)
+        found = _compiled_differences(after, compiled)
+        if change.may_drop_output:
+            # A call that raises in eager may go on in compiled code, as the author agrees to.
+            raising = {(each.name, each.call) for each in after.entries if each.raised}
+            found = [each for each in found if each.kind not in WRITTEN and (each.entry, each.call) not in raising]
+        if found:
+            known = self._known(before, probes)
+            found = [each for each in found if (each.entry, each.call, each.kind) not in known]
+        number = sum(not each.raised for each in compiled.entries)
+        if found:
+            return Check("compiled_equal", False, f"compiled, {found[0].entry} differs from eager: {found[0].detail}")
+        return Check("compiled_equal", True, f"{number} compiled calls equal eager")
+
+    def _known(self, before: Observed, probes: tuple[str, ...]) -> set[tuple[str, int, str]]:
+        """Return how compiled calls of the unchanged target differ from its eager calls."""
+        if probes not in self._compiled:
+            request = replace(self._request, compiled=True, probes=probes, timed=())
+            self._compiled[probes] = self._runner.observe(Trial(), request)
+        found = _compiled_differences(before, self._compiled[probes])
+        return {(each.entry, each.call, each.kind) for each in found}
+
+
+def _with_hint(checks: list[Check], of_gradients: set[str]) -> tuple[Check, ...]:
+    """Suggest --inference if only gradients differ, or whether results have some."""
+    if {each.name for each in checks if not each.passed} != of_gradients:
+        return tuple(checks)
+    hint = "; proved for calls without gradients: use --inference"
+    return tuple(each if each.passed else replace(each, detail=f"{each.detail}{hint}") for each in checks)
+
+
+def _only(observed: Observed, names: Iterable[str]) -> Observed:
+    kept = set(names)
+    return Observed(tuple(each for each in observed.entries if each.name in kept))
+
+
+def _compiled_probes(before: Observed) -> tuple[str, ...]:
+    """Choose the probes to compile: a few, and one for each side of a condition."""
+    chosen = [name for name in before.probes if name.rpartition(", ")[2] in _FEW_PROBES]
+    for each in before.sides:
+        for names in (each.true, each.false):
+            chosen += [next((name for name in names if name in before.probes), "")]
+    raising = {each.name for each in before.entries if each.raised}
+    reaching = {name for each in before.sides for name in (*each.true, *each.false)}
+    first: dict[str, str] = {}
+    for entry in before.entries:
+        is_probe = entry.name in before.probes and not _is_unusual(entry.name)
+        if entry.raised and is_probe and (not reaching or entry.name in reaching):
+            first.setdefault(entry.raised, entry.name)
+    kept = [name for name in chosen if name and name not in raising and not _is_unusual(name)]
+    # Errors of torch come last: the program's own are rarer, and more often follow a change of state.
+    own = sorted(first, key=lambda raised: raised.startswith(("RuntimeError", "before the call")))
+    return tuple(dict.fromkeys((*kept, *(first[raised] for raised in own[:_MOST_RAISING]))))
+
+
+def _compiled_differences(eager: Observed, compiled: Observed) -> list[Difference]:
+    """List how compiled calls differ from the same calls in eager.
+
+    Of two that both raise, only the state and the inputs that they leave behind are compared: torch has errors of its
+    own.
+    """
+    names = {(each.name, each.call) for each in compiled.entries}
+    mine = Observed(tuple(each for each in eager.entries if (each.name, each.call) in names))
+    raising = {(each.name, each.call) for each in mine.entries if each.raised}
+    both = {(each.name, each.call) for each in compiled.entries if each.raised} & raising
+    found = differences(mine, compiled)
+    return [each for each in found if (each.entry, each.call) not in both or each.kind in ("state", "inputs")]
+
+
+def _reach_checks(before: Observed, after: Observed, change: Change) -> Iterable[Check]:
+    """Yield the checks that the calls ran what changes, ended, and can be compared."""
+    if change.conditions or change.changes_arithmetic:
+        sides = sides_check(before.sides, None)
+        if sides is not None:
+            yield sides
+    ended = ended_check(before, before.sides, keeps_eager=change.keeps_eager)
+    if ended is not None:
+        yield ended
+    if change.changes_arithmetic:
+        wrong = after.rounding or (() if after.compared else ("nothing was compared",))
+        detail = wrong[0] if wrong else f"{after.compared} calls within rounding, by a float64 reference"
+        yield Check("within_rounding", not wrong, detail)
+
+
+def _failed(check: Check) -> _Behavior:
+    return _Behavior((check,))
+
+
+def _is_unusual(entry: str) -> bool:
+    return entry.rpartition(", ")[2] in _UNUSUAL
+
+
+def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Difference]]:
+    """Return differences for inputs that the author may rule out, and all others."""
+    every = list(found)
+    unusual = [each for each in every if _is_unusual(each.entry)]
+    return unusual, [each for each in every if not _is_unusual(each.entry)]
+
+
+def _inputs_of(difference: Difference) -> str:
+    """Return the name of the inputs of a probe."""
+    return difference.entry.rpartition(", ")[2]
+
+
+def _question_about(difference: Difference) -> str:
+    words = _UNUSUAL[_inputs_of(difference)]
+    return f"{words.format(f'eager differs: {difference.detail}')}."
+
+
+def _slowdown(before: Observed, after: Observed) -> float | None:
+    """Return how many times as long the slowest call takes; None: no call was timed in both runs."""
+    now = dict(after.times)
+    return max((now[name] / seconds for name, seconds in before.times if name in now), default=None)
+
+
+def _longer(before: Observed, after: Observed) -> float:
+    """Return how many seconds more a call takes, at most."""
+    now = dict(after.times)
+    return max((now[name] - seconds for name, seconds in before.times if name in now), default=0.0)
+
+
+def _question_of_cost(slowdown: float | None, longer: float) -> str:
+    if slowdown is None or slowdown <= _SLOWER or (longer < _NOTICED and slowdown < _MUCH_SLOWER):
+        return ""
+    return f"May eager calls take {slowdown:.1f} times as long?"
+
+
+def _graph_checks(before: Session, after: Session, change: Change, effect: Effect) -> Iterable[Check]:
+    now = keys_of(after)
+    expected = keys_of(before) - change.gone
+    new, renamed = new_keys(before, after)
+    left = [key for key in change.gone if now[key] > expected[key] or is_left(key, renamed)]
+    saves = effect.gain > 0
+    if not change.gone or (left and saves and change.may_leave):
+        detail = "fewer graphs or recompilations" if saves else "it saves no graph, break or recompilation"
+        yield Check("finding_gone", saves, f"{detail}, but {words_of(left[0])} is left" if left else detail)
+    else:
+        detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
+        yield Check("finding_gone", not left, detail)
+    if new:
+        yield Check("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")
+    elif renamed and not saves:
+        yield Check("nothing_new", False, f"nothing is saved: there is {words_of(next(iter(renamed)))}, as before")
+    else:
+        yield Check("nothing_new", True, "nothing breaks that did not break before" if renamed else "no new finding")
+    was, is_now = effect.before.coverage, effect.after.coverage
+    lower = was is not None and is_now is not None and is_now < was - _SAME_COVERAGE
+    if was is not None and is_now is not None:
+        yield Check("coverage", not lower, f"{was:g}% of ops compiled before, {is_now:g}% after")
+    lost = not after.graphs and bool(before.graphs)
+    if lost:
+        yield Check("graphs", False, "nothing is compiled any more")
+
+
+def _only_left(checks: Iterable[Check], change: Change) -> bool:
+    """Whether the only trouble of a change is that recompilations are left, which many calls may have fewer of."""
+    failed = [each.name for each in checks if not each.passed]
+    return failed == ["finding_gone"] and any(key[0] == "recompile" for key in change.gone)
+
+
+def _dangers(session: Session) -> list[Key]:
+    return [key for key in keys_of(session).elements() if key[0] == "danger"]
+
+
+def trial_with(files: Iterable[NewText], extra: Trial | None = None) -> Trial:
+    """Return a trial with changed files and, where a setting is not a line of one, what `extra` changes."""
+    return replace(extra or Trial(), sources=tuple(files))
+
+
+def texts_of(files: Mapping[str, str]) -> tuple[NewText, ...]:
+    """Return files in the form that a trial takes."""
+    return tuple(NewText(file, text) for file, text in files.items())

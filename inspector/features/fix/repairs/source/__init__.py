@@ -1,0 +1,16 @@
+"""Repairs of the user's source, one file each: what it matches and what it writes instead."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from ctrace.inspector.features.fix.repairs.model import SourceRepair
+
+
+@cache
+def all_repairs() -> tuple[SourceRepair, ...]:
+    """Return the repair of each module of this folder, by name; modules that start with `_` are helpers."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+    return tuple(importlib.import_module(f"{__name__}.{name}").REPAIR for name in names)

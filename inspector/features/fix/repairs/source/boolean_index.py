@@ -1,0 +1,219 @@
+"""Select with a mask of fixed shape instead of boolean indexing, whose result has a shape that depends on data.
+
+Matches `y[m] = f(y[m])` and `y[m] *= 2` (the same elements stay, in place), and `x[m].sum()`, `x[m].mean()` and
+`torch.masked_select(x, m).sum()`, whose sums run in a different order.
+
+Needs a mask that certainly has the shape of the tensor: a comparison of that very tensor, or `isnan` and the like, or a
+name that was just assigned one. Leaves alone functions that look at several elements (`y[m] - y[m].mean()`), maxima,
+which raise when nothing is selected, and ops whose gradient may be infinite or NaN for the elements left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import (
+    REDUCTIONS,
+    SHAPING,
+    is_number,
+    is_pure,
+    is_smooth,
+    op_of,
+)
+from ctrace.inspector.features.fix.repairs.syntax.names import bound, full_name, torch_name
+from ctrace.inspector.features.fix.repairs.syntax.words import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
+_OPERATORS = {
+    "AddAssign": "+",
+    "SubtractAssign": "-",
+    "MultiplyAssign": "*",
+}
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield masked forms of the boolean indexing at a place."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or statement is None:
+        return
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        yield from _written(code, statement, statement.body[0])
+    for node in code.head(place.line):
+        if isinstance(node, cst.Call):
+            yield from _reduced(code, node, statement)
+
+
+def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode) -> Iterator[Rewrite]:
+    import libcst as cst
+
+    if isinstance(small, cst.Assign) and len(small.targets) == 1:
+        target, value, sign = small.targets[0].target, small.value, ""
+    elif isinstance(small, cst.AugAssign):
+        target, value, sign = small.target, small.value, _OPERATORS.get(type(small.operator).__name__, "?")
+    else:
+        return
+    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or sign == "?":
+        return
+    mask = mask_of(code, target, statement)
+    if mask is None:
+        return
+    new = _elementwise(code, value, code.text(target), target)
+    tensor = target.value.value
+    if new is None or (not sign and f"{tensor}[" not in code.text(value)):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    new = f"{tensor} {sign} ({new})" if sign and not is_number(value) else f"{tensor} {sign} {new}" if sign else new
+    edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
+    yield Rewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
+
+
+def mask_of(code: Code, node: cst.Subscript, statement: cst.CSTNode) -> str | None:
+    """Return the mask of a boolean index that certainly has the shape of the tensor."""
+    import libcst as cst
+
+    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index) or not isinstance(node.value, cst.Name):
+        return None
+    mask = node.slice[0].slice.value
+    return mask_text(code, node.value.value, mask, statement)
+
+
+def mask_text(code: Code, tensor: str, mask: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
+    """Return the text of a mask, if it has the shape of a tensor by reading."""
+    import libcst as cst
+
+    inner = mask
+    while isinstance(inner, cst.UnaryOperation) and isinstance(inner.operator, cst.BitInvert):
+        inner = inner.expression
+    if isinstance(inner, cst.Name):
+        value = _assigned_just_before(code, inner.value, tensor, statement)
+        return code.text(mask) if value is not None and _is_mask(code, tensor, value) else None
+    return code.text(mask) if _is_mask(code, tensor, mask) else None
+
+
+def _is_mask(code: Code, tensor: str, mask: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    if isinstance(mask, cst.UnaryOperation):
+        return isinstance(mask.operator, cst.BitInvert) and _is_mask(code, tensor, mask.expression)
+    if isinstance(mask, cst.BinaryOperation):
+        logical = isinstance(mask.operator, cst.BitAnd | cst.BitOr)
+        return logical and _is_mask(code, tensor, mask.left) and _is_mask(code, tensor, mask.right)
+    if isinstance(mask, cst.Comparison) and len(mask.comparisons) == 1:
+        sides = (mask.left, mask.comparisons[0].comparator)
+        return any(_is_own(code, tensor, side) for side in sides) and all(
+            is_number(side) or _is_own(code, tensor, side) for side in sides
+        )
+    if isinstance(mask, cst.Call) and op_of(code, mask) in _ELEMENTWISE_TESTS:
+        first = mask.args[0].value if mask.args else None
+        if full_name(code, mask.func).startswith("torch."):
+            return first is not None and len(mask.args) == 1 and _is_own(code, tensor, first)
+        return isinstance(mask.func, cst.Attribute) and not mask.args and _is_own(code, tensor, mask.func.value)
+    return False
+
+
+def _is_own(code: Code, tensor: str, node: cst.CSTNode) -> bool:
+    """Whether an expression is the tensor, or its absolute values."""
+    import libcst as cst
+
+    if isinstance(node, cst.Name):
+        return node.value == tensor
+    return (
+        isinstance(node, cst.Call)
+        and op_of(code, node) == "abs"
+        and code.text(node)
+        in {
+            f"{tensor}.abs()",
+            f"torch.abs({tensor})",
+        }
+    )
+
+
+def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the value that a block assigns to a name above a statement, if neither it nor the tensor changed since."""
+    import libcst as cst
+
+    block = code.block(statement)
+    for line in reversed(block[: index_of(block, statement)] if block else []):
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            return None
+        small = line.body[0]
+        if isinstance(small, cst.Assign) and bound(small) == {name}:
+            return small.value
+        if bound(line) & {name, tensor} or not isinstance(small, cst.Assign) or not is_pure(code, small.value):
+            return None
+    return None
+
+
+def _elementwise(code: Code, value: cst.BaseExpression, chosen: str, target: cst.Subscript) -> str | None:
+    """Return a function of the chosen elements as the same function of all; None: it combines several elements."""
+    import libcst as cst
+
+    if not is_pure(code, value) or not is_smooth(code, value):
+        return None
+    index = "".join(code.text(part) for part in target.slice)
+    inside: set[int] = set()
+    text = code.text(value)
+    for one in walk(value):
+        if id(one) in inside:
+            continue
+        if isinstance(one, cst.Subscript):
+            if not isinstance(one.value, cst.Name) or "".join(code.text(part) for part in one.slice) != index:
+                return None
+            inside |= {id(below) for below in walk(one)}
+            text = text.replace(code.text(one), one.value.value)
+        elif isinstance(one, cst.Call):
+            if op_of(code, one) in REDUCTIONS | SHAPING | {"softmax", "log_softmax", "linear", "matmul", "mm", "bmm"}:
+                return None
+            inside |= {id(below) for below in walk(one.func) if isinstance(below, cst.Name)}
+        elif (
+            isinstance(one, cst.Name) and id(one) not in inside and not isinstance(code.parent(one), cst.Attribute)
+        ) or isinstance(one, cst.MatrixMultiply):
+            return None
+    return text
+
+
+def _reduced(code: Code, node: cst.Call, statement: cst.CSTNode) -> Iterator[Rewrite]:
+    """Yield a sum or mean of chosen elements as one of all, with zeros for the others."""
+    import libcst as cst
+
+    if not isinstance(node.func, cst.Attribute) or node.args or node.func.attr.value not in {"sum", "mean"}:
+        return
+    chosen = node.func.value
+    tensor, mask = "", None
+    if isinstance(chosen, cst.Subscript) and isinstance(chosen.value, cst.Name):
+        tensor, mask = chosen.value.value, mask_of(code, chosen, statement)
+    elif (
+        isinstance(chosen, cst.Call) and full_name(code, chosen.func) == "torch.masked_select" and len(chosen.args) == 2
+    ):
+        first, second = (arg.value for arg in chosen.args)
+        if isinstance(first, cst.Name):
+            tensor, mask = first.value, mask_text(code, first.value, second, statement)
+    if not tensor or mask is None:
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    total = f"{torch}.where({mask}, {tensor}, {tensor}.new_zeros(())).sum()"
+    count = f"{mask}.sum()" if mask.isidentifier() else f"({mask}).sum()"
+    edits.expression(node, total if node.func.attr.value == "sum" else f"{total} / {count}")
+    summary = f"Sum `{tensor}` where `{mask}` with zeros elsewhere, instead of the chosen elements."
+    yield Rewrite(edits.apply(), summary, changes_arithmetic=True)
+
+
+REPAIR = SourceRepair("boolean_index", "a mask of fixed shape instead of boolean indexing", find)

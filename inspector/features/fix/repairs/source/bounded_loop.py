@@ -1,0 +1,171 @@
+"""Replace a loop whose end depends on a tensor by a fixed number of rounds; values stay once it would have ended.
+
+Matches `while test:` on tensors whose block assigns names that have a value already, also with a counter beside it
+(`while error > tol and step < 50:`), which is then the bound; without a counter, the author has to choose one.
+
+Leaves alone blocks that do more than compute new values, names that are changed in place or whose first tensor escapes,
+counters that are read elsewhere, and ops whose gradient may be infinite or NaN, since all rounds are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of
+from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_literal, is_pure, is_smooth
+from ctrace.inspector.features.fix.repairs.syntax.names import fresh, parameters, read, torch_name, variables
+from ctrace.inspector.features.fix.repairs.syntax.sharing import escaping
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_ROUNDS = 100
+"""The first bound to try, if the code has none."""
+
+
+class _Counted(Struct, frozen=True):
+    """A counter beside the test: its name, the statement that starts it at zero, and the text of its bound."""
+
+    name: str
+    start: object
+    bound: str
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the loop at a place with a fixed number of rounds."""
+    import libcst as cst
+
+    code = code_of(place)
+    loop = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(loop, cst.While) or loop.orelse is not None or code.function(loop) is None:
+        return
+    test, counted = _split(code, loop)
+    condition = as_tensor(code, test)
+    body = _assignments(code, loop, counted.name if counted else "")
+    if condition is None or body is None:
+        return
+    names = {name for name, _ in body}
+    if not names <= bound_before(code, loop) or not names & read(test) or _escapes(code, loop, names):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    going, rounds = fresh(code, "going"), fresh(code, "MOST_ROUNDS")
+    bound = counted.bound if counted else rounds
+    lines = [f"for _ in range({bound}):", f"    {going} = {condition}"]
+    lines += [f"    {name} = {torch}.where({going}, {code.text(value)}, {name})" for name, value in body]
+    if counted is None:
+        lines.insert(0, f"{rounds} = {_ROUNDS}")
+    edits.statement(loop, "\n".join(lines))
+    if counted is not None and isinstance(counted.start, cst.SimpleStatementLine):
+        edits.remove(counted.start)
+    question = (
+        None if counted else f"At most how many rounds does the loop on `{code.text(test)}` need? {_ROUNDS} here."
+    )
+    summary = (
+        f"Run the loop on `{code.text(test)}` {'up to its bound' if counted else f'{_ROUNDS} times'}, with a mask."
+    )
+    yield Rewrite(edits.apply(), summary, question=question, needs_inputs=(code.text(test),))
+
+
+def _split(code: Code, loop: cst.While) -> tuple[cst.BaseExpression, _Counted | None]:
+    """Return the test on tensors, and the counter beside it."""
+    import libcst as cst
+
+    test = loop.test
+    if not isinstance(test, cst.BooleanOperation) or not isinstance(test.operator, cst.And):
+        return test, None
+    for mine, other in ((test.left, test.right), (test.right, test.left)):
+        counted = _counter(code, loop, mine)
+        if counted is not None:
+            return other, counted
+    return test, None
+
+
+def _counter(code: Code, loop: cst.While, test: cst.BaseExpression) -> _Counted | None:
+    """Return the counter of `i < bound`, if it starts at zero above the loop, and only the loop reads it."""
+    import libcst as cst
+
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or not isinstance(test.left, cst.Name):
+        return None
+    target, name = test.comparisons[0], test.left.value
+    if not isinstance(target.operator, cst.LessThan) or not isinstance(target.comparator, cst.Integer | cst.Name):
+        return None
+    block = code.block(loop)
+    starts = [
+        line
+        for line in (block[: index_of(block, loop)] if block else [])
+        if isinstance(line, cst.SimpleStatementLine) and code.text(line).strip().replace(" ", "") == f"{name}=0"
+    ]
+    function = code.function(loop)
+    uses = [one for one in variables(function) if one.value == name] if function else []
+    steps = [line for line in loop.body.body if _is_step(code, line, name)]
+    # Its start, its test and its step; `i = i + 1` has it twice.
+    expected = 3 if steps and isinstance(_small(steps[0]), cst.AugAssign) else 4
+    if len(starts) != 1 or len(steps) != 1 or len(uses) != expected:
+        return None
+    return _Counted(name, starts[0], code.text(target.comparator))
+
+
+def _small(line: cst.CSTNode) -> cst.CSTNode | None:
+    import libcst as cst
+
+    return line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+
+
+def _is_step(code: Code, line: cst.CSTNode, name: str) -> bool:
+    small = _small(line)
+    text = code.text(small).replace(" ", "") if small is not None else ""
+    return text in {f"{name}+=1", f"{name}={name}+1"}
+
+
+def _assignments(code: Code, loop: cst.While, counter: str) -> list[tuple[str, cst.BaseExpression]] | None:
+    """Return what the block of a loop assigns, in order; None: it does something else."""
+    import libcst as cst
+
+    found = []
+    for line in loop.body.body:
+        if counter and _is_step(code, line, counter):
+            continue
+        small = _small(line)
+        if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+            return None
+        target = small.targets[0].target
+        if not isinstance(target, cst.Name) or is_literal(small.value) or counter in read(small.value):
+            return None
+        if not is_pure(code, small.value) or not is_smooth(code, small.value):
+            return None
+        found.append((target.value, small.value))
+    return found or None
+
+
+def _escapes(code: Code, loop: cst.While, names: set[str]) -> bool:
+    """Whether code may see the very tensor that a name had before the loop, if no round runs."""
+    import libcst as cst
+
+    function = code.function(loop)
+    assert function is not None
+    shown = names & escaping(code, loop)
+    if shown & set(parameters(function)):
+        return True
+    block = code.block(loop)
+    for line in block[: index_of(block, loop)] if block else []:
+        small = _small(line)
+        if not isinstance(small, cst.Assign) or not isinstance(small.value, cst.Name | cst.Attribute | cst.Subscript):
+            continue
+        if any(isinstance(one.target, cst.Name) and one.target.value in shown for one in small.targets):
+            return True
+    return False
+
+
+REPAIR = SourceRepair("bounded_loop", "a fixed number of rounds with a mask", find)

@@ -1,0 +1,92 @@
+"""Copy tensors with `clone` instead of `copy.deepcopy`, and dictionaries with their own `copy`.
+
+Matches `c = copy.deepcopy(E)` where E is a name or an attribute, and its use shows what it is: a tensor, if the copy or
+E is an operand of arithmetic, computes or is changed in place; a dictionary of tensors, if the copy is read by string
+keys. The copy of a tensor is a leaf that needs gradients if the original does. `c = copy.copy(E)` of a dictionary
+becomes `E.copy()`.
+
+Leaves alone copies whose use does not show what they are, such as those that are only passed on, and modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import op_of
+from ctrace.inspector.features.fix.repairs.syntax.names import dotted, full_name, variables
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
+"""Methods that tensors have, and objects that are copied otherwise do not."""
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the copy at a place without the module `copy`."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
+    small, function = statement.body[0], code.function(statement)
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
+        return
+    target, call = small.targets[0].target, small.value
+    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
+        return
+    original = call.args[0].value
+    kind = full_name(code, call.func)
+    if kind not in {"copy.deepcopy", "copy.copy"} or call.args[0].star or not dotted(original):
+        return
+    uses = [one for one in variables(function) if one.value == target.value and one is not target]
+    same = [one for one in variables(function) if isinstance(original, cst.Name) and one.value == original.value]
+    text = code.text(original)
+    edits = Edits(code)
+    if any(_is_dictionary(code, one) for one in uses):
+        deep = f"{{key: {_clone('value')} for key, value in {text}.items()}}"
+        edits.expression(call, deep if kind == "copy.deepcopy" else f"{text}.copy()")
+        how = "clone() of each tensor" if kind == "copy.deepcopy" else "its own copy()"
+        yield Rewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {kind}.")
+    elif kind == "copy.deepcopy" and any(_is_tensor(code, one) for one in (*uses, *same)):
+        edits.expression(call, _clone(text))
+        yield Rewrite(edits.apply(), f"Copy the tensor `{text}` with clone() instead of deepcopy.")
+
+
+def _clone(text: str) -> str:
+    """Return a copy of a tensor as deepcopy makes it: a leaf, which needs gradients if the original does."""
+    return f"{text}.detach().clone().requires_grad_({text}.requires_grad)"
+
+
+def _is_dictionary(code: Code, name: cst.Name) -> bool:
+    """Whether a use of a name reads it by a string key."""
+    import libcst as cst
+
+    above = code.parent(name)
+    if not isinstance(above, cst.Subscript) or above.value is not name or len(above.slice) != 1:
+        return False
+    index = above.slice[0].slice
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+
+
+def _is_tensor(code: Code, name: cst.Name) -> bool:
+    """Whether a use of a name is an operand of arithmetic, or a method that computes or changes it in place."""
+    import libcst as cst
+
+    above = code.parent(name)
+    if isinstance(above, cst.Attribute) and above.value is name:
+        call = code.parent(above)
+        method = above.attr.value
+        changes = method.endswith("_") and not method.startswith("_")
+        return isinstance(call, cst.Call) and call.func is above and (changes or op_of(code, call) in _COMPUTING)
+    return isinstance(above, cst.BinaryOperation)
+
+
+REPAIR = SourceRepair("clone_copy", "clone() instead of deepcopy", find)

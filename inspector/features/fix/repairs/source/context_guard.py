@@ -1,0 +1,57 @@
+"""Enter a context that only observes in eager calls only.
+
+Matches `with` over one context that watches and changes no value: anomaly detection, profilers, NVTX ranges, captured
+warnings. Compiled code enters contextlib.nullcontext instead, which the author has to allow.
+
+Leaves alone contexts whose value is used (`as`), several contexts in one `with`, and every context it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.names import full_name, module_name, torch_name
+
+_WATCHES = frozenset(
+    {
+        "torch.autograd.set_detect_anomaly",
+        "torch.autograd.detect_anomaly",
+        "torch.autograd.profiler.profile",
+        "torch.autograd.profiler.record_function",
+        "torch.profiler.profile",
+        "torch.profiler.record_function",
+        "torch.cuda.nvtx.range",
+        "warnings.catch_warnings",
+    }
+)
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the context at a place, entered in eager only."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.With) or len(statement.items) != 1 or statement.asynchronous:
+        return
+    item = statement.items[0]
+    if item.asname is not None or not isinstance(item.item, cst.Call) or code.function(statement) is None:
+        return
+    name = full_name(code, item.item.func)
+    if name not in _WATCHES:
+        return
+    edits = Edits(code)
+    torch, contextlib = torch_name(code, edits), module_name(code, edits, "contextlib")
+    if torch is None or contextlib is None:
+        return
+    text = code.text(item.item)
+    nothing = f"{contextlib}.nullcontext()"
+    edits.expression(item.item, f"{nothing} if {torch}.compiler.is_compiling() else {text}")
+    question = f"May compiled code run without `{text}`?"
+    yield Rewrite(edits.apply(), f"Enter `{text}` in eager only.", question=question)
+
+
+REPAIR = SourceRepair("context_guard", "contexts that observe, in eager only", find)

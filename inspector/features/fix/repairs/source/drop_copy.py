@@ -1,0 +1,104 @@
+"""Do without `copy.deepcopy` where the copy is only read.
+
+Matches `c = copy.deepcopy(E)` where E is a name or an attribute and the function only reads `c.a` and `c[0]`: then the
+original works as well.
+
+Leaves alone copies that are called (a copied module has parameters of its own, which get the gradients), passed on,
+returned, stored, changed or compared by identity, and originals that the function changes or rebinds, itself or by a
+call that may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure_call
+from ctrace.inspector.features.fix.repairs.syntax.names import bound, dotted, full_name, read, self_attribute, variables
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the deep copy at a place without the copy."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
+    small, function = statement.body[0], code.function(statement)
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
+        return
+    target, call = small.targets[0].target, small.value
+    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
+        return
+    if full_name(code, call.func) != "copy.deepcopy" or not dotted(call.args[0].value):
+        return
+    original = call.args[0].value
+    if _changes(code, function, read(original), dotted(original), statement):
+        return
+    uses = [one for one in variables(function) if one.value == target.value]
+    uses = [one for one in uses if one is not target]
+    edits = Edits(code)
+    if uses and all(_only_reads(code, one) for one in uses):
+        edits.expression(call, code.text(original))
+        yield Rewrite(edits.apply(), f"Read `{code.text(original)}` itself: its copy is never changed.")
+
+
+def _changes(code: Code, function: cst.FunctionDef, names: set[str], whole: str, here: cst.CSTNode) -> bool:
+    """Whether a function writes to the original, or rebinds it, or calls its methods."""
+    import libcst as cst
+
+    for one in walk(function):
+        if isinstance(one, cst.AssignTarget | cst.AugAssign | cst.AnnAssign):
+            text = code.text(one.target)
+            if text == whole or text.startswith((f"{whole}.", f"{whole}[")):
+                return True
+        elif (
+            (isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute) and dotted(one.func.value) == whole)
+            or (
+                isinstance(one, cst.SimpleStatementLine) and one is not here and "." not in whole and names & bound(one)
+            )
+            or isinstance(one, cst.Global | cst.Nonlocal | cst.Del)
+            or (isinstance(one, cst.Call) and _may_write(code, one, here))
+        ):
+            return True
+    return False
+
+
+def _may_write(code: Code, call: cst.Call, here: cst.CSTNode) -> bool:
+    """Whether a call may change the original: a method of the class, or any function that is not known."""
+    if code.around(call, type(here)) is here:
+        return False
+    if is_pure_call(code, call):
+        return False
+    name, function = self_attribute(call.func), code.function(call)
+    owner = code.owner(function) if function is not None else None
+    init = initializer(owner) if owner is not None else None
+    made = assigned_value(code, init, name) if init is not None and name else None
+    # A submodule knows neither this module nor what it keeps.
+    return made is None or not full_name(code, getattr(made[1], "func", made[1])).startswith("torch.nn.")
+
+
+def _only_reads(code: Code, name: cst.Name) -> bool:
+    """Whether a use of a name reads a plain attribute or an element, and the value goes into arithmetic or a test."""
+    import libcst as cst
+
+    above = code.parent(name)
+    if not isinstance(above, cst.Attribute | cst.Subscript) or above.value is not name:
+        return False
+    beyond = code.parent(above)
+    if isinstance(beyond, cst.UnaryOperation):
+        return isinstance(beyond.operator, cst.Minus | cst.Not)  # `+t` is t itself
+    return isinstance(beyond, cst.BinaryOperation | cst.Comparison | cst.ComparisonTarget)
+
+
+REPAIR = SourceRepair("drop_copy", "no deepcopy in the compiled function", find)

@@ -1,0 +1,79 @@
+"""Build a list where a function gets a generator and uses all of it.
+
+Matches a generator expression that is the only argument of sum, list, tuple, set, max, min, sorted, `join`, `any`,
+`all`, or of torch.stack and torch.cat. `any` and `all` stop early, so only elements without effects count for them.
+
+Leaves alone generators that are stored, passed to other functions, or `async`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure
+from ctrace.inspector.features.fix.repairs.syntax.names import full_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_WHOLE = frozenset({"sum", "list", "tuple", "set", "max", "min", "sorted", "torch.stack", "torch.cat"})
+_EARLY = frozenset({"any", "all"})
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the generator at a place as a list."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    for node in code.head(place.line):
+        call = _consumer(code, node)
+        if call is None or not isinstance(node, cst.GeneratorExp):
+            continue
+        name = full_name(code, call.func)
+        if name not in _WHOLE and not (name in _EARLY and _is_plain(code, node)):
+            continue
+        text = code.text(node)
+        inner = text[1:-1] if node.lpar else text
+        edits = Edits(code)
+        if name == "list":
+            edits.expression(call, f"[{inner}]")
+        else:
+            edits.expression(node, f"[{inner}]")
+        yield Rewrite(edits.apply(), f"Build a list for `{name}` instead of a generator.")
+
+
+def _consumer(code: Code, node: cst.CSTNode) -> cst.Call | None:
+    """Return the call whose only positional argument a node is."""
+    import libcst as cst
+
+    above = code.parent(node)
+    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    if not isinstance(call, cst.Call) or not isinstance(above, cst.Arg) or above.star or above.keyword:
+        return None
+    return call if call.args[0] is above and all(arg is above or arg.keyword for arg in call.args) else None
+
+
+def _is_plain(code: Code, node: cst.GeneratorExp) -> bool:
+    """Whether computing every element, and not only the first ones, changes nothing: none has effects or may raise."""
+    import libcst as cst
+
+    risky = (cst.Subscript, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.Call)
+    parts = [node.elt]
+    loop: cst.CompFor | None = node.for_in
+    while loop is not None:
+        if loop.asynchronous is not None:
+            return False
+        parts += [one.test for one in loop.ifs]
+        loop = loop.inner_for_in
+    return all(is_pure(code, part) and not any(isinstance(one, risky) for one in walk(part)) for part in parts)
+
+
+REPAIR = SourceRepair("generator_list", "a list instead of a generator", find)

@@ -1,0 +1,155 @@
+"""Compute with Python's math instead of NumPy where only sizes and numbers are involved.
+
+Matches np.sqrt, np.ceil, np.floor, np.abs, np.max, np.min and `int(np.prod(...))` with operands made of shapes,
+lengths, literals and math.
+
+Leaves alone arrays and anything that may be one (names and attributes that are not assigned a number), results that
+are returned or stored as they are (np.float64 is not float), differences, which may be negative (np.sqrt returns NaN
+where math raises), np.log and np.exp for the same reason, and a product without `int()`: NumPy's is 1.0 for no sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.names import dotted, full_name, module_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_EXACT = {"sqrt": "sqrt", "prod": "prod"}
+_WHOLE = {"ceil": "ceil", "floor": "floor"}
+_PLAIN = {"abs": "abs", "max": "max", "min": "min", "absolute": "abs"}
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the NumPy calls at a place as math."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    edits, changed = Edits(code), []
+    math = module_name(code, edits, "math")
+    taken: set[int] = set()
+    for node in code.head(place.line):
+        if not isinstance(node, cst.Call) or id(node) in taken or math is None:
+            continue
+        package, _, name = full_name(code, node.func).rpartition(".")
+        if package != "numpy" or len(node.args) != 1 or node.args[0].keyword or not _is_plain(code, node):
+            continue
+        if any(isinstance(one, cst.Subtract | cst.Minus) for one in walk(node.args[0])):
+            continue
+        if name == "prod" and not _is_made_int(code, node):
+            continue
+        new = _new(code, name, math, code.text(node.args[0].value))
+        if new is None or not _is_number(code, node.args[0].value, sequence=name in {"prod", "max", "min"}):
+            continue
+        taken |= {id(below) for below in walk(node)}
+        edits.expression(node, new)
+        changed.append(dotted(node.func))
+    if changed:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(changed))
+        yield Rewrite(edits.apply(), f"Use Python's math instead of {names}.")
+
+
+def _new(code: Code, name: str, math: str, argument: str) -> str | None:
+    if name in _EXACT:
+        return f"{math}.{name}({argument})"
+    if name in _WHOLE:
+        return f"float({math}.{name}({argument}))"
+    return f"{_PLAIN[name]}({argument})" if name in _PLAIN else None
+
+
+def _is_made_int(code: Code, node: cst.Call) -> bool:
+    """Whether a product of a shape goes into `int()`: NumPy's is 1.0 for no sizes, and may overflow otherwise."""
+    import libcst as cst
+
+    above = code.parent(node)
+    call = code.parent(above) if isinstance(above, cst.Arg) else None
+    return (
+        isinstance(call, cst.Call)
+        and full_name(code, call.func) == "int"
+        and not isinstance(node.args[0].value, cst.List | cst.Tuple)
+    )
+
+
+def _is_plain(code: Code, node: cst.Call) -> bool:
+    """Whether the value goes into arithmetic or into a call that converts it to a number."""
+    import libcst as cst
+
+    above = code.parent(node)
+    if isinstance(above, cst.Arg):
+        call = code.parent(above)
+        name = full_name(code, call.func) if isinstance(call, cst.Call) else ""
+        return name in {"int", "float", "range"} or name.rpartition(".")[2] in {"view", "reshape", "new_zeros"}
+    return isinstance(above, cst.BinaryOperation)
+
+
+def _is_number(code: Code, node: cst.BaseExpression, *, sequence: bool = False, depth: int = 0) -> bool:
+    """Whether an expression is certainly a Python number, or a sequence of them."""
+    import libcst as cst
+
+    if isinstance(node, cst.Attribute) and node.attr.value == "shape":
+        return sequence
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "size":
+        return sequence != bool(node.args)
+    if isinstance(node, cst.Subscript):
+        sliced = any(isinstance(one.slice, cst.Slice) for one in node.slice)
+        return sliced == sequence and _is_number(code, node.value, sequence=True, depth=depth)
+    if isinstance(node, cst.List | cst.Tuple):
+        return (
+            sequence
+            and len(node.elements) > 0
+            and all(_is_number(code, one.value, depth=depth) for one in node.elements)
+        )
+    if isinstance(node, cst.Name):
+        value = _assigned(code, node)
+        return value is not None and depth < 3 and _is_number(code, value, sequence=sequence, depth=depth + 1)
+    return not sequence and _is_single(code, node, depth)
+
+
+def _is_single(code: Code, node: cst.BaseExpression, depth: int) -> bool:
+    import libcst as cst
+
+    if isinstance(node, cst.Integer | cst.Float):
+        return True
+    if isinstance(node, cst.BinaryOperation):
+        return _is_number(code, node.left, depth=depth) and _is_number(code, node.right, depth=depth)
+    if isinstance(node, cst.Call):
+        name = full_name(code, node.func)
+        if name in {"len", "int", "float"} or name.startswith("math."):
+            return True
+        return name.rpartition(".")[2] in {"dim", "numel", "size"}
+    return False
+
+
+def _assigned(code: Code, name: cst.Name) -> cst.BaseExpression | None:
+    """Return the only value that a name is assigned in its function."""
+    import libcst as cst
+
+    function = code.function(name)
+    if function is None:
+        return None
+    values = []
+    for one in walk(function):
+        if isinstance(one, cst.Param) and one.name.value == name.value:
+            return None
+        if isinstance(one, cst.AssignTarget | cst.AugAssign | cst.NamedExpr | cst.For) and any(
+            isinstance(below, cst.Name) and below.value == name.value for below in walk(one.target)
+        ):
+            above = code.parent(one)
+            plain = isinstance(one, cst.AssignTarget) and isinstance(one.target, cst.Name)
+            if not plain or not isinstance(above, cst.Assign):
+                return None
+            values.append(above.value)
+    return values[0] if len(values) == 1 else None
+
+
+REPAIR = SourceRepair("numpy_math", "Python's math instead of NumPy", find)

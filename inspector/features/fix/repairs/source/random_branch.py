@@ -1,0 +1,46 @@
+"""Select with torch.where instead of branching on a random number that torch draws.
+
+Matches what `tensor_branch` does where the condition draws: `if torch.rand(()) < self.p:`. The condition draws once and
+before either side, as before, and no side draws, so eager calls draw the same numbers in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.source.tensor_branch import selected
+from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.features.fix.repairs.syntax.names import full_name
+from ctrace.inspector.features.fix.repairs.syntax.words import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+_DRAWS = words("rand randn randint bernoulli")
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the branch at a place as torch.where."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    branch = branch_at(code, statement) if code is not None and statement is not None else None
+    if code is None or branch is None:
+        return
+    test = cast("cst.BaseExpression", branch.test)
+    drawing = [full_name(code, one.func) for one in walk(test) if isinstance(one, cst.Call)]
+    if not any(each == f"torch.{name}" for each in drawing for name in _DRAWS):
+        return
+    if isinstance(test, cst.BooleanOperation):
+        return  # Python may skip one side, which would draw
+    condition = as_tensor(code, test, drawing=_DRAWS)
+    if condition is not None:
+        yield from selected(code, branch, condition)
+
+
+REPAIR = SourceRepair("random_branch", "torch.where instead of a branch on a random number", find)

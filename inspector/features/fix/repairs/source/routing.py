@@ -1,0 +1,99 @@
+"""Run each expert on all tokens and keep the chosen ones, instead of gathering tokens by data-dependent indices.
+
+Matches `out[m] = f(x[m])` where m compares the router's choice with the expert's number (`m = choice == i`), directly
+or through one name. The products have different shapes, so rounding differs, and every expert computes every token.
+
+Leaves alone other masks, and experts that get anything but the chosen tokens. `out` is still written in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.names import torch_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the routing at a place with all tokens for every expert."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return
+    small = statement.body[0]
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or not code.in_loop(statement):
+        return
+    target, value = small.targets[0].target, small.value
+    if not isinstance(target, cst.Subscript) or not isinstance(target.value, cst.Name) or len(target.slice) != 1:
+        return
+    part = target.slice[0].slice
+    mask = _mask(code, part.value, statement) if isinstance(part, cst.Index) else None
+    if mask is None or not isinstance(part, cst.Index) or target.value.value not in bound_before(code, statement):
+        return
+    tokens = _expert(code, value, code.text(part.value))
+    if tokens is None:
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    out = target.value.value
+    computed = f"{code.text(value.func)}({tokens})"  # type: ignore[attr-defined]
+    edits.statement(statement, f"{out}.copy_({torch}.where(({mask}).unsqueeze(-1), {computed}, {out}))")
+    yield Rewrite(
+        edits.apply(),
+        f"Run `{code.text(value.func)}` on all of `{tokens}` and keep the rows it is chosen for.",  # type: ignore[attr-defined]
+        changes_arithmetic=True,
+        question="Does every expert treat each row alone (no batch norm, no dropout)?",
+    )
+
+
+def _mask(code: Code, node: cst.BaseExpression, statement: cst.CSTNode) -> str | None:
+    """Return the comparison behind a mask: `choice == i`, where i counts the loop."""
+    import libcst as cst
+
+    if isinstance(node, cst.Name):
+        block = code.block(statement)
+        for line in reversed(block[: index_of(block, statement)] if block else []):
+            small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+            if isinstance(small, cst.Assign) and code.text(small.targets[0].target) == node.value:
+                return node.value if _mask(code, small.value, line) else None
+        return None
+    if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1 or not isinstance(node.left, cst.Name):
+        return None
+    target = node.comparisons[0]
+    loop = code.around(statement, cst.For)
+    counted = loop is not None and isinstance(target.comparator, cst.Name)
+    if not isinstance(target.operator, cst.Equal) or not counted or loop is None:
+        return None
+    names = {one.value for one in walk(loop.target) if isinstance(one, cst.Name)}
+    return code.text(node) if code.text(target.comparator) in names else None
+
+
+def _expert(code: Code, node: cst.BaseExpression, index: str) -> str | None:
+    """Return the tokens of `expert(tokens[m])`."""
+    import libcst as cst
+
+    if not isinstance(node, cst.Call) or len(node.args) != 1 or node.args[0].keyword or node.args[0].star:
+        return None
+    chosen = node.args[0].value
+    if not isinstance(chosen, cst.Subscript) or not isinstance(chosen.value, cst.Name) or len(chosen.slice) != 1:
+        return None
+    part = chosen.slice[0].slice
+    same = isinstance(part, cst.Index) and code.text(part.value) == index
+    return chosen.value.value if same else None
+
+
+REPAIR = SourceRepair("routing", "experts on all tokens instead of gathered ones", find)

@@ -1,0 +1,101 @@
+"""Check a tensor's values without reading them into Python.
+
+Matches `assert t.sum().item() > 0` (the number is compared as a tensor, which torch.compile turns into an assertion in
+the graph) and `if t.isnan().any(): raise ...`, which is guarded by `if not torch.compiler.is_compiling()`: eager
+raises what it raised before; compiled code does not check, which the author has to allow.
+
+Leaves alone tests that do more than compute a value, and an `if` with an `else` or with anything beside the `raise`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure
+from ctrace.inspector.features.fix.repairs.syntax.names import torch_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_ITEM = frozenset({"item", "tolist"})
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the check at a place for compiled code."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or statement is None or code.function(statement) is None:
+        return
+    if isinstance(statement, cst.If) and _only_raises(statement):
+        yield from _guarded(code, statement)
+    elif isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        small = statement.body[0]
+        if isinstance(small, cst.Assert):
+            yield from _asserted(code, statement, small)
+
+
+def _only_raises(node: cst.If) -> bool:
+    """Whether the block of an `if` is one `raise`, and there is no `else`."""
+    import libcst as cst
+
+    line = node.body.body[0] if len(node.body.body) == 1 else None
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
+    return node.orelse is None and isinstance(small, cst.Raise)
+
+
+def _is_of_tensors(code: Code, test: cst.BaseExpression) -> bool:
+    """Whether a test may depend on a tensor's value: it compares, or it reads a number."""
+    import libcst as cst
+
+    reads = any(isinstance(one, cst.Attribute) and one.attr.value in _ITEM for one in walk(test))
+    return reads or as_tensor(code, test) is not None
+
+
+def _guarded(code: Code, node: cst.If) -> Iterator[Rewrite]:
+    import libcst as cst
+
+    if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    test = code.text(node.test)
+    whole = f"({test})" if isinstance(node.test, cst.BooleanOperation | cst.IfExp) and not node.test.lpar else test
+    edits.expression(node.test, f"not {torch}.compiler.is_compiling() and {whole}")
+    yield Rewrite(
+        edits.apply(),
+        f"Check `{test}` in eager only.",
+        question=f"May compiled code go on without the check of `{test}`?",
+        needs_inputs=(test,),
+    )
+
+
+def _asserted(code: Code, statement: cst.SimpleStatementLine, node: cst.Assert) -> Iterator[Rewrite]:
+    text = code.text(node.test)
+    condition = as_tensor(code, node.test)
+    if condition is not None and ".item()" in text and ".item()" not in condition:
+        edits = Edits(code)
+        edits.expression(node.test, condition)
+        yield Rewrite(edits.apply(), f"Assert `{condition}` on the tensor itself.", needs_inputs=(text,))
+    if not is_pure(code, node.test, extra=_ITEM) or not _is_of_tensors(code, node.test):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is not None:
+        bare = code.text(statement.with_changes(leading_lines=[])).strip()
+        edits.statement(statement, f"if not {torch}.compiler.is_compiling():\n    {bare}")
+        question = f"May compiled code go on without the assertion of `{text}`?"
+        yield Rewrite(edits.apply(), f"Assert `{text}` in eager only.", question=question, needs_inputs=(text,))
+
+
+REPAIR = SourceRepair("tensor_assert", "checks of tensors that compile", find)

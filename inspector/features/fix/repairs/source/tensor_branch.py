@@ -1,0 +1,150 @@
+"""Select with torch.where instead of branching on a tensor's value.
+
+Matches `if test:` with assignments on both sides, or on one side to a name that has a value already; two `return`;
+and `a if test else b`. Both sides are computed then, and the values of one are used. What may overflow or divide by
+zero where it is not selected computes with ones there.
+
+Leaves alone what would show that both sides ran: calls it does not know, assignments to attributes, changes in place,
+random numbers, ops whose gradient may be infinite or NaN also for ones, or that may raise, sides that are no
+tensors or differ in shape or dtype by reading, and a side that is an existing tensor where the result is stored,
+changed in place or compared by identity. If it is only returned, and something else may hold it, it asks first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, Side, branch_at
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_literal, shape_of
+from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, masked, needs_mask
+from ctrace.inspector.features.fix.repairs.syntax.names import fresh, read, torch_name
+from ctrace.inspector.features.fix.repairs.syntax.sharing import doubtful, escaping, is_unshared, returned_as_is
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the branch at a place as torch.where."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    statement = code.statement(place.line)
+    branch = branch_at(code, statement) if statement is not None else None
+    condition = as_tensor(code, cast("cst.BaseExpression", branch.test)) if branch is not None else None
+    if branch is not None and condition is not None:
+        yield from selected(code, branch, condition)
+    for node in code.head(place.line):
+        if isinstance(node, cst.IfExp):
+            yield from _ternary(code, node)
+
+
+def selectable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+    """Whether computing both sides and selecting one certainly gives the same result."""
+    if is_literal(yes) or is_literal(no):
+        return False
+    return all(is_maskable(code, side) for side in (yes, no)) and shape_of(code, yes) == shape_of(code, no)
+
+
+def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
+    """Yield a branch as torch.where on a condition; nothing if computing both sides may differ from computing one."""
+    import libcst as cst
+
+    test = cast("cst.BaseExpression", branch.test)
+    pairs = [(cast("cst.BaseExpression", side.yes), cast("cst.BaseExpression", side.no)) for side in branch.sides]
+    held = returned_as_is(code, branch)
+    if held is None or not all(selectable(code, *pair) for pair in pairs):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    text = _text(code, branch.sides, condition, torch, fresh(code, "condition"))
+    replaced = cast("cst.BaseStatement", branch.replaced)
+    if text is None or not isinstance(replaced, cst.BaseStatement):
+        return
+    edits.statement(replaced, text)
+    for one in branch.removed:
+        edits.remove(cast("cst.BaseStatement", one))
+    shown = code.text(test)
+    names = " and ".join(f"`{name}`" for name in sorted(held))
+    question = f"May the result be a new tensor where it was {names} itself?" if held else None
+    yield Rewrite(
+        edits.apply(), f"Replace the branch on `{shown}` by torch.where.", question=question, needs_inputs=(shown,)
+    )
+
+
+def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str) -> str | None:
+    """Return the statements that select; None: a side reads a name that an earlier one assigned."""
+    import libcst as cst
+
+    every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
+    several = len(sides) > 1 or any(needs_mask(code, cast("cst.BaseExpression", one)) for one in every)
+    lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
+    for side in sides:
+        assert isinstance(side.yes, cst.BaseExpression)
+        assert isinstance(side.no, cst.BaseExpression)
+        if (read(side.yes) | read(side.no)) & assigned:
+            return None
+        assigned.add(side.target)
+        chosen = name if several else condition
+        value = _selected(code, side.yes, side.no, chosen, torch)
+        if side.target:
+            lines.append(f"{side.target} = {value}")
+        else:
+            values.append(value)
+    if values:
+        lines.append(f"return {', '.join(values)}")
+    return "\n".join(lines)
+
+
+def _selected(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression, condition: str, torch: str) -> str:
+    """Return the call that selects one of two sides, each finite where it is not selected."""
+    first = masked(code, yes, condition, torch, holds=True)
+    second = masked(code, no, condition, torch, holds=False)
+    return f"{torch}.where({condition}, {first}, {second})"
+
+
+def _ternary(code: Code, node: cst.IfExp) -> Iterator[Rewrite]:
+    import libcst as cst
+
+    condition = as_tensor(code, node.test)
+    if condition is None or not selectable(code, node.body, node.orelse):
+        return
+    bare = any(
+        isinstance(one, cst.Name | cst.Attribute | cst.Subscript) and not is_unshared(code, one, node)
+        for one in (node.body, node.orelse)
+    )
+    if bare and _escapes(code, node):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    edits.expression(node, _selected(code, node.body, node.orelse, condition, torch))
+    shown = code.text(node.test)
+    yield Rewrite(edits.apply(), f"Replace the choice on `{shown}` by torch.where.", needs_inputs=(shown,))
+
+
+def _escapes(code: Code, node: cst.IfExp) -> bool:
+    """Whether the value of a ternary itself is returned, stored, or changed in place."""
+    import libcst as cst
+
+    above = code.parent(node)
+    if isinstance(above, cst.Assign):
+        names = {one.value for target in above.targets for one in walk(target.target) if isinstance(one, cst.Name)}
+        plain = all(isinstance(target.target, cst.Name) for target in above.targets)
+        return not plain or bool(names & (escaping(code, node) | doubtful(code, node)))
+    return not isinstance(above, cst.BinaryOperation | cst.UnaryOperation | cst.Attribute)
+
+
+REPAIR = SourceRepair("tensor_branch", "torch.where instead of a branch on a tensor", find)

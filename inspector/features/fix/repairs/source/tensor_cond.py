@@ -1,0 +1,163 @@
+"""Choose with torch.cond instead of branching on a tensor's value.
+
+Matches the same branches as torch.where does, also where the sides call layers: only the side that is
+chosen runs. A side that is an existing tensor is cloned, since torch.cond returns no input.
+
+Leaves alone sides that are not tensors or may differ in shape or dtype, a side that is an existing tensor where
+the result escapes as it is, modules other than plain layers of torch.nn that `__init__` makes, functions that may
+write, print or raise, random numbers, and divisions that Python may refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, branch_at
+from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import (
+    is_literal,
+    is_pure,
+    is_safe_divisor,
+    op_of,
+    shape_of,
+)
+from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
+from ctrace.inspector.features.fix.repairs.syntax.names import full_name, read, self_attribute, torch_name
+from ctrace.inspector.features.fix.repairs.syntax.sharing import returned_as_is
+from ctrace.inspector.features.fix.repairs.syntax.words import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_MODULES = words(
+    "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"
+)
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the branch at a place as torch.cond."""
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or statement is None:
+        return
+    branch = branch_at(code, statement)
+    if branch is not None and returned_as_is(code, branch) == set():
+        yield from _branch(code, branch)
+
+
+def _branch(code: Code, branch: Branch) -> Iterator[Rewrite]:
+    test = cast("cst.BaseExpression", branch.test)
+    condition = as_tensor(code, test)
+    yes = [cast("cst.BaseExpression", side.yes) for side in branch.sides]
+    no = [cast("cst.BaseExpression", side.no) for side in branch.sides]
+    if condition is None or not all(_choosable(code, *pair) for pair in zip(yes, no, strict=True)):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    names = {side.target for side in branch.sides}
+    if len(names) > 1 and any(read(one) & names - {side.target} for side in branch.sides for one in _both(side)):
+        return
+    chosen = f"{torch}.cond({condition}, lambda: {_values(code, yes)}, lambda: {_values(code, no)})"
+    targets = ", ".join(side.target for side in branch.sides if side.target)
+    edits.statement(
+        cast("cst.BaseStatement", branch.replaced), f"{targets} = {chosen}" if targets else f"return {chosen}"
+    )
+    for one in branch.removed:
+        edits.remove(cast("cst.BaseStatement", one))
+    shown = code.text(test)
+    yield Rewrite(edits.apply(), f"Replace the branch on `{shown}` by torch.cond.", needs_inputs=(shown,))
+
+
+def _both(side: object) -> tuple[cst.CSTNode, cst.CSTNode]:
+    return side.yes, side.no  # type: ignore[attr-defined]
+
+
+def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+    """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
+    if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
+        return False
+    if all(is_maskable(code, side) and not needs_mask(code, side) for side in (yes, no)) and not _worth(code, yes, no):
+        return False
+    return all(_is_quiet(code, side) for side in (yes, no))
+
+
+def _worth(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> bool:
+    """Whether a side computes so much that running only one side saves time."""
+    import libcst as cst
+
+    heavy = {"linear", "matmul", "mm", "bmm", "conv1d", "conv2d", "einsum"}
+    nodes = [one for side in (yes, no) for one in walk(side)]
+    return any(
+        isinstance(one, cst.MatrixMultiply) or (isinstance(one, cst.Call) and op_of(code, one) in heavy)
+        for one in nodes
+    )
+
+
+def _is_quiet(code: Code, side: cst.BaseExpression) -> bool:
+    """Whether an expression only calls ops and modules that are known to do nothing else.
+
+    torch.cond traces both sides: a side that raises for the current Python numbers must not be traced.
+    """
+
+    return not any(_is_loud(code, one) for one in walk(side))
+
+
+def _is_loud(code: Code, node: cst.CSTNode) -> bool:
+    """Whether a node may do more than compute a value, or may raise."""
+    import libcst as cst
+
+    if isinstance(node, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp | cst.FormattedString):
+        return True
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide | cst.FloorDivide | cst.Modulo):
+        return not is_safe_divisor(code, node.right)
+    if isinstance(node, cst.Call):
+        known = is_pure(code, node.with_changes(args=[])) or _is_module(code, node)
+        return not known or full_name(code, node.func).startswith("math.")
+    return isinstance(node, cst.Arg) and _is_in_place(code, node)
+
+
+def _is_in_place(code: Code, argument: cst.Arg) -> bool:
+    """Whether an argument makes an op write: `out=`, `inplace=True`, or a bare True, as in `F.relu(x, True)`."""
+    import libcst as cst
+
+    if argument.keyword is not None:
+        return argument.keyword.value in {"out", "inplace"}
+    return isinstance(argument.value, cst.Name) and argument.value.value == "True"
+
+
+def _is_module(code: Code, call: cst.Call) -> bool:
+    """Whether a call is one of a submodule whose forward only computes, by the class that `__init__` makes it of."""
+    import libcst as cst
+
+    name, function = self_attribute(call.func), code.function(call)
+    owner = code.owner(function) if function is not None else None
+    init = initializer(owner) if owner is not None else None
+    made = assigned_value(code, init, name) if init is not None and name else None
+    if made is None or not isinstance(made[1], cst.Call):
+        return False
+    kind = full_name(code, made[1].func).rpartition(".")
+    hooked = any(isinstance(one, cst.Attribute) and "hook" in one.attr.value for one in walk(code.module))
+    return kind[0] == "torch.nn" and kind[2] in _MODULES and not hooked
+
+
+def _values(code: Code, sides: list[cst.BaseExpression]) -> str:
+    """Return what a side returns to torch.cond."""
+    import libcst as cst
+
+    texts = []
+    for side in sides:
+        text = code.text(side)
+        texts.append(f"{text}.clone()" if isinstance(side, cst.Name | cst.Attribute | cst.Subscript) else text)
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+REPAIR = SourceRepair("tensor_cond", "torch.cond instead of a branch on a tensor", find)

@@ -1,0 +1,391 @@
+"""Keep a number of a tensor in a tensor: `x * t.item()` becomes `x * t.detach()`.
+
+Matches `.item()`, `float()` of a tensor and `int()` of one of integers as an operand of `+`, `-`, `*` or `/` beside a
+tensor, directly or through one name that is used for nothing else. `.item()` cuts the gradient, so the tensor is
+detached; if it may have dimensions of size one, it is reshaped, since a number has none; if it does not come from the
+other operand, it takes that operand's dtype, since a number does not promote. It is copied, unless an op has just made
+it: code that writes to it later must change neither the number nor what a backward pass needs.
+
+Leaves alone numbers that Python needs: sizes, indices, `range`, `int()` of anything but integers, which truncates and
+raises, arithmetic between two numbers (Python rounds in float64), and values that are returned or stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
+from ctrace.inspector.features.fix.repairs.syntax.classes import mentions
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.effects import (
+    FACTS,
+    REDUCTIONS,
+    is_along,
+    is_literal,
+    is_number,
+    is_pure,
+    number,
+    op_of,
+)
+from ctrace.inspector.features.fix.repairs.syntax.names import (
+    dotted,
+    full_name,
+    read,
+    self_attribute,
+    torch_name,
+    variables,
+)
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
+"""Reductions whose result has the dtype of their operand."""
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the numbers of tensors at a place as tensors."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    for node in code.head(place.line):
+        tensor = scalar_of(code, node)
+        if tensor is None or not isinstance(node, cst.Call) or not is_pure(code, tensor):
+            continue
+        name, other = _used_by(code, node)
+        if other is None:
+            yield from _chained(code, node, tensor)
+            continue
+        edits = Edits(code)
+        whole = full_name(code, node.func) == "int"
+        edits.expression(node, _as_tensor(code, tensor, other, whole=whole))
+        shown = code.text(node)
+        yield Rewrite(
+            edits.apply(), f"Keep `{name or shown}` in a tensor instead of reading it with `{_reader(node)}`."
+        )
+
+
+def scalar_of(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the tensor that `.item()` or `float()` reads."""
+    import libcst as cst
+
+    if not isinstance(node, cst.Call):
+        return None
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        return node.func.value
+    if full_name(code, node.func) == "float" and len(node.args) == 1 and not node.args[0].star:
+        value = node.args[0].value
+        if isinstance(value, cst.Call) and op_of(code, value) in REDUCTIONS | _SAME_DTYPE | {"norm", "std", "var"}:
+            return value
+        return scalar_of(code, value)
+    if full_name(code, node.func) == "int" and len(node.args) == 1 and not node.args[0].star:
+        value = node.args[0].value
+        return value if _is_whole(code, value) else None
+    return None
+
+
+def _is_whole(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether a tensor certainly has integers, so that `int()` neither truncates nor raises for NaN.
+
+    A buffer has them if the file registers its name once, with integers, and assigns it nowhere.
+    """
+    import libcst as cst
+
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+            return _is_whole(code, node.func.value)
+        return op_of(code, node) in {"argmax", "argmin", "count_nonzero"} and not is_along(code, node)
+    name, function = self_attribute(node), code.function(node)
+    owner = code.owner(function) if name and function is not None else None
+    if owner is None or mentions(code, name) != 1 or any(_assigns(one, name) for one in walk(code.module)):
+        return False
+    made = [one for one in walk(owner) if _registers(code, one, name)]
+    return len(made) == 1 and _is_integral(code, made[0])
+
+
+def _assigns(node: cst.CSTNode, name: str) -> bool:
+    """Whether a node gives an attribute of this name another value: `self.n = t`, `model.n.data = t`."""
+    import libcst as cst
+
+    if not isinstance(node, cst.AssignTarget | cst.AnnAssign):
+        return False
+    target: cst.BaseExpression = node.target
+    if isinstance(target, cst.Attribute) and target.attr.value == "data":
+        target = target.value
+    return isinstance(target, cst.Attribute) and target.attr.value == name
+
+
+def _registers(code: Code, node: cst.CSTNode, name: str) -> bool:
+    import libcst as cst
+
+    if not isinstance(node, cst.Call) or code.text(node.func) != "self.register_buffer" or len(node.args) < 2:
+        return False
+    first = node.args[0].value
+    return isinstance(first, cst.SimpleString) and first.raw_value == name
+
+
+def _is_integral(code: Code, node: cst.CSTNode) -> bool:
+    """Whether the second argument of register_buffer makes a tensor of integers, by its dtype or its literal."""
+    import libcst as cst
+
+    assert isinstance(node, cst.Call)
+    made = node.args[1].value
+    if not isinstance(made, cst.Call):
+        return False
+    kinds = [code.text(arg.value) for arg in made.args if arg.keyword is not None and arg.keyword.value == "dtype"]
+    if kinds:
+        return kinds[0].rpartition(".")[2] in {"int64", "long", "int32", "int", "int16", "int8", "uint8"}
+    literal = full_name(code, made.func) == "torch.tensor" and len(made.args) == 1 and made.args[0].value
+    return isinstance(literal, cst.Integer)
+
+
+def _reader(node: cst.Call) -> str:
+    import libcst as cst
+
+    return ".item()" if isinstance(node.func, cst.Attribute) else f"{dotted(node.func)}()"
+
+
+def _used_by(code: Code, node: cst.Call) -> tuple[str, cst.BaseExpression | None]:
+    """Return the name that a number gets, if any, and what is beside it; None: it is used in another way, too.
+
+    Where that is a name, its dtype can be asked for at the line that reads the number.
+    """
+    import libcst as cst
+
+    above = code.parent(node)
+    beside = _beside(code, node)
+    if beside is not None:
+        return "", beside
+    if (
+        not isinstance(above, cst.Assign)
+        or len(above.targets) != 1
+        or not isinstance(above.targets[0].target, cst.Name)
+    ):
+        return "", None
+    name, function = above.targets[0].target, code.function(node)
+    if function is None:
+        return "", None
+    uses = [one for one in variables(function) if one.value == name.value and one is not name]
+    found = [_beside(code, one) for one in uses if code.function(one) is function]
+    others = [one for one in found if one is not None]
+    if not others or len(others) != len(uses):
+        return "", None
+    if len({code.text(one) for one in others}) == 1 and code.text(others[0]) in _known(code, node):
+        return name.value, others[0]
+    # Of the others, one that is no name stands for all: each may have a dtype of its own.
+    unnamed = next((one for one in others if not isinstance(one, cst.Name)), None)
+    return name.value, unnamed if unnamed is not None else cst.Ellipsis()
+
+
+def _known(code: Code, node: cst.CSTNode) -> set[str]:
+    """Return the names that are certainly bound at a node."""
+    import libcst as cst
+
+    statement = code.around(node, cst.SimpleStatementLine)
+    return bound_before(code, statement) if statement is not None else set()
+
+
+def _beside(code: Code, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the other operand of plain arithmetic, if it may be a tensor."""
+    import libcst as cst
+
+    above = code.parent(node)
+    if not isinstance(above, cst.BinaryOperation):
+        return None
+    if not isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide):
+        return None
+    other = above.right if above.left is node else above.left
+    if is_literal(other) or scalar_of(code, other) is not None:
+        return None
+    if isinstance(other, cst.Name):
+        return None if _is_number(code, other) else other
+    return other if _makes_tensor(code, other) else None
+
+
+def _makes_tensor(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether an expression may well return a tensor: an op, a submodule, a parameter, or arithmetic with one."""
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation):
+        sides = (node.left, node.right)
+        return any(
+            _makes_tensor(code, one) or (isinstance(one, cst.Name) and not _is_number(code, one)) for one in sides
+        )
+    if isinstance(node, cst.Call):
+        is_function = isinstance(node.func, cst.Name) and not full_name(code, node.func).startswith("torch.")
+        return op_of(code, node) not in FACTS and not is_function and not dotted(node.func).startswith("math.")
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name)
+
+
+def _is_number(code: Code, name: cst.Name) -> bool:
+    """Whether a name is assigned a number somewhere in its function."""
+    import libcst as cst
+
+    function = code.function(name)
+    for one in walk(function) if function is not None else ():
+        if isinstance(one, cst.Assign) and any(
+            isinstance(target.target, cst.Name) and target.target.value == name.value for target in one.targets
+        ):
+            if is_literal(one.value) or scalar_of(code, one.value) is not None:
+                return True
+        elif isinstance(one, cst.For) and name.value in read(one.target):
+            return True
+    return False
+
+
+def _chained(code: Code, node: cst.Call, tensor: cst.BaseExpression) -> Iterator[Rewrite]:
+    """Yield a number that goes through arithmetic with numbers before it meets a tensor, in float64 throughout."""
+    import libcst as cst
+
+    above, function = code.parent(node), code.function(node)
+    if not isinstance(above, cst.Assign) or len(above.targets) != 1 or function is None:
+        return
+    target = above.targets[0].target
+    if not isinstance(target, cst.Name):
+        return
+    chosen: list[cst.Call] = []
+    if not _stays_number(code, target, function, chosen, 0):
+        return
+    edits = Edits(code)
+    torch = torch_name(code, edits)
+    if torch is None:
+        return
+    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
+    edits.expression(node, f"{_operand(code, tensor)}.detach(){'' if scalar else '.clone().reshape(())'}.double()")
+    for call in chosen:
+        edits.expression(call, _selected(code, call, torch))
+    summary = f"Keep `{target.value}` in a tensor of float64 instead of reading it with `{_reader(node)}`."
+    yield Rewrite(edits.apply(), summary)
+
+
+def _stays_number(code: Code, target: cst.Name, function: cst.FunctionDef, chosen: list[cst.Call], depth: int) -> bool:
+    """Whether all uses of a number are arithmetic with numbers, `min` or `max` of them, or arithmetic with a tensor.
+
+    `chosen` gets the calls of `min` and `max`.
+    """
+    import libcst as cst
+
+    uses = [one for one in variables(function) if one.value == target.value and one is not target]
+    if not uses or depth > 3 or any(code.function(one) is not function for one in uses):
+        return False
+    for use in uses:
+        if _beside(code, use) is not None and not _is_constant(code, _other(code, use)):
+            continue
+        node: cst.CSTNode = use
+        above = code.parent(node)
+        while above is not None and (_is_numeric(code, above, node) or _is_choice(code, above, node)):
+            if isinstance(above, cst.Call):
+                chosen.append(above)
+            node, above = above, code.parent(above)
+        if not isinstance(above, cst.Assign) or len(above.targets) != 1 or node is use:
+            return False
+        name = above.targets[0].target
+        if not isinstance(name, cst.Name) or not _stays_number(code, name, function, chosen, depth + 1):
+            return False
+    return True
+
+
+def _other(code: Code, node: cst.CSTNode) -> cst.BaseExpression:
+    import libcst as cst
+
+    above = code.parent(node)
+    assert isinstance(above, cst.BinaryOperation)
+    return above.right if above.left is node else above.left
+
+
+def _is_constant(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether an operand is certainly a number: a literal, or a name in capitals that the file assigns one."""
+    import libcst as cst
+
+    if is_number(node):
+        return True
+    if not isinstance(node, cst.Name) or not node.value.isupper():
+        return False
+    return any(
+        isinstance(small, cst.Assign) and is_number(small.value) and code.text(small.targets[0].target) == node.value
+        for line in code.module.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for small in line.body
+    )
+
+
+def _is_numeric(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a node is an operand of exact arithmetic with a number."""
+    import libcst as cst
+
+    if not isinstance(above, cst.BinaryOperation):
+        return False
+    plain = isinstance(above.operator, cst.Add | cst.Subtract | cst.Multiply | cst.Divide)
+    # A tensor divided by zero is infinite, a number raises: the divisor must be a nonzero number, or guarded.
+    divides = isinstance(above.operator, cst.Divide) and above.right is node
+    return plain and _is_constant(code, _other(code, node)) and (not divides or _is_positive(node))
+
+
+def _is_positive(node: cst.CSTNode) -> bool:
+    """Whether a divisor has a small number added to it, as against zero."""
+    import libcst as cst
+
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add) and is_number(node.right)
+
+
+def _is_choice(code: Code, above: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a node is an argument of `min` or `max` beside a literal float."""
+    import libcst as cst
+
+    if isinstance(above, cst.Arg):
+        call = code.parent(above)
+        if not isinstance(call, cst.Call) or len(call.args) != 2 or full_name(code, call.func) not in {"min", "max"}:
+            return False
+        other = next(arg.value for arg in call.args if arg is not above)
+        return is_number(other) and isinstance(number(other), float)
+    return isinstance(above, cst.Call) and isinstance(node, cst.Arg) and full_name(code, above.func) in {"min", "max"}
+
+
+def _selected(code: Code, call: cst.Call, torch: str) -> str:
+    """Return `min(a, b)` as Python computes it: b if b < a, else a; also for NaN."""
+    first, second = (code.text(arg.value) for arg in call.args)
+    sign = "<" if full_name(code, call.func) == "min" else ">"
+    return f"{torch}.where({second} {sign} {first}, {second}, {first})"
+
+
+def _operand(code: Code, tensor: cst.BaseExpression) -> str:
+    import libcst as cst
+
+    text = code.text(tensor)
+    return text if isinstance(tensor, cst.Name | cst.Attribute | cst.Call | cst.Subscript) else f"({text})"
+
+
+def _is_reduced(code: Code, call: cst.Call) -> bool:
+    return op_of(code, call) in REDUCTIONS | _SAME_DTYPE | {"norm"} and not is_along(code, call)
+
+
+def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression, *, whole: bool) -> str:
+    """Return a tensor without dimensions and without a gradient that promotes like a number.
+
+    A `whole` one truncates as `int()` does: code outside of the file may put fractions where it reads integers.
+    """
+    import libcst as cst
+
+    text = f"{_operand(code, tensor)}.detach()"
+    scalar = isinstance(tensor, cst.Call) and _is_reduced(code, tensor)
+    if not scalar:
+        text += ".clone().reshape(())"
+    if whole:
+        text += ".long()"
+    own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
+    # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
+    return (
+        text
+        if (own and scalar and not whole) or not isinstance(other, cst.Name)
+        else f"{text}.to({code.text(other)}.dtype)"
+    )
+
+
+REPAIR = SourceRepair("tensor_scalar", "a tensor instead of a number read from it", find)

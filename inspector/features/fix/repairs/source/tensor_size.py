@@ -1,0 +1,133 @@
+"""Take a size from a shape, not from a tensor made from the shape.
+
+Matches `torch.prod(torch.tensor(x.shape)).item()`, `int(torch.tensor(x.shape).prod())`, sums and elements of the same,
+and `torch.tensor(n).item()` with a size. Shapes are known to Python already.
+
+Leaves alone tensors made of anything else, explicit dtypes (they may round), and means and roots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.code import code_of
+from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.names import full_name, module_name
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the sizes at a place without tensors."""
+    import libcst as cst
+
+    code = code_of(place)
+    if code is None:
+        return
+    for node in code.head(place.line):
+        if not isinstance(node, cst.Call):
+            continue
+        read = _read(code, node)
+        if read is None:
+            continue
+        edits = Edits(code)
+        new = _size(code, edits, read)
+        if new is not None:
+            edits.expression(node, new)
+            yield Rewrite(edits.apply(), f"Compute `{new}` from the shape, without a tensor.")
+            return
+
+
+def _read(code: Code, node: cst.Call) -> cst.BaseExpression | None:
+    """Return the tensor that `.item()` or `int()` reads."""
+    import libcst as cst
+
+    if full_name(code, node.func) == "int" and len(node.args) == 1:
+        inner = node.args[0].value
+        read = _read(code, inner) if isinstance(inner, cst.Call) else None
+        return read if read is not None else inner
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "item" and not node.args:
+        return node.func.value
+    return None
+
+
+def _size(code: Code, edits: Edits, node: cst.BaseExpression) -> str | None:
+    """Return a number for a tensor of sizes that was reduced to one element."""
+    import libcst as cst
+
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        shape = _shape(code, node.value)
+        index = node.slice[0].slice.value
+        return f"{shape}[{code.text(index)}]" if shape and isinstance(index, cst.Integer | cst.UnaryOperation) else None
+    if not isinstance(node, cst.Call):
+        return None
+    single = _made_of(code, node)
+    if single is not None and _is_size(single):
+        return code.text(single)
+    whole = full_name(code, node.func)
+    if whole in {"torch.prod", "torch.sum"} and len(node.args) == 1:
+        return _reduced(code, edits, whole.rpartition(".")[2], node.args[0].value)
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in {"prod", "sum"} and not node.args:
+        return _reduced(code, edits, node.func.attr.value, node.func.value)
+    return None
+
+
+def _reduced(code: Code, edits: Edits, op: str, tensor: cst.BaseExpression) -> str | None:
+    shape = _shape(code, tensor)
+    if not shape:
+        return None
+    if op == "sum":
+        return f"sum({shape})"
+    math = module_name(code, edits, "math")
+    return f"{math}.prod({shape})" if math else None
+
+
+def _made_of(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the argument of `torch.tensor`, if it is the only one."""
+    import libcst as cst
+
+    if isinstance(node, cst.Call) and full_name(code, node.func) in {"torch.tensor", "torch.as_tensor"}:
+        return node.args[0].value if len(node.args) == 1 and not node.args[0].star else None
+    return None
+
+
+def _shape(code: Code, node: cst.BaseExpression) -> str | None:
+    """Return the shape that a tensor was made of."""
+    import libcst as cst
+
+    made = _made_of(code, node)
+    if isinstance(made, cst.Subscript) and any(isinstance(one.slice, cst.Slice) for one in made.slice):
+        return code.text(made) if _is_shape(made.value) else None
+    return code.text(made) if made is not None and _is_shape(made) else None
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    import libcst as cst
+
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "shape"
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "size"
+        and not node.args
+    )
+
+
+def _is_size(node: cst.BaseExpression) -> bool:
+    """Whether an expression is one size of a tensor."""
+    import libcst as cst
+
+    if isinstance(node, cst.Subscript):
+        return _is_shape(node.value) and not any(isinstance(one.slice, cst.Slice) for one in node.slice)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value in {"size", "numel", "dim"} and (node.func.attr.value != "size" or bool(node.args))
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "len"
+
+
+REPAIR = SourceRepair("tensor_size", "a size from the shape, not from a tensor", find)

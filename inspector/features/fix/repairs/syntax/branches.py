@@ -1,0 +1,181 @@
+"""A Python branch as the values that it computes: for each name, an expression for each side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.inspector.features.fix.repairs.syntax.code import index_of
+from ctrace.inspector.features.fix.repairs.syntax.effects import (
+    is_literal,
+)
+from ctrace.inspector.features.fix.repairs.syntax.names import bound, parameters, read
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+
+class Side(Struct, frozen=True):
+    """What one name becomes: an expression if the test holds, and another one if not."""
+
+    target: str
+    """A name, or empty: the value is returned."""
+    yes: object
+    no: object
+
+
+class Branch(Struct, frozen=True):
+    """A branch whose sides only compute values."""
+
+    test: object
+    sides: tuple[Side, ...]
+    replaced: object
+    """The statement that the new ones replace."""
+    removed: tuple[object, ...] = ()
+    """Statements after it that they replace as well."""
+
+
+def branch_at(code: Code, statement: cst.CSTNode) -> Branch | None:
+    """Return the branch that an `if` statement is; None: its sides do more than compute values."""
+    import libcst as cst
+
+    if not isinstance(statement, cst.If) or _is_elif(code, statement) or code.function(statement) is None:
+        return None
+    returned = _returned(code, statement)
+    return returned or _assigned(code, statement)
+
+
+def _is_elif(code: Code, node: cst.If) -> bool:
+    import libcst as cst
+
+    above = code.parent(node)
+    return isinstance(above, cst.If) and above.orelse is node
+
+
+def _returned(code: Code, node: cst.If) -> Branch | None:
+    """Return a branch of two `return`; the second one may follow the `if`."""
+    import libcst as cst
+
+    yes = _return(node.body)
+    if yes is None:
+        return None
+    if isinstance(node.orelse, cst.Else):
+        no = _return(node.orelse.body)
+        return _pairs(node, yes, no) if no is not None and not code.after(node) else None
+    following = code.after(node)
+    if node.orelse is not None or len(following) != 1 or not isinstance(following[0], cst.SimpleStatementLine):
+        return None
+    no = _return(following[0])
+    return _pairs(node, yes, no, removed=(following[0],)) if no is not None else None
+
+
+def _pairs(
+    node: cst.If, yes: cst.BaseExpression, no: cst.BaseExpression, removed: tuple[cst.CSTNode, ...] = ()
+) -> Branch | None:
+    """Return the sides of two returned values: tuples of one length, or single values."""
+    import libcst as cst
+
+    if isinstance(yes, cst.Tuple) and isinstance(no, cst.Tuple):
+        if len(yes.elements) != len(no.elements) or any(
+            not isinstance(one, cst.Element) for one in (*yes.elements, *no.elements)
+        ):
+            return None
+        pairs = [(one.value, other.value) for one, other in zip(yes.elements, no.elements, strict=True)]
+    else:
+        pairs = [(yes, no)]
+    if any(is_literal(one) or is_literal(other) for one, other in pairs):
+        return None
+    return Branch(node.test, tuple(Side("", *pair) for pair in pairs), node, removed)
+
+
+def _return(body: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the value of a block that is one `return`."""
+    import libcst as cst
+
+    line = _only(body)
+    return line.value if isinstance(line, cst.Return) else None
+
+
+def _only(body: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the one small statement of a block."""
+    import libcst as cst
+
+    if isinstance(body, cst.IndentedBlock):
+        return _only(body.body[0]) if len(body.body) == 1 else None
+    if isinstance(body, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        return body.body[0] if len(body.body) == 1 else None
+    return None
+
+
+def _assigned(code: Code, node: cst.If) -> Branch | None:
+    """Return a branch whose sides assign names, each once, none of which the same side reads."""
+    import libcst as cst
+
+    yes = _assignments(node.body)
+    no: dict[str, cst.BaseExpression] | None = {}
+    if isinstance(node.orelse, cst.Else):
+        no = _assignments(node.orelse.body)
+    elif node.orelse is not None:
+        return None
+    if not yes or no is None:
+        return None
+    names = [*yes, *(name for name in no if name not in yes)]
+    if any(name not in yes or name not in no for name in names):
+        known = bound_before(code, node)
+        if any(name not in known for name in names if name not in yes or name not in no):
+            return None
+    sides = []
+    for name in names:
+        one, other = yes.get(name, cst.Name(name)), no.get(name, cst.Name(name))
+        if is_literal(one) or is_literal(other):
+            return None
+        sides.append(Side(name, one, other))
+    return Branch(node.test, tuple(sides), node)
+
+
+def _assignments(body: cst.BaseSuite) -> dict[str, cst.BaseExpression] | None:
+    """Return the value assigned to each name in a block; None: the block does something else, or the order matters."""
+    import libcst as cst
+
+    found: dict[str, cst.BaseExpression] = {}
+    lines: Sequence[cst.CSTNode] = body.body
+    for line in lines:
+        smalls = line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+        for small in smalls:
+            if isinstance(small, cst.Pass):
+                continue
+            if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+                return None
+            target = small.targets[0].target
+            if not isinstance(target, cst.Name) or target.value in found:
+                return None
+            if read(small.value) & set(found):
+                return None
+            found[target.value] = small.value
+    return found
+
+
+def bound_before(code: Code, node: cst.CSTNode) -> set[str]:
+    """Return the names that are certainly bound when a statement runs: parameters, and assignments above it."""
+    import libcst as cst
+
+    function = code.function(node)
+    if function is None:
+        return set()
+    found = set(parameters(function))
+    current: cst.CSTNode = node
+    while current is not function:
+        block = code.block(current)
+        if block:
+            for one in block[: index_of(block, current)]:
+                if isinstance(one, cst.SimpleStatementLine):
+                    found |= bound(one)
+        above = code.parent(current)
+        if above is None:
+            break
+        current = above
+    return found

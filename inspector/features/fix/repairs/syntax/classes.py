@@ -1,0 +1,79 @@
+"""Classes as repairs see them: their `__init__`, their attributes, and whether they may be changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ctrace.inspector.features.fix.repairs.syntax.code import walk
+from ctrace.inspector.features.fix.repairs.syntax.names import dotted, self_attribute
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
+
+
+def is_plain_module(owner: cst.ClassDef) -> bool:
+    """Whether a class derives from nn.Module only, by the name of its base, so no base class has its attributes."""
+    names = [dotted(base.value) for base in owner.bases]
+    return len(names) == 1 and names[0].rpartition(".")[2] == "Module" and not owner.keywords
+
+
+def initializer(owner: cst.ClassDef) -> cst.FunctionDef | None:
+    """Return the `__init__` of a class, if it has a block and no `return`."""
+    import libcst as cst
+
+    for one in owner.body.body:
+        if (
+            isinstance(one, cst.FunctionDef)
+            and one.name.value == "__init__"
+            and isinstance(one.body, cst.IndentedBlock)
+        ):
+            return None if any(isinstance(below, cst.Return) for below in walk(one)) else one
+    return None
+
+
+def after_super(code: Code, edits: Edits, function: cst.FunctionDef, text: str) -> bool:
+    """Insert statements after `super().__init__()`; False: the function has no such call in its outer block."""
+    import libcst as cst
+
+    for line in cast("cst.IndentedBlock", function.body).body:
+        if isinstance(line, cst.SimpleStatementLine) and "super().__init__(" in code.text(line):
+            edits.after(line, text)
+            return True
+    return False
+
+
+def attribute_uses(owner: cst.ClassDef, name: str) -> list[cst.Attribute]:
+    """Return every `self.name` in a class."""
+    return [cast("cst.Attribute", one) for one in walk(owner) if self_attribute(one) == name]
+
+
+def assigned_value(
+    code: Code, function: cst.FunctionDef, name: str
+) -> tuple[cst.BaseStatement, cst.BaseExpression] | None:
+    """Return the one plain assignment to `self.name` at the outer level of a function."""
+    import libcst as cst
+
+    found: list[tuple[cst.BaseStatement, cst.BaseExpression]] = []
+    for line in cast("cst.IndentedBlock", function.body).body:
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            continue
+        small = line.body[0]
+        if isinstance(small, cst.Assign):
+            target, value = small.targets[0].target, small.value if len(small.targets) == 1 else None
+        elif isinstance(small, cst.AnnAssign):
+            target, value = small.target, small.value
+        else:
+            continue
+        if value is not None and self_attribute(target) == name:
+            found.append((line, value))
+    return found[0] if len(found) == 1 else None
+
+
+def mentions(code: Code, name: str) -> int:
+    """Count the strings in a file that are an attribute's name, as hasattr and setattr use them."""
+    import libcst as cst
+
+    return sum(isinstance(one, cst.SimpleString) and one.raw_value == name for one in walk(code.module))

@@ -1,0 +1,144 @@
+"""A condition on a tensor's value as a tensor of one boolean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.syntax.code import walk
+from ctrace.inspector.features.fix.repairs.syntax.effects import is_along, is_literal, is_number, is_pure, number, op_of
+from ctrace.inspector.features.fix.repairs.syntax.words import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+
+_SCALARS = words(
+    """
+    sum mean any all norm prod max min amax amin median std var count_nonzero item
+    """
+)
+_ITEM = frozenset({"item"})
+_RESHAPED = ".reshape(())"
+_EXACT = 256
+"""Whole numbers up to here, and their halves and quarters, are exact in every dtype of torch with a sign."""
+
+
+def as_tensor(code: Code, test: cst.BaseExpression, drawing: frozenset[str] = frozenset()) -> str | None:
+    """Return a tensor of one boolean that is true when the test is; None: this is not a plain test of tensors.
+
+    The result computes each part of the test once, in order, so it may also draw random numbers by the ops in
+    `drawing`, where the caller evaluates it once.
+
+    `bool()` of a tensor raises unless it has one element, as `reshape(())` does.
+    """
+    import libcst as cst
+
+    if not is_pure(code, test, extra=_ITEM | drawing):
+        return None
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = as_tensor(code, test.expression, drawing)
+        return f"~({inner})" if inner else None
+    if isinstance(test, cst.BooleanOperation):
+        left, right = _total(code, test.left), _total(code, test.right)
+        sign = "&" if isinstance(test.operator, cst.And) else "|"
+        if not left or not right:
+            return None
+        bare = [side.removesuffix(_RESHAPED).strip() for side in (left, right)]
+        both = f" {sign} ".join(side if side.startswith("(") and side.endswith(")") else f"({side})" for side in bare)
+        return both if bare == [left, right] else f"({both}){_RESHAPED}"
+    return _simple(code, test)
+
+
+def _simple(code: Code, test: cst.BaseExpression) -> str | None:
+    """Return one comparison or one tensor's truth as a tensor."""
+    import libcst as cst
+
+    if isinstance(test, cst.Comparison):
+        return _comparison(code, test)
+    if isinstance(test, cst.Call):
+        if isinstance(test.func, cst.Name) and test.func.value == "bool" and len(test.args) == 1:
+            return as_tensor(code, test.args[0].value)
+        if _is_item(test) and isinstance(test.func, cst.Attribute):
+            return as_tensor(code, test.func.value)
+        op = op_of(code, test)
+        if op in {"any", "all"} and not is_along(code, test):
+            return code.text(test)
+        if op in _SCALARS and not is_along(code, test):
+            return f"{code.text(test)} != 0"
+    if is_literal(test) or isinstance(test, cst.BooleanOperation):
+        return None
+    return f"({code.text(test)} != 0).reshape(())" if _plain(test) else None
+
+
+def _comparison(code: Code, test: cst.Comparison) -> str | None:
+    import libcst as cst
+
+    if len(test.comparisons) != 1:
+        return None
+    target = test.comparisons[0]
+    if isinstance(target.operator, cst.Is | cst.IsNot | cst.In | cst.NotIn | cst.Is):
+        return None
+    left, right = test.left, target.comparator
+    if any(is_literal(side) and not is_number(side) for side in (left, right)):
+        return None
+    items = [one for one in (left, right) if _is_item(one)]
+    whole = code.text(test)
+    for item in items:
+        other = right if item is left else left
+        if not is_number(other) or not _is_exact(number(other)):
+            return None
+        assert isinstance(item, cst.Call)
+        assert isinstance(item.func, cst.Attribute)
+        whole = whole.replace(code.text(item), code.text(item.func.value), 1)
+    if any(_is_item(one) for side in (left, right) for one in walk(side) if one is not side):
+        return None
+    sides = [one.func.value if _is_item(one) else one for one in (left, right)]  # type: ignore[attr-defined]
+    if all(is_number(side) or _is_scalar(code, side) for side in sides):
+        return _bare(test, whole)
+    return f"({_bare(test, whole)}).reshape(())"
+
+
+def _bare(test: cst.BaseExpression, text: str) -> str:
+    """Return the text of an expression without the parentheses around it."""
+    for _ in test.lpar:
+        text = text.strip().removeprefix("(").removesuffix(")").strip()
+    return text
+
+
+def _total(code: Code, test: cst.BaseExpression) -> str | None:
+    """Return one side of `and` or `or`, if evaluating it never raises: in the old code, the other side may skip it."""
+    import libcst as cst
+
+    partial = (cst.Subscript, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power)
+    for one in walk(test):
+        if isinstance(one, partial):
+            return None
+        if isinstance(one, cst.Call) and op_of(code, one) not in {"sum", "mean", "any", "all", "abs", "isnan", "isinf"}:
+            return None
+    return _simple(code, test) if isinstance(test, cst.Comparison | cst.Call) else None
+
+
+def _is_item(node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "item"
+
+
+def _is_exact(value: float) -> bool:
+    return abs(value) <= _EXACT and float(value * 4).is_integer()
+
+
+def _plain(node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    return isinstance(node, cst.Name | cst.Attribute | cst.Subscript | cst.Call)
+
+
+def _is_scalar(code: Code, node: cst.CSTNode) -> bool:
+    """Whether an expression is certainly a tensor without dimensions: a reduction of all elements."""
+    import libcst as cst
+
+    if isinstance(node, cst.Call) and op_of(code, node) in _SCALARS:
+        return not is_along(code, node)
+    return isinstance(node, cst.Call) and op_of(code, node) == "abs" and _is_scalar(code, node.func)

@@ -1,0 +1,1 @@
+"""The virtual GPU: code for a GPU that is not there."""

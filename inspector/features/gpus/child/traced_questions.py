@@ -1,0 +1,216 @@
+"""Answer questions about the device in traced code as the GPU would, so that Dynamo traces the GPU's branch.
+
+Dynamo represents a device as a `ConstantVariable` (2.11 to 2.13, _dynamo/variables/constant.py) and folds its
+attributes. Here a tensor's device is a constant for the GPU. Dynamo writes it into the graph (`as_proxy`) and the
+bytecode (codegen.py) as the CPU again, because both run on the CPU. Guards come from the tensors and do not change.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
+from ctrace.inspector.features.gpus.child.torch_side.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
+from ctrace.inspector.features.gpus.child.torch_side.whereabouts import stays_on_cpu
+from ctrace.inspector.knowledge.versions.names import TENSOR_ATTRIBUTE
+
+_ATTRIBUTES = {"type", "index"}
+_COMPARISONS = ("==", "!=", "in", "not in")
+_AVAILABLE = ("torch.cuda", "torch.accelerator")
+
+
+@contextmanager
+def questions(recorder: Recorder, when: When) -> Iterator[None]:
+    """Make Dynamo answer questions about the device as the GPU would, and record them."""
+    queries = DeviceQuestions.of(recorder)
+    with ExitStack() as patches:
+
+        def install(_dynamo: ModuleType) -> None:
+            with recorder.watching("the program's questions about the device"):
+                for owner, name, make in _hooks(queries):
+                    patches.enter_context(patched(owner, name, make(getattr(owner, name))))
+                patches.enter_context(_comparisons(queries))
+
+        when("torch._dynamo", install)
+        yield
+
+
+_Hook = tuple[Any, str, Callable[[Any], Callable[..., Any]]]
+
+
+def _hooks(queries: DeviceQuestions) -> Iterator[_Hook]:
+    from torch._dynamo.codegen import PyCodegen
+    from torch._dynamo.variables import ConstantVariable, TensorVariable
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+    from torch._dynamo.variables.user_defined import UserDefinedClassVariable
+
+    yield TensorVariable, TENSOR_ATTRIBUTE.needed_of(TensorVariable), lambda original: _attribute(original, queries)
+    yield TensorVariable, "call_method", lambda original: _method(original, queries)
+    yield ConstantVariable, "as_proxy", lambda original: _into_graph(original, queries)
+    yield ConstantVariable, TENSOR_ATTRIBUTE.needed_of(ConstantVariable), lambda original: _of_device(original, queries)
+    yield PyCodegen, "__call__", _into_bytecode
+    yield TorchInGraphFunctionVariable, "call_function", lambda original: _function(original, queries)
+    yield UserDefinedClassVariable, "call_function", _made
+
+
+def _constant(value: Any) -> Any:
+    from torch._dynamo.variables import ConstantVariable
+
+    return ConstantVariable.create(value)
+
+
+def _device(variable: Any) -> Any:
+    """Return the value of a variable that may be a device; return None if it is a string or not a constant.
+
+    Do not realize a lazy variable, because that would add guards.
+    """
+    from torch._dynamo.variables import ConstantVariable, LazyVariableTracker
+
+    if isinstance(variable, LazyVariableTracker) and variable.is_realized():
+        variable = variable.realize()
+    value = variable.value if type(variable) is ConstantVariable else None
+    return None if isinstance(value, str) else value
+
+
+def _attribute(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    """Answer `x.device`, `x.is_cuda` and `x.is_cpu` as the GPU would."""
+
+    def attribute(self: Any, tx: Any, name: str) -> Any:
+        found = original(self, tx, name)
+        if name not in ("device", "is_cuda", "is_cpu") or not _is_on_cpu(self) or stays_on_cpu(self.proxy.node):
+            return found
+        if name == "device":
+            return _constant(the_gpu())
+        answer = name == "is_cuda"
+        queries.traced(tx, f"Tensor.{name}", answer)
+        return _constant(answer)
+
+    return attribute
+
+
+def _is_on_cpu(tensor: Any) -> bool:
+    return tensor.device is not None and tensor.device.type == CPU
+
+
+def _method(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    """Answer `x.get_device()` with 0, trace `x.cuda()` as a move to the GPU, and record `x.cpu()`."""
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name == "get_device" and _is_on_cpu(self) and not stays_on_cpu(self.proxy.node):
+            queries.traced(tx, "Tensor.get_device()", 0)
+            return _constant(0)
+        if name == "cuda" and not args and not kwargs:
+            return original(self, tx, "to", [_constant(the_gpu())], {})
+        if name == "cpu":
+            queries.traced(tx, "Tensor.cpu()", "on the CPU")
+        return original(self, tx, name, args, kwargs)
+
+    return call_method
+
+
+def _made(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Assign the index 0 to a CPU device that `torch.device(name)` makes from a name outside the traced code.
+
+    The index shows `_into_graph` that the device is not a literal in the program.
+    """
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
+        is_outside = self.value is torch.device and any(each.source is not None for each in (*args, *kwargs.values()))
+        found = original(self, tx, args, kwargs)
+        return _constant(torch.device(CPU, 0)) if is_outside and is_cpu(_device(found)) else found
+
+    return call_function
+
+
+def _into_graph(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    """Pass the CPU instead of the GPU to the graph, and mark a literal "cpu" in the program."""
+
+    def as_proxy(self: Any) -> Any:
+        value = original(self)
+        if is_gpu(value):
+            return on_cpu(value)
+        if not isinstance(value, str) and is_cpu(value) and value.index is not None:
+            return type(value)(CPU)
+        if self.source is None and is_cpu(value):
+            tx = _tracing(sys._getframe(1))
+            if tx is not None:
+                queries.traced(tx, str(value), "on the CPU")
+            return Literal(CPU)
+        return value
+
+    return as_proxy
+
+
+def _tracing(frame: Any) -> Any:
+    """Return the innermost translator, which traces the current function, or None."""
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    while frame is not None:
+        self = frame.f_locals.get("self")
+        if isinstance(self, InstructionTranslatorBase):
+            return self
+        frame = frame.f_back
+    return None
+
+
+def _into_bytecode(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        device = _device(value)
+        if is_gpu(device) and value.source is None:
+            value = _constant(on_cpu(device))
+        return original(self, value, *args, **kwargs)
+
+    return call
+
+
+def _of_device(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    """Record `x.device.type` and `x.device.index` if the device is the GPU."""
+
+    def attribute(self: Any, tx: Any, name: str) -> Any:
+        found = original(self, tx, name)
+        if name in _ATTRIBUTES and is_gpu(_device(self)):
+            queries.traced(tx, f"device.{name}", found.as_python_constant())
+        return found
+
+    return attribute
+
+
+def _function(original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        module, name = getattr(self.value, "__module__", ""), getattr(self.value, "__name__", "")
+        if module in _AVAILABLE and name == "is_available":
+            queries.traced(tx, f"{module}.{name}()", True)
+            return _constant(True)
+        return original(self, tx, args, kwargs)
+
+    return call_function
+
+
+@contextmanager
+def _comparisons(queries: DeviceQuestions) -> Iterator[None]:
+    """Record comparisons such as `x.device == ...`, which Dynamo folds into constants."""
+    from torch._dynamo.symbolic_convert import compare_op_handlers as handlers
+
+    before = {name: handlers[name] for name in _COMPARISONS}
+    handlers.update({name: _compared(name, original, queries) for name, original in before.items()})
+    try:
+        yield
+    finally:
+        handlers.update(before)
+
+
+def _compared(name: str, original: Callable[..., Any], queries: DeviceQuestions) -> Callable[..., Any]:
+    def compare(tx: Any, args: Any, kwargs: Any) -> Any:
+        found = original(tx, args, kwargs)
+        if any(is_gpu(_device(each)) for each in args) and found.is_python_constant():
+            queries.traced(tx, f"device {name} device", found.as_python_constant())
+        return found
+
+    return compare

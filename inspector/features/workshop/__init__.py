@@ -1,0 +1,1 @@
+"""Kernels as files: ejected into a program, applied, tuned, edited, wrapped."""

@@ -1,0 +1,150 @@
+"""Import a kernel package, and find its operators."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.core.exception_text import kind_and_message, message
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.workshop.kernel_packages.package import Package, check_parses
+
+_AGAIN = "correct the package, or eject the kernel again into an empty folder"
+
+
+class Operator(Struct, frozen=True):
+    """An operator of a package, and the functions around it."""
+
+    name: str
+    """The qualified name, such as `ejected::softmax`."""
+    definition: Any
+    """The `CustomOpDef`."""
+    module: ModuleType
+    """The module with `run_kernel`, `definition` and `covers`."""
+    kernel: Any
+    """The kernel as `run_kernel` takes it: what `triton.autotune` or `triton.jit` made, or a tuple of these."""
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The Triton kernels, in the order of their launches; empty for a kernel in C++."""
+        if self.is_cpp or self.kernel is None:
+            return ()
+        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+
+    @property
+    def is_cpp(self) -> bool:
+        """Whether the kernel is C++ for the CPU."""
+        return hasattr(self.module, "is_supported")
+
+    def with_kernels(self, made: Callable[[Any], Any]) -> Any:
+        """Return what `run_kernel` takes, with something else in the place of each kernel."""
+        return tuple(map(made, self.kernel)) if isinstance(self.kernel, tuple) else made(self.kernel)
+
+
+class Imported(Struct, frozen=True):
+    """An imported package."""
+
+    package: Package
+    module: ModuleType
+
+    def part(self, name: str) -> ModuleType | None:
+        """Return a module of the package."""
+        return sys.modules.get(f"{self.module.__name__}.{name}")
+
+    def operators(self) -> Iterator[Operator]:
+        """Yield its operators."""
+        from torch._library.custom_ops import CustomOpDef
+
+        seen = set()
+        for name, module in sorted(sys.modules.items()):
+            if not name.startswith(f"{self.module.__name__}.") or module is None:
+                continue
+            for value in list(vars(module).values()):
+                if isinstance(value, CustomOpDef) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield Operator(value._qualname, value, module, _kernel_in(module))
+
+
+def _kernel_in(module: ModuleType) -> Any:
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    if hasattr(module, "KERNEL"):
+        return module.KERNEL
+    kernels = [each for each in vars(module).values() if isinstance(each, Autotuner | JITFunction)]
+    return next((each for each in kernels if isinstance(each, Autotuner)), kernels[0] if kernels else None)
+
+
+def imported(package: Package) -> Imported:
+    """Import a package as the user's program would: by its name, from the folder above.
+
+    Raises:
+        TargetError: its code raises, or another module has its name.
+    """
+    check_parses(package)
+    if package.name in sys.modules:
+        raise _imported_already(package, Path(getattr(sys.modules[package.name], "__file__", None) or "?"))
+    sys.path.insert(0, str(package.root))
+    try:
+        module = importlib.import_module(package.name)
+    except Exception as error:
+        what = f"{package.folder} cannot be imported: {kind_and_message(error)}"
+        raise TargetError(what[:600], _AGAIN) from None
+    found = Path(getattr(module, "__file__", "") or "").parent
+    if found.resolve() != package.folder.resolve():
+        what = f"import {package.name} finds {found}, not {package.folder}"
+        raise TargetError(what, "rename the package's folder: its name must not be that of another module")
+    return Imported(package, module)
+
+
+def _imported_already(package: Package, file: Path) -> TargetError:
+    if file.parent.resolve() == package.folder.resolve():
+        what = f"the model's file imports {package.name}, so the unchanged model would have it, too"
+        return TargetError(what, f"leave import {package.name} and its install() out of the file while apply compares")
+    todo = "rename the package's folder: its name must not be that of another module"
+    return TargetError(f"{package.name} is imported already, from {file}", todo)
+
+
+def installed(found: Imported) -> Any:
+    """Call the package's `install()`, and return the pass that it returns.
+
+    Raises:
+        TargetError: it has none, or it raises.
+    """
+    install = getattr(found.module, "install", None)
+    if not callable(install):
+        raise TargetError(f"{found.package.folder} has no install()", _AGAIN)
+    try:
+        return install()
+    except Exception as error:
+        what = f"install() of {found.package.folder} failed: {kind_and_message(error)}"
+        raise TargetError(what[:600], _AGAIN) from None
+
+
+def operators_of(packages: Iterable[Imported]) -> dict[str, Operator]:
+    """Return the operators of all packages, by qualified name.
+
+    Raises:
+        TargetError: a kernel in C++ does not compile.
+    """
+    found = {each.name: (one.package, each) for one in packages for each in one.operators()}
+    for package, operator in found.values():
+        _check_compiles(package, operator)
+    return {name: operator for name, (_, operator) in found.items()}
+
+
+def _check_compiles(package: Package, operator: Operator) -> None:
+    """Compile a kernel in C++ now: in the model's call, its error would look like one of the model."""
+    loading = sys.modules.get(f"{operator.module.__name__.rpartition('.')[0]}.kernel")
+    load = getattr(loading, "load", None)
+    if not operator.is_cpp or load is None or not operator.module.is_supported():
+        return
+    try:
+        load()
+    except Exception as error:
+        what = f"the kernel of {package.folder} cannot be loaded: {message(error)}"
+        raise TargetError(what[:600], "correct kernel.cpp; ctrace kernels edit checks it on every save") from None

@@ -1,0 +1,131 @@
+"""Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.features.gpus.child.triton_interpreter import run_interpreted
+from ctrace.inspector.features.workshop.child.checks import (
+    configurations,
+    guarded_call,
+    launched,
+    watched,
+    with_configuration,
+)
+from ctrace.inspector.features.workshop.child.importing import Operator
+from ctrace.inspector.features.workshop.child.launches import absent, compiled, configuration_of, launches_of
+from ctrace.inspector.features.workshop.child.libdevice import on_cpu
+from ctrace.inspector.features.workshop.kernel_packages.model import Configuration
+from ctrace.inspector.knowledge.gpus.table import gpu_named
+
+_MOST_VALUES = 1 << 18
+"""Above this many values, the interpreter would take longer than a person waits."""
+
+
+def interpreted(kernel: Any, grid: Any, args: tuple[Any, ...], config: Any) -> None:
+    """Launch a kernel in Triton's interpreter with one configuration."""
+    with on_cpu(), watched(args):
+        run_interpreted(
+            kernel, args, {} if config is None else dict(config.kwargs), grid, math.inf
+        )  # `limited` ends it
+
+
+class Outcome(Struct, frozen=True):
+    """What a call of an operator returned, and what it ran."""
+
+    value: Any
+    kind: str
+    """`gpu`, `cpu` for a kernel in C++, `interpreter` or `fallback`."""
+    note: str = ""
+    raised: str = ""
+    is_outside: bool = False
+    """Whether the kernel read or wrote what it must not; `note` says what."""
+
+
+def called_each(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Outcome]:
+    """Call an operator with each configuration of its kernel; once where the kernel does not run."""
+    for number in range(configurations(operator.kernel)):
+        found = called(operator, args, kwargs, number)
+        yield found
+        if found.kind in ("fallback", "cpu"):
+            return
+
+
+def called(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], number: int) -> Outcome:
+    """Call an operator so that its kernel runs, if it can run here, with guards around its tensors.
+
+    Args:
+        number: which of the kernel's configurations to run.
+    """
+    import torch
+
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    if not _covers(operator, args):
+        return guarded(operator.definition._init_fn, "fallback", args, kwargs, "the kernel does not take these sizes")
+    if operator.is_cpp and operator.module.is_supported() and all(each.device.type == "cpu" for each in tensors):
+        return guarded(operator.definition._init_fn, "cpu", args, kwargs)
+    if any(each.is_cuda for each in tensors):
+        if operator.kernel is None:
+            return guarded(operator.definition._init_fn, "gpu", args, kwargs)
+        fixed = with_configuration(operator.kernel, number, launched)
+        return guarded(partial(operator.module.run_kernel, fixed), "gpu", args, kwargs)
+    reason = _not_interpreted(operator, tensors)
+    if not reason:
+        run = partial(operator.module.run_kernel, with_configuration(operator.kernel, number, interpreted))
+        found = guarded(run, "interpreter", args, kwargs)
+        if not found.raised:
+            return found
+        if why := _does_not_compile(operator, args, number):
+            return Outcome(None, "interpreter", raised=why)
+        reason = f"Triton's interpreter: {found.raised}"
+    return guarded(operator.definition._init_fn, "fallback", args, kwargs, reason)
+
+
+def _does_not_compile(operator: Operator, args: Sequence[Any], number: int) -> str:
+    """Return what Triton's compiler says against the kernels; empty if it takes them.
+
+    The interpreter lacks parts of the language, so what it raises does not say that a kernel is wrong.
+    """
+    from triton.errors import TritonError
+
+    try:
+        with absent(gpu_named("h100")):
+            for kernel, _, passed in launches_of(operator, args):
+                configs = getattr(kernel, "configs", None)
+                compiled(
+                    kernel,
+                    passed,
+                    configuration_of(configs[number % len(configs)]) if configs else Configuration({}, 4, 1),
+                )
+    except (TritonError, TypeError, NameError, AttributeError, LookupError, ValueError) as error:
+        return f"it does not compile: {kind_and_message(error)}"[:600]
+    except (RuntimeError, OSError, ImportError):  # this Triton cannot compile for the GPU
+        return ""
+    return ""
+
+
+def _covers(operator: Operator, args: Sequence[Any]) -> bool:
+    covers = getattr(operator.module, "covers", None)
+    return covers is None or bool(covers(*args))
+
+
+def _not_interpreted(operator: Operator, tensors: list[Any]) -> str:
+    if not operator.kernels or not hasattr(operator.module, "run_kernel"):
+        return "the package has no run_kernel and no Triton kernel beside its operator"
+    values = sum(each.numel() for each in tensors)
+    return f"{values:,} values are too many for Triton's interpreter" if values > _MOST_VALUES else ""
+
+
+def guarded(
+    function: Callable[..., Any], kind: str, args: Sequence[Any], kwargs: dict[str, Any], note: str = ""
+) -> Outcome:
+    """Call a function with guards around its tensors, and keep what it raises."""
+    try:
+        value, outside = guarded_call(function, list(args), kwargs)
+    except Exception as error:
+        return Outcome(None, kind, raised=kind_and_message(error)[:300])
+    return Outcome(value, kind, outside or note, is_outside=bool(outside))

@@ -1,0 +1,88 @@
+"""Start the child process of a task, pass it a request, and read the JSON that it writes."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from msgspec import Struct, to_builtins
+
+from ctrace.inspector.errors import CtraceError, Exit, TargetError
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.typed_json import read_object, typed
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.knowledge.versions.installed import check_environment
+from ctrace.inspector.processes.boot import python
+from ctrace.inspector.runs.child import ChildProcess
+
+_POLL_SECONDS = 0.05
+_T = TypeVar("_T")
+
+
+class TaskError(CtraceError):
+    """The user's code failed in the child process."""
+
+    exit_code = Exit.PROGRAM
+
+
+class Failed(Struct, frozen=True):
+    """How a task ended early, as the child process writes it."""
+
+    what: str
+    todo: str
+    is_target: bool = False
+    """Whether the command line or a file is wrong, rather than the code raising an exception."""
+
+
+def run_task(
+    module: str,
+    request: Struct,
+    result: type[_T],
+    *,
+    timeout: float | None = None,
+    observe: Callable[[], None] = lambda: None,
+    output: int | IO[bytes] | None = 2,
+    environment: Mapping[str, str] | None = None,
+) -> _T:
+    """Run `main` of a module in a child process, and return its result.
+
+    Raises:
+        TargetError: the child process refused the request.
+        TaskError: the user's code raised, crashed or ran out of time.
+        SetupError: there is no supported torch, or the system cannot start a process.
+    """
+    check_environment()
+    with scratch() as folder:
+        asked, answer = folder / "request.json", folder / "result.json"
+        write_text(asked, json.dumps(to_builtins(request)))
+        child = ChildProcess()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        inherited = {**os.environ, **(environment or {})}
+        with child.running(python(module, str(asked), str(answer)), inherited, output, output):
+            while (status := child.status()) is None:
+                observe()
+                time.sleep(_POLL_SECONDS)
+                if deadline is not None and time.monotonic() > deadline:
+                    raise TaskError(f"timed out after {timeout:g} s", "allow more with --timeout SECONDS")
+        return _read(answer, status, result)
+
+
+def _read(answer: Path, status: int, result: type[_T]) -> _T:
+    """Read what the child process wrote.
+
+    Raises:
+        TargetError, TaskError: it says that the task failed, or wrote nothing.
+    """
+    try:
+        data: Any = read_object(answer)
+        if "failed" in data:
+            failed = typed(Failed, data["failed"], "the result")
+            raise (TargetError if failed.is_target else TaskError)(failed.what, failed.todo)
+        return typed(result, data, "the result")
+    except (OSError, ValueError) as error:
+        how = f"signal {-status}" if status < 0 else f"exit code {status}"
+        why = "" if isinstance(error, FileNotFoundError) else f"; its result cannot be read: {error}"
+        what = f"the process ended with {how} before it wrote a result{why}"
+        raise TaskError(what, "see its output above") from None

@@ -1,0 +1,117 @@
+"""Fold torch's choices, their times and the choice that it used into one finding for each operation."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.autotuning import (
+    Choice,
+    ChoicesListed,
+    ChoiceStatus,
+    ChoicesTimed,
+    ChoiceTaken,
+    KernelTuned,
+    SweepReported,
+    Timing,
+    Tuned,
+    TunedKernel,
+)
+from ctrace.inspector.log.raw import Raw
+
+_DOES_NOT_FIT = re.compile(r"(?i)OutOfResources|out of resource|OutOfMemory|out of memory|too many resources")
+"""How Triton and CUDA say that a kernel needs more than the GPU has (Triton 3.6 and 3.7, runtime/errors.py)."""
+
+
+class _Seen(Struct):
+    listed: ChoicesListed
+    timed: ChoicesTimed | None = None
+    taken: ChoiceTaken | None = None
+
+
+def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
+    """Return each operation that torch had choices for, in the order of lowering.
+
+    A run that builds nothing switches max_autotune off, so it does not show what torch would not try.
+
+    A log that torch alone wrote names the best choices only; it is read where there is nothing better.
+    """
+    operations: dict[int, _Seen] = {}
+    for event in raw.autotuning:
+        match event:
+            case ChoicesListed(number=number):
+                operations[number] = _Seen(event)
+            case ChoicesTimed(number=number) if number in operations:
+                operations[number].timed = operations[number].timed or event
+            case ChoiceTaken(number=number) if number in operations:
+                operations[number].taken = event  # a fusion may use a choice and then be undone
+    if operations:
+        was_switched_off = raw.gpu is None and not raw.environment.get("built", False)
+        found = map(_tuned, operations.values())
+        return tuple(replace(each, is_on=None, untried=()) if was_switched_off else each for each in found)
+    return tuple(_reported(event.tuned for event in raw.autotuning if isinstance(event, SweepReported)))
+
+
+def tuned_kernels_of(raw: Raw) -> tuple[TunedKernel, ...]:
+    """Return each kernel of which torch chose one of several configurations."""
+    found = (event.tuned for event in raw.autotuning if isinstance(event, KernelTuned))
+    return tuple(replace(each, configurations=_ranked(each.configurations)) for each in found)
+
+
+def _tuned(seen: _Seen) -> Tuned:
+    listed, timed, taken = seen.listed, seen.timed, seen.taken
+    timings = {} if timed is None else {each.name: each for each in timed.timings}
+    choices = (_outcome(each, timings.get(each.name)) for each in listed.choices)
+    return Tuned(
+        graph=listed.id,
+        stage=listed.stage,
+        op=listed.op,
+        inputs=listed.inputs,
+        choices=_ranked(choices),
+        taken=None if taken is None else taken.name,
+        is_fused=taken is not None and taken.is_fused,
+        untried=listed.untried,
+        lines=listed.lines,
+        is_on=listed.is_on,
+        is_swept=timed is not None and any(each.seconds is not None for each in timed.timings),
+        is_cached=timed is not None and timed.is_cached,
+        seconds=None if timed is None else timed.seconds,
+        compile_seconds=None if timed is None else timed.compile_seconds,
+        timing_seconds=None if timed is None else timed.timing_seconds,
+    )
+
+
+def _outcome(choice: Choice, timing: Timing | None) -> Choice:
+    if timing is None:
+        return choice
+    return replace(choice, status=_status(timing), seconds=timing.seconds, spread=timing.spread, error=timing.error)
+
+
+def _status(timing: Timing) -> ChoiceStatus:
+    if timing.seconds is not None:
+        return ChoiceStatus.TIMED
+    if not timing.is_built or _DOES_NOT_FIT.search(timing.error):
+        return status_of_failure(timing.error)
+    return ChoiceStatus.NOT_TIMED if timing.has_run else ChoiceStatus.FAILED_TO_RUN
+
+
+def status_of_failure(error: str) -> ChoiceStatus:
+    """Say whether a choice that was not built is too large for the GPU, or does not compile."""
+    return ChoiceStatus.DOES_NOT_FIT if _DOES_NOT_FIT.search(error) else ChoiceStatus.FAILED_TO_COMPILE
+
+
+def _ranked(choices: Iterable[Choice]) -> tuple[Choice, ...]:
+    """Put the fastest first, and those without a time last, in torch's order."""
+    return tuple(sorted(choices, key=lambda each: (each.seconds is None, each.seconds or 0.0)))
+
+
+def _reported(reports: Iterable[Tuned]) -> Iterator[Tuned]:
+    """Join each sweep with what failed to compile before it."""
+    failed: tuple[Choice, ...] = ()
+    for each in reports:
+        if each.is_swept:
+            yield replace(each, choices=(*_ranked(each.choices), *failed))
+            failed = ()
+            continue
+        failed = tuple(replace(choice, status=status_of_failure(choice.error)) for choice in each.choices)

@@ -1,0 +1,215 @@
+"""Build the breaks of a run: group torch's reports by site, and give each site a reason and a fix."""
+
+import re
+from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Owner, UserLine
+from ctrace.inspector.findings.breaks.torch_report import ParsedBreak, parse_break
+from ctrace.inspector.knowledge.advice import Entry, advice_on_break
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
+from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
+from ctrace.inspector.source.text import text_around
+
+_BRANCHES = frozenset(("GB0034", "GB0035", "GB0170"))
+_CALLEE = re.compile(
+    r"builtin (?P<builtin>\w+) |call_method .*\) (?P<method>\w+) [(\[]"
+    r"|module: .*, qualname: (?:\w+\.)*(?P<skipped>\w+),"
+)
+_LOGGER = re.compile(r"^method: <\w*Logger .*?>\.(?P<name>\w+), args")
+"""How torch names a method of a logger (_dynamo/variables/misc.py, 2.11 to 2.13)."""
+_BUILTIN = re.compile(r"<built-in method (?P<name>\w+) of type object at 0x[0-9a-f]+>")
+"""How torch names one of its functions in a context; the address differs between runs."""
+_SKIPPED_FILE = re.compile(r"skip reason: file is under skip directory \((?P<file>.+)\)$")
+"""Torch skips the folders of some libraries, which it finds by name, so also a user's file with such a name
+(_dynamo/trace_rules.py:THIRDPARTY_SKIPLIST, 2.13).
+"""
+_EXPLICIT = "GB0025"
+_NOT_TRACED = "GB0007"
+_SiteKey = tuple[tuple[str, ...], str, int]
+
+
+class Report(Struct, frozen=True):
+    """One of torch's reports of a break, with the compilation that broke."""
+
+    compilation: str
+    parsed: ParsedBreak
+    site: int
+    """The index of the report's site in `Session.breaks`."""
+
+
+def reports_of(raw: Raw) -> tuple[Report, ...]:
+    """Parse all reports, and number their sites by first occurrence."""
+    sites: dict[_SiteKey, int] = {}
+    reports = []
+    for reported in raw.breaks:
+        parsed = parse_break(reported.text)
+        if parsed.frames:
+            site = sites.setdefault(_key(parsed, raw), len(sites))
+            reports.append(Report(reported.id, parsed, site))
+    return tuple(reports)
+
+
+def breaks_of(raw: Raw, reports: tuple[Report, ...]) -> tuple[Break, ...]:
+    """Combine the reports of each site into one break."""
+    sites: dict[int, list[Report]] = {}
+    for report in reports:
+        sites.setdefault(report.site, []).append(report)
+    return tuple(_break(sites[index], raw) for index in sorted(sites))
+
+
+def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
+    frame = frame_outside_torch(parsed.frames, raw.prefixes, raw.home)
+    return parsed.gb, frame.file, frame.line
+
+
+def _break(reports: list[Report], raw: Raw) -> Break:
+    first = reports[0].parsed
+    frame = user_frame_or_last(first.frames, raw.prefixes)
+    construct = _construct(first, frame, raw)
+    owner = owner_of(first.frames[-1].file, raw.prefixes)
+    inside = frame_outside_torch(first.frames, raw.prefixes, raw.home)
+    # A user changes the user's line, but what Dynamo could not trace may stand in a library that the line calls.
+    broken, place = construct, ""
+    known = advice_on_break(first.gb, _case(first, owner, raw) or _effect(first, frame, raw) or construct.kind)
+    is_own_call = known is not None and construct.expression.startswith(f"{known.it}(")
+    if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
+        broken = _construct(first, first.frames[-1], raw)
+        place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
+    about = known.about(broken.expression, place) if known else None
+    return Break(
+        gb=first.gb,
+        kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
+        owner=owner,
+        file=frame.file,
+        line=frame.line,
+        function=frame.function,
+        source=frame.source,
+        reason=_reason(first, about),
+        fix=about.fix if about else _first_hint(first),
+        times=len(reports),
+        compilations=tuple(dict.fromkeys(report.compilation for report in reports)),
+        paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
+        span=construct.span or frame.span,
+        expression=construct.expression,
+        advice=_advice(known, first) if known else Advice(),
+        construct=construct.kind,
+        title=about.title if about else first.title,
+        torch_hint=known is None,
+        called=first.context,
+        inside=None if (inside.file, inside.line) == (frame.file, frame.line) else inside,
+        reached_from=_user_lines(reports, raw),
+    )
+
+
+def _user_lines(reports: list[Report], raw: Raw) -> tuple[UserLine, ...]:
+    """Group the reports of a site by the user's line that led to it."""
+    lines: dict[tuple[str, int], list[Report]] = {}
+    for report in reports:
+        frame = user_frame_or_last(report.parsed.frames, raw.prefixes)
+        lines.setdefault((frame.file, frame.line), []).append(report)
+    return tuple(_user_line(same, raw) for same in lines.values())
+
+
+def _user_line(reports: list[Report], raw: Raw) -> UserLine:
+    first = reports[0].parsed
+    frame = user_frame_or_last(first.frames, raw.prefixes)
+    return UserLine(
+        replace(frame, span=_construct(first, frame, raw).span or frame.span),
+        owner_of(first.frames[-1].file, raw.prefixes),
+        len(reports),
+        tuple(dict.fromkeys(report.compilation for report in reports)),
+    )
+
+
+def logger_method(called: str) -> str:
+    """Return the logger method that Dynamo did not trace; empty if the break is not at a logger method."""
+    match = _LOGGER.match(called)
+    return match["name"] if match is not None else ""
+
+
+def _case(parsed: ParsedBreak, owner: Owner, raw: Raw) -> str:
+    """Return the special case of the advice, which depends on torch's text and on the owner of the code."""
+    if (skipped := _SKIPPED_FILE.search(parsed.context)) and owner_of(skipped["file"], raw.prefixes) is Owner.USER:
+        return "namesake"
+    if parsed.is_unbacked and not _BRANCHES.isdisjoint(parsed.gb):
+        return "unbacked"
+    return triton_case(parsed) or ("foreign" if _EXPLICIT in parsed.gb and owner is not Owner.USER else "")
+
+
+def _effect(parsed: ParsedBreak, frame: Frame, raw: Raw) -> str:
+    """Return `effect` if the code drops what a call that Dynamo skips returns."""
+    return "effect" if _NOT_TRACED in parsed.gb and is_bare_call(*text_around(raw.listings, frame)) else ""
+
+
+def _advice(known: Entry, parsed: ParsedBreak) -> Advice:
+    """Return the code of an advice entry, with its switch if the switch helps with this call."""
+    fitting = known.calling(logger_method(parsed.context))
+    return Advice(fitting.before, fitting.after, fitting.switch, fitting.risk)
+
+
+def _construct(parsed: ParsedBreak, frame: Frame, raw: Raw) -> Construct:
+    """Find the user's code that broke; torch 2.11 logs no columns, but names the function of a call."""
+    text, line = text_around(raw.listings, frame)
+    callee = _CALLEE.match(parsed.context)
+    name = (callee["builtin"] or callee["method"] or callee["skipped"]) if callee else ""
+    branches = not _BRANCHES.isdisjoint(parsed.gb)
+    return construct_at(text, line, frame.span, branches=branches, callee=name)
+
+
+def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
+    """Drop the frames before the user's first frame, which start the program, and torch's frames after it."""
+    owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
+    last = len(frames) - 1
+    ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
+    start = owners.index(Owner.USER) if Owner.USER in owners else (ours[-1] + 1 if ours else 0)
+    return tuple(
+        frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
+    )
+
+
+def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
+    """Return ctrace's explanation with torch's detail for this case; without one, return torch's explanation."""
+    if known is None:
+        return parsed.explanation or parsed.title
+    why = known.why
+    if parsed.is_disabled:
+        author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
+        return f"{why} Its author says: {author}." if author not in ("", "None") else why
+    detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
+    named = _BUILTIN.sub(r"torch.\g<name>", detail)
+    return f"{why} Torch says: {named}" if detail else why
+
+
+def _first_hint(parsed: ParsedBreak) -> str:
+    return parsed.hints[0] if parsed.hints else ""
+
+
+_LIMIT = "GB0361"
+_PHRASES = {
+    "are supported for triton.autotune": "triton_autotune",
+    "pre_hook and post_hook": "triton_hooks",
+    "num_ctas": "triton_ctas",
+    "multiple @triton.autotune": "triton_autotuned_twice",
+    "only a single grid": "triton_two_grids",
+    "with a grid": "triton_no_grid",
+    "Only tuple grids": "triton_grid",
+    "at most rank 3": "triton_rank",
+    "must return constant": "triton_heuristics",
+    "Unexpected argument type": "triton_argument",
+}
+"""The special case in advice/breaks/ for each phrase in torch's explanation; the first match counts."""
+_LAUNCHER = re.compile(r"[/\\]triton[/\\]runtime[/\\]jit\.py$")
+
+
+def triton_case(parsed: ParsedBreak) -> str:
+    """Return the special case of a break, as in `GB0361/triton_hooks`; empty if it is not about a Triton kernel.
+
+    Dynamo traces into Triton's launcher only if it does not recognize the kernel: torch finds no device for it.
+    """
+    if _LIMIT in parsed.gb:
+        return next((case for phrase, case in _PHRASES.items() if phrase in parsed.explanation), "")
+    return "triton_unseen" if any(_LAUNCHER.search(frame.file) for frame in parsed.frames) else ""

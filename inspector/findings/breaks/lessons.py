@@ -1,0 +1,103 @@
+"""Look up what ctrace knows about a kind of break, of skip or of recompilation cause, without a run."""
+
+import difflib
+import re
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.findings.breaks.registry import Registered, registered, registered_ids
+from ctrace.inspector.knowledge.advice import Entry, entries
+from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised, known_ids, lifetime, unadvised
+from ctrace.inspector.knowledge.versions.installed import torch_version
+from ctrace.inspector.knowledge.versions.releases import release_of
+
+_GB = re.compile(r"(?:gb)?(\d{1,4})", re.IGNORECASE)
+
+
+class Lesson(Struct, frozen=True):
+    """A kind of break or skip: ctrace's advice, special cases of the advice, and torch's text."""
+
+    name: str
+    entry: Entry | None
+    cases: tuple[tuple[str, Entry], ...] = ()
+    """Constructs in the user's code, such as `assert`, with the advice for each."""
+    torch: Registered | None = None
+    unadvised: Unadvised | None = None
+    """Why a gb id has no entry; None if it has one."""
+    version: str = ""
+    """The version of the installed torch, such as 2.13; empty if torch is not installed."""
+    lifetime: Lifetime | None = None
+    """The versions of torch that have the gb id, as far as ctrace knows."""
+
+    @property
+    def absence(self) -> str:
+        """Say which versions of torch have the gb id; empty if the installed one has it."""
+        if self.torch is not None or self.lifetime is None or not self.version:
+            return ""
+        return self.lifetime.absence(self.version)
+
+
+def lesson(name: str) -> Lesson:
+    """Look up a gb id (`GB0170`, `gb170`, `170`) or a situation (`loop`, `print`).
+
+    Raises:
+        TargetError: neither ctrace nor the installed torch knows it.
+    """
+    match = _GB.fullmatch(name.strip())
+    key = f"GB{int(match[1]):04}" if match else name.strip().lower().replace(" ", "_")
+    breaks, skips = entries("breaks"), entries("skips")
+    entry = breaks.get(key) or skips.get(key)
+    torch = registered(key) if match else None
+    life = lifetime(key) if match else None
+    if entry is None and torch is None and life is None:
+        raise _unknown(name, key)
+    general = entry.about("").calling("warning") if entry else None
+    cases = ((case.partition("/")[2], each.about("")) for case, each in breaks.items() if case.startswith(f"{key}/"))
+    why_not = unadvised(key) if match and entry is None else None
+    return Lesson(key, general, tuple(cases), torch, why_not, _installed(), life)
+
+
+def _installed() -> str:
+    """Return the installed torch's major and minor version, such as 2.13."""
+    release = release_of(torch_version() or "")
+    return ".".join(map(str, release)) if release else ""
+
+
+def _unknown(name: str, key: str) -> TargetError:
+    known = [each for each in (*entries("breaks"), *entries("skips")) if "/" not in each]
+    near = difflib.get_close_matches(key, [*known, *registered_ids(), *known_ids()], 1)
+    situations = ", ".join(sorted(each for each in known if not each.startswith("GB")))
+    todo = f"did you mean {near[0]}?" if near else f"name a gb id such as GB0170, or one of: {situations}"
+    return TargetError(f"{name}: no such kind of graph break", todo)
+
+
+class CauseLesson(Struct, frozen=True):
+    """A kind of cause, or one special case of a kind, with ctrace's advice."""
+
+    name: str
+    entry: Entry
+    cases: tuple[tuple[str, Entry], ...] = ()
+    """Names of special cases, such as `size/parameter`, with the advice for each."""
+
+
+def cause_lesson(name: str) -> CauseLesson:
+    """Look up a kind of cause (`size`, `grad mode`) or a special case (`size/parameter`).
+
+    Raises:
+        TargetError: ctrace has no such kind.
+    """
+    known = entries("causes")
+    key = re.sub(r"[\s-]+", "_", name.strip().lower())
+    if key not in known:
+        raise _unknown_cause(name, key, tuple(known))
+    cases = ((case, each.about("")) for case, each in known.items() if case.startswith(f"{key}/"))
+    return CauseLesson(key, known[key].about(""), tuple(cases))
+
+
+def _unknown_cause(name: str, key: str, known: tuple[str, ...]) -> TargetError:
+    cases = [each for each in known if key and each.partition("/")[2] == key]
+    near = cases or difflib.get_close_matches(key, known, 1)
+    kinds = ", ".join(sorted(each for each in known if "/" not in each))
+    todo = f"did you mean {' or '.join(near)}?" if near else f"name one of: {kinds}"
+    return TargetError(f"{name}: no such cause of a recompilation", todo)

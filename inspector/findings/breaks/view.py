@@ -1,0 +1,88 @@
+"""Rank breaks, skips and functions by cost."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.findings import Break, Cost, Owner, Skip
+from ctrace.inspector.facts.session import Function, Session, Verdict
+
+
+class RankedBreak(Struct, frozen=True):
+    """A break with its total cost, which includes the functions that run eagerly because of it."""
+
+    at: Break
+    cost: Cost
+    skips: tuple[Skip, ...]
+
+
+def ranked(session: Session, owner: Owner | None = None) -> tuple[RankedBreak, ...]:
+    """Sort breaks by the ops that they leave in eager, then by the graphs that they add, then by frequency."""
+    found = [_with_skips(session, index) for index in range(len(session.breaks))]
+    mine = [each for each in found if owner is None or each.at.owner is owner]
+    return tuple(sorted(mine, key=lambda each: (-(each.cost.ops or 0), -each.cost.graphs, -each.at.times)))
+
+
+def by_user_line(found: Iterable[RankedBreak]) -> tuple[tuple[RankedBreak, ...], ...]:
+    """Group breaks by the user's line, which may lead to several places of a library; keep the order."""
+    lines: dict[tuple[str, int], list[RankedBreak]] = {}
+    for each in found:
+        lines.setdefault((each.at.file, each.at.line), []).append(each)
+    return tuple(map(tuple, lines.values()))
+
+
+def together(costs: Iterable[Cost]) -> Cost:
+    """Sum costs; ops that were not measured make the sum not measured."""
+    known = list(costs)
+    ops = None if any(cost.ops is None for cost in known) else sum(cost.ops or 0 for cost in known)
+    return Cost(ops, sum(cost.graphs for cost in known))
+
+
+def _with_skips(session: Session, index: int) -> RankedBreak:
+    at = session.breaks[index]
+    skips = tuple(skip for skip in session.skips if skip.break_index == index)
+    return RankedBreak(at, together([at.cost, *(skip.cost for skip in skips)]), skips)
+
+
+def lonely_skips(session: Session) -> tuple[Skip, ...]:
+    """Return the functions that Dynamo skipped by a rule and not because of a break, costliest first."""
+    alone = (skip for skip in session.skips if skip.break_index is None)
+    return tuple(sorted(alone, key=lambda skip: -(skip.cost.ops or 0)))
+
+
+def never_compiled(session: Session) -> tuple[Function, ...]:
+    """Return the functions that Dynamo compiled directly and that have no graph, in a run where others have one."""
+    if session.verdict is not Verdict.PARTIAL:
+        return ()
+    return tuple(
+        each for each in session.functions if each.compiled_for_itself and not each.graphs and _is_named(each, session)
+    )
+
+
+def _is_named(function: Function, session: Session) -> bool:
+    """Whether a break or a skip is in the function; other functions only call such a function."""
+    mine = function.file, function.name.rpartition(".")[2]
+    lines = [each.line for each in session.skips if (each.file, each.function) == mine]
+    frames = (frame for each in session.breaks for path in each.paths for frame in path)
+    lines += [frame.line for frame in frames if (frame.file, frame.function) == mine]
+    return any(line >= function.line for line in lines)
+
+
+def by_ops_left(session: Session) -> tuple[Function, ...]:
+    """Sort functions by the number of their ops that run eagerly; leave out functions without such ops."""
+    found = [each for each in session.functions if _left(each)]
+    return tuple(sorted(found, key=lambda each: -_left(each)))
+
+
+def unclaimed_ops(session: Session) -> int:
+    """Count the eager ops that no break and no skip explains; 0 if nothing was measured."""
+    ops, compiled = session.coverage.ops, session.coverage.compiled
+    if ops is None or compiled is None:
+        return 0
+    costs = [*(each.cost for each in session.breaks), *(skip.cost for skip in session.skips)]
+    return max(ops - compiled - sum(cost.ops or 0 for cost in costs), 0)
+
+
+def _left(function: Function) -> int:
+    ops, compiled = function.coverage.ops, function.coverage.compiled
+    return 0 if ops is None or compiled is None else ops - compiled

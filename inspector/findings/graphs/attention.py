@@ -1,0 +1,232 @@
+"""Report for each attention whether it runs as one fused kernel, and if not, the first obstacle."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.passes import Attention, Why
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.knowledge.advice import entries
+
+_CALL = "scaled_dot_product_attention"
+_UNKNOWN = ("math", "math_unasked")
+"""Codes of obstacles that name no cause."""
+
+
+class State(StrEnum):
+    """What torch did with an attention."""
+
+    FUSED = "fused"
+    """A call that torch lowered to one of its fused ops."""
+    NOT_FUSED = "not_fused"
+    """A call that torch decomposes into matmuls and a softmax."""
+    MATCHED = "matched"
+    """Handwritten, and torch replaced it by a fused op."""
+    MATCHED_NOT_FUSED = "matched_not_fused"
+    """Handwritten, and torch replaced it by a call that has no fused op."""
+    WRONG = "wrong"
+    """Torch replaced it by code that computes different results."""
+    NOT_MATCHED = "not_matched"
+    """Handwritten, and torch left it unchanged."""
+
+
+class Answer(Struct, frozen=True):
+    """The attentions of one graph with the same source lines and outcome."""
+
+    attention: Attention
+    times: int
+    state: State
+    sentence: str
+    why: str = ""
+    fix: str = ""
+    title: str = ""
+    """The obstacle, in a few words."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the attention could run faster or computes wrong results."""
+        return self.state not in (State.FUSED, State.MATCHED)
+
+    @property
+    def can_be_fixed(self) -> bool:
+        """Whether a fix is known; torch does not always say why it has no fused kernel."""
+        why = self.attention.why
+        known = why is not None and why.code not in _UNKNOWN
+        return self.state in (State.NOT_FUSED, State.NOT_MATCHED) and known
+
+
+class Kind(Struct, frozen=True):
+    """Attentions of all graphs with the same outcome for the same reason."""
+
+    sentence: str
+    title: str
+    times: int
+    graphs: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def answers(session: Session, graph: str | None = None) -> tuple[Answer, ...]:
+    """Return the outcomes for the attentions of one graph, or of all graphs; merge equal outcomes."""
+    alike: dict[tuple[object, ...], list[Attention]] = {}
+    for each in session.attention:
+        if graph in (None, each.graph):
+            alike.setdefault(_likeness(each), []).append(each)
+    return tuple(_answer(found[0], len(found)) for found in alike.values())
+
+
+def _likeness(each: Attention) -> tuple[object, ...]:
+    return (
+        each.graph,
+        each.stage,
+        each.call is None,
+        each.lines,
+        each.fused,
+        each.matched,
+        each.is_wrong,
+        each.certain,
+        each.why,
+    )
+
+
+def state_of(each: Attention) -> State:
+    """Return what torch did with an attention."""
+    if each.is_wrong:
+        return State.WRONG
+    if each.matched is not None:
+        return State.MATCHED if each.fused else State.MATCHED_NOT_FUSED
+    if each.call is not None:
+        return State.FUSED if each.fused else State.NOT_FUSED
+    return State.NOT_MATCHED
+
+
+def answer_of(each: Attention) -> Answer:
+    """Describe one attention."""
+    return _answer(each, 1)
+
+
+def _answer(each: Attention, times: int) -> Answer:
+    state = state_of(each)
+    why, fix = _why(each, state)
+    sentence = _SENTENCES[state] if each.certain else _DOUBTFUL
+    return Answer(each, times, state, sentence.replace("{ops}", _ops(each)), why, fix, _title(each, state))
+
+
+_SENTENCES = {
+    State.FUSED: f"call to {_CALL} became {{ops}}",
+    State.NOT_FUSED: f"call to {_CALL} has no fused kernel here",
+    State.MATCHED: "handwritten attention was replaced by {ops}",
+    State.MATCHED_NOT_FUSED: f"handwritten attention was replaced by {_CALL}, which has no fused kernel here",
+    State.WRONG: "handwritten attention was replaced by code that computes wrong results",
+    State.NOT_MATCHED: "handwritten attention is not fused",
+}
+
+_DOUBTFUL = "a softmax between two matmuls, probably attention, is not fused"
+
+
+def _ops(each: Attention) -> str:
+    forward = [op for op in each.fused if not op.endswith("_backward")]
+    return ", ".join(op.removeprefix("aten.") for op in forward)
+
+
+def _why(each: Attention, state: State) -> tuple[str, str]:
+    if state is State.WRONG:
+        return _what_differs(each), _AGAINST_WRONG
+    if state is State.MATCHED_NOT_FUSED:
+        entry = entries("attention")["math"]
+        return entry.why, entry.fix
+    if each.why is None or state in (State.FUSED, State.MATCHED):
+        return "", ""
+    known = entries("attention").get(each.why.code)
+    if known is None:  # a newer ctrace wrote the log
+        return f"({each.why.code})", ""
+    return _filled(known.why, each.why) + _also(each.why), _filled(known.fix, each.why)
+
+
+_AGAINST_WRONG = (
+    f"Avoid torch's patterns: call {_CALL} on (batch, heads, length, width) if that is what you mean, otherwise set "
+    "`torch._inductor.config.pattern_matcher = False`."
+)
+
+
+def _what_differs(each: Attention) -> str:
+    """Describe the evidence that the results are wrong: from a trial, or else from the softmax's dimension."""
+    pattern = f"Torch's pattern {each.matched}"
+    if each.trial == "untried":
+        return f"{_over(each)}, but torch's replacement runs over the last: {pattern} does not check the dimension."
+    differs = "results of a different shape" if each.trial == "shape" else "different results"
+    cause = "" if each.axis in (None, -1) else f" {_over(each)}, torch's runs over the last."
+    return (
+        f"{pattern} does not check all numbers (dimensions, sizes). On random tensors, torch's replacement gave "
+        f"{differs}.{cause}"
+    )
+
+
+def _over(each: Attention) -> str:
+    return f"The softmax runs over dimension {each.axis}"
+
+
+def _title(each: Attention, state: State) -> str:
+    if each.why is None or state not in (State.NOT_FUSED, State.NOT_MATCHED):
+        return ""
+    entry = entries("attention").get(each.why.code)
+    return entry.title if entry else each.why.code
+
+
+def _filled(text: str, why: Why) -> str:
+    values = {
+        "pattern": why.pattern,
+        "found": why.found,
+        "wanted": why.wanted,
+        "user": why.user,
+        "argument": why.argument,
+        "rank": str(why.rank),
+    }
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value or "something else")
+    return text
+
+
+def _also(why: Why) -> str:
+    titles = [known.title for code in why.also if (known := entries("attention").get(code)) and code != why.code]
+    return f" Other obstacles: {', '.join(titles)}." if titles else ""
+
+
+def unfused(session: Session) -> tuple[Answer, ...]:
+    """Return the attentions that need a change; leave out code that may not be attention."""
+    return tuple(each for each in answers(session) if each.is_slow and each.attention.certain)
+
+
+def kinds(found: Iterable[Answer]) -> tuple[Kind, ...]:
+    """Group answers that read the same, such as those for the layers of a model."""
+    alike: dict[tuple[str, str], list[Answer]] = {}
+    for each in found:
+        alike.setdefault((each.sentence, each.title), []).append(each)
+    return tuple(
+        Kind(
+            *words,
+            sum(each.times for each in same),
+            tuple(dict.fromkeys(each.attention.graph for each in same)),
+            tuple(dict.fromkeys(line for each in same for line in each.attention.lines)),
+        )
+        for words, same in alike.items()
+    )
+
+
+def wrong(session: Session) -> tuple[Answer, ...]:
+    """Return the attentions that torch replaced by code with different results."""
+    return tuple(each for each in answers(session) if each.state is State.WRONG)
+
+
+def short(found: Iterable[Answer]) -> str:
+    """Return how many attentions are fused: `attention fused`, `2 of 3 attentions fused`."""
+    certain = [each for each in found if each.attention.certain]
+    if any(each.state is State.WRONG for each in certain):
+        return "attention replaced wrongly"
+    total = sum(each.times for each in certain)
+    fused = sum(each.times for each in certain if not each.is_slow)
+    if not total:
+        return ""
+    if total == 1:
+        return "attention fused" if fused else "attention not fused"
+    return f"{total} attentions fused" if fused == total else f"{fused or 'none'} of {total} attentions fused"

@@ -1,0 +1,103 @@
+"""Prepare what a view shows of passes: the changes of each pass, in order, and the names of passes without changes."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.passes import Pass
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.view import Compiled, Staged
+
+_POSITIONS = {
+    GraphStage.DYNAMO: 0,
+    GraphStage.BEFORE_PRE_GRAD: 1,
+    GraphStage.PRE_GRAD: 3,
+    GraphStage.JOINT: 4,
+    GraphStage.INFERENCE: 4,
+    GraphStage.BEFORE_JOINT: 5,
+    GraphStage.AFTER_JOINT: 7,
+    GraphStage.FORWARD: 7,
+    GraphStage.BACKWARD: 7,
+    GraphStage.BEFORE_POST_GRAD: 8,
+    GraphStage.POST_GRAD: 10,
+}
+_RUN_AT = {"pre_grad_passes": 2, "joint_graph_passes": 6, "post_grad_passes": 9}
+"""Where passes run in the order of stages: torch prints a joint graph before its passes, its partitions after them."""
+_FEW = 4
+
+
+class Run(Struct, frozen=True):
+    """The passes of one subsystem over one graph at one stage."""
+
+    graph: str
+    stage: str
+    subsystem: str
+    changed: tuple[Pass, ...]
+    """Passes that changed the graph or matched patterns in it."""
+    idle: tuple[str, ...]
+    """Names of the passes that did nothing, each once."""
+
+
+def runs(session: Session, graph: str | None = None) -> tuple[Run, ...]:
+    """Group the passes by graph, stage and subsystem, in the order in which the groups started."""
+    parts: dict[tuple[str, str, str], list[Pass]] = {}
+    for each in session.passes:
+        if graph in (None, each.graph):
+            parts.setdefault((each.graph, each.stage, each.subsystem), []).append(each)
+    return tuple(_run(*key, done) for key, done in parts.items())
+
+
+def _run(graph: str, stage: str, subsystem: str, done: list[Pass]) -> Run:
+    changed = tuple(each for each in done if each.has_changed or each.patterns)
+    busy = {each.title for each in changed}
+    idle = dict.fromkeys(each.title for each in done if each.title not in busy)
+    return Run(graph, stage, subsystem, changed, tuple(idle))
+
+
+def difference(changed: Pass) -> dict[str, int]:
+    """Return how many nodes of each op a pass added (negative: removed), the largest change first."""
+    counted = Counter(changed.created_ops)
+    counted.subtract(changed.erased_ops)
+    for _, before, after in changed.retargeted:
+        counted.update({after: 1, before: -1})
+    return dict(sorted(((op, number) for op, number in counted.items() if number), key=lambda item: -abs(item[1])))
+
+
+def between(session: Session, each: Compiled, before: Staged, after: Staged) -> tuple[Run, ...]:
+    """Return the passes that ran over a graph between two of its stages."""
+    first, last = _POSITIONS[before.stage], _POSITIONS[after.stage]
+    parts = (after.part, before.part)
+    return tuple(
+        run
+        for run in runs(session, each.id)
+        if first < _RUN_AT.get(run.subsystem, -1) < last and (run.stage not in _PARTS or run.stage in parts)
+    )
+
+
+_PARTS = ("forward", "backward", "inference")
+
+
+class Origin(Struct, frozen=True):
+    """The pass that created a node, and the lines whose nodes it replaced; empty if these are many."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+def origins(session: Session, graph: str) -> dict[str, Origin]:
+    """Map the names of nodes to the pass that created them."""
+    made = (each for each in session.passes if each.graph == graph)
+    return {name: origin for each in made for origin in (_origin(each),) for name, _ in each.created}
+
+
+def _origin(each: Pass) -> Origin:
+    lines = tuple(dict.fromkeys(line for pattern in each.patterns for line in pattern.lines))
+    return Origin(each.title, lines if len(lines) <= _FEW else ())
+
+
+def common_origin(known: dict[str, Origin], names: Iterable[str]) -> Origin | None:
+    """Return the pass that created all these nodes; None if no single pass did."""
+    found = {known.get(name) for name in names}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,71 @@
+"""Recognize code that a run compiles once for each of several modules, functions or types.
+
+Layers of one class share the code of their methods, and calls of a decorator share the code of its inner function. A
+guard then fails because another one runs, not because something changed over time.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.source.owners import frame_outside_torch, owner_of
+
+_OF_MODULES = frozenset(
+    (
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.TYPE,
+        CauseKind.IDENTITY,
+        CauseKind.LENGTH,
+        CauseKind.KEY_ORDER,
+        CauseKind.NONE,
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.STRIDE,
+        CauseKind.DTYPE,
+    )
+)
+"""Kinds of causes in which two modules of one class may differ."""
+_OF_CALLS = frozenset((CauseKind.TYPE, CauseKind.IDENTITY))
+"""Kinds of causes in which two calls of one function may differ; a number may as well be counted up within a call."""
+OBJECTS = "calls"
+"""What shares a function that is no method of a module."""
+
+
+def shared_by(raw: Raw, compile_id: str, causes: Sequence[Cause], nearest: str | None) -> str:
+    """Return what shares the code, such as `Layer modules`, if a recompilation is for another one; empty if not.
+
+    A module that was not compiled for before is another one, if all that differs belongs to it. For a function, two
+    objects in the same call of the model are two uses of it; torch's own log does not say which call it was.
+    """
+    if not causes or nearest is None:
+        return ""
+    mine = _module(raw, compile_id)
+    if mine is None:
+        kinds = {cause.kind for cause in causes}
+        during = raw.during.get(compile_id)
+        in_one_call = during is not None and during == raw.during.get(nearest)
+        return OBJECTS if in_one_call and kinds <= _OF_CALLS and _module(raw, nearest) is None else ""
+    frame = compile_id.partition("/")[0]
+    earlier = takewhile(lambda each: each != compile_id, raw.seen)
+    before = {_module(raw, each) for each in earlier if each.startswith(f"{frame}/") and raw.has_entry(each)}
+    is_other = None not in before and mine not in before
+    return f"{mine.rpartition(' ')[0]} modules" if is_other and all(map(_is_of_module, causes)) else ""
+
+
+def _module(raw: Raw, compile_id: str) -> str | None:
+    placed = raw.guard_places.get(compile_id)
+    return placed.of_object if placed else None
+
+
+def _is_of_module(cause: Cause) -> bool:
+    return cause.kind in _OF_MODULES and cause.subject.removeprefix("len(").startswith("self.")
+
+
+def caller_of(raw: Raw, compile_id: str) -> Frame | None:
+    """Return the frame outside of torch and of ctrace that called a compiled function; None if it is not known."""
+    code = raw.bytecode.get(compile_id)
+    if code is None or not code.callers:
+        return None
+    frame = frame_outside_torch(code.callers, raw.prefixes, raw.home)
+    return None if owner_of(frame.file, raw.prefixes) is Owner.TORCH else frame

@@ -1,0 +1,163 @@
+"""Group recompilations by cause; each group has the cause's values, and whether recompilations will stop."""
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Recompile
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.findings.recompiles.outlook import NO_REASON, Outlook, Prospect, prospect
+
+
+class RecompileGroup(Struct, frozen=True):
+    """Recompilations of one function for one cause."""
+
+    function: str
+    file: str
+    line: int
+    """The line that specialized on the value; if it is not known, the function's first line."""
+    is_fixed_here: bool
+    """Whether `line` specialized on the value."""
+    cause: Cause
+    """The cause that tells most, for the group's kind, subject, reason and advice."""
+    values: tuple[str, ...]
+    """The values in order, including the first; empty if not known."""
+    compilations: tuple[str, ...]
+    expected: bool
+    why_expected: str
+    seconds: float | None
+    """The compile time of the recompilations in the group; one with several causes counts in several groups."""
+    prospect: Prospect
+    also: tuple[str, ...]
+    """What else differed in the same recompilations."""
+
+    @property
+    def kind(self) -> CauseKind:
+        """Return the kind of the cause."""
+        return self.cause.kind
+
+    @property
+    def subject(self) -> str:
+        """Return the changed value's name in the user's code."""
+        return self.cause.subject
+
+    @property
+    def fix(self) -> str:
+        """Return what to change."""
+        return self.cause.fix
+
+
+def telling(same: list[Cause]) -> Cause:
+    """Return the change that tells most about a value that changed several times: the last one after which it is not
+    dynamic. At its first change it is not known yet whether the code lets the value become dynamic. If it was a tensor
+    in some calls, a change to or from one tells most: what makes numbers alike does not help then.
+    """
+    of_tensors = [each for each in same if each.kind is CauseKind.TYPE and _is_of_tensor(each)]
+    return next((cause for cause in reversed(of_tensors or same) if not cause.is_open), same[0])
+
+
+def _is_of_tensor(cause: Cause) -> bool:
+    return any((value or "").rpartition(".")[2] == "Tensor" for value in (cause.was, cause.now))
+
+
+_Members = list[tuple[Recompile, Cause]]
+
+
+def groups(session: Session) -> tuple[RecompileGroup, ...]:
+    """Group recompilations by code object, kind and subject; those without a known cause form a separate group.
+
+    Groups that diverge come first, expected ones last.
+    """
+    found: dict[tuple[str, ...], _Members] = {}
+    for recompile in session.recompiles:
+        for cause in recompile.causes or (NO_REASON,):
+            key = recompile.function, recompile.file, _code(recompile), cause.kind, cause.subject
+            found.setdefault(key, []).append((recompile, cause))
+    made = [_group(members, session) for members in found.values()]
+    return tuple(sorted(made, key=lambda group: (group.expected, group.prospect.outlook is not Outlook.DIVERGES)))
+
+
+def _code(recompile: Recompile) -> str:
+    """Return Dynamo's number of the code object. Numbers start again after a reset, so `2.0/1` also belongs to `0`."""
+    return recompile.compilation.partition("/")[0].rpartition(".")[2]
+
+
+def _group(members: _Members, session: Session) -> RecompileGroup:
+    recompile, first = members[0]
+    placed = next((cause for _, cause in members if cause.line is not None), first)
+    told = telling([cause for _, cause in members])
+    values = [value for _, cause in members for value in (cause.was, cause.now) if value is not None]
+    recompiles = {each.compilation: each for each, _ in members}
+    subjects = {cause.subject for each in recompiles.values() for cause in each.causes} - {first.subject}
+    return RecompileGroup(
+        function=recompile.function,
+        file=placed.file or recompile.file,
+        line=placed.line or recompile.line,
+        is_fixed_here=placed.line is not None,
+        cause=placed if told.fix == placed.fix else told,
+        values=tuple(dict.fromkeys(values)),
+        compilations=tuple(recompiles),
+        expected=all(each.expected for each in recompiles.values()),
+        why_expected=next((each.why_expected for each in recompiles.values() if each.why_expected), ""),
+        seconds=_seconds(session, recompiles),
+        prospect=prospect(session, [(each, cause) for each, cause in members]),
+        also=tuple(sorted(subjects)),
+    )
+
+
+def _seconds(session: Session, ids: dict[str, Recompile]) -> float | None:
+    times = [each.seconds for each in session.compilations if each.id in ids and each.seconds is not None]
+    return sum(times) if times else None
+
+
+class Cache(Struct, frozen=True):
+    """A code object's cache: its entries in order, and how close it is to its limit."""
+
+    function: str
+    file: str
+    line: int
+    entries: tuple[Compilation, ...]
+    use: CacheUse | None
+    objects: tuple[str, ...]
+    """Modules that share the cache, as class and number."""
+    refused: bool
+    """Whether the cache was full for a call, so that Dynamo refused to compile."""
+    left: int | None
+    """How many ops of the function ran eagerly in the last measured calls; None: not measured."""
+
+
+def caches(session: Session) -> tuple[Cache, ...]:
+    """List the caches that have more than one entry, or that were full for a call."""
+    by_frame: dict[str, list[Compilation]] = {}
+    for each in session.compilations:
+        by_frame.setdefault(each.frame, []).append(each)
+    recompiled = {each.compilation.partition("/")[0] for each in session.recompiles}
+    return tuple(
+        _cache(frame, entries, session)
+        for frame, entries in by_frame.items()
+        if frame in recompiled or any(_is_refusal(each) for each in entries)
+    )
+
+
+def _cache(frame: str, entries: list[Compilation], session: Session) -> Cache:
+    first = entries[0]
+    coverage = next(
+        (
+            each.coverage
+            for each in session.functions
+            if (each.file, each.line) == (first.file, first.line) and each.coverage.compiled is not None
+        ),
+        None,
+    )
+    return Cache(
+        function=first.function,
+        file=first.file,
+        line=first.resumes_at or first.line,
+        entries=tuple(each for each in entries if each.fail_type is None),
+        use=next((use for use in session.limit.functions if use.frame == frame), None),
+        objects=tuple(dict.fromkeys(each.of_object for each in entries if each.of_object)),
+        refused=any(map(_is_refusal, entries)),
+        left=(coverage.ops or 0) - (coverage.compiled or 0) if coverage else None,
+    )
+
+
+def _is_refusal(compilation: Compilation) -> bool:
+    return "recompile limit exceeded" in (compilation.fail_reason or "")

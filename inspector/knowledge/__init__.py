@@ -1,0 +1,1 @@
+"""What ctrace knows before it sees a program: advice, GPUs, releases of torch, words."""

@@ -1,0 +1,94 @@
+"""Advice on breaks, skips and causes as data: YAML tables with one entry per key.
+
+`breaks/` has a file for each subject, with keys such as `GB0170`, `GB0170/assert` (that gb id, and the user's code is
+an assert) and `print` (the user's code is a print, whatever torch calls it). Gb ids are those of torch's
+`_dynamo/graph_break_registry.json` (2.11 to 2.15). `before` and `after` are the body of a function of a tensor x, or a
+program with a function `forward`; the tests compile them. `unadvised.py` covers the ids that have no entry.
+`skips.yaml` has the rules by which Dynamo skips a function.
+`causes.yaml` has the kinds of causes of recompilations, such as `size`, and their special cases, such as
+`size/parameter`. `fusion.yaml` says why two nodes did not become one kernel, with the pattern of torch's reason,
+`attention.yaml` why attention was not fused, `dangers.yaml` why compiled results may differ from eager.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.knowledge.advice.table import LazyTable
+
+_FOLDER = Path(__file__).parent
+
+
+class Entry(Struct, frozen=True):
+    """One piece of advice. In `why` and `fix`, `{it}` stands for the user's expression; in `switch`, `{method}` stands
+    for a logger's method.
+    """
+
+    title: str
+    why: str
+    fix: str = ""
+    it: str = "it"
+    """The text that replaces `{it}` if the expression's text is not known."""
+    before: str = ""
+    after: str = ""
+    switch: str = ""
+    risk: str = ""
+    shows: str = ""
+    """The detail of the run to add: torch's `explanation` or `context`, the `loops` of two nodes, or nothing."""
+    expected: str = ""
+    """Why a cause of a recompilation is expected; empty if it is not."""
+    breaks_on: str = ""
+    """The torch versions in which the tests saw `before` break with this gb id; empty for all tested versions."""
+    pattern: str = ""
+    """A regular expression for the beginning of torch's reason; empty if torch logs none."""
+
+    def about(self, expression: str, place: str = "") -> "Entry":
+        """Insert an expression into `why` and `fix`, and where it stands if that is not the line that is shown."""
+        named = f"`{expression}`" if expression else self.it
+        named = f"{named} in {place}" if place else named
+        why, fix = (text.replace("{it}", named) for text in (self.why, self.fix))
+        return replace(self, why=why[:1].upper() + why[1:], fix=fix[:1].upper() + fix[1:])
+
+    def calling(self, method: str) -> "Entry":
+        """Insert a logger's method into `switch`; without a method, drop a switch that needs one."""
+        if "{method}" not in self.switch:
+            return self
+        switch, risk = (self.switch.replace("{method}", method), self.risk) if method else ("", "")
+        return replace(self, switch=switch, risk=risk)
+
+
+@cache
+def entries(table: str) -> Mapping[str, Entry]:
+    """Open a table: `breaks`, `skips`, `causes`, `attention`, `dangers` or `fusion`."""
+    return LazyTable(files_of(table), lambda fields: Entry(**fields))
+
+
+def files_of(table: str) -> tuple[Path, ...]:
+    """List the files of a table; the files of `breaks` are named after their subject."""
+    folder = _FOLDER / table
+    return tuple(sorted(folder.glob("*.yaml"))) if folder.is_dir() else (_FOLDER / f"{table}.yaml",)
+
+
+def advice_on_break(gb: Iterable[str], kind: str) -> Entry | None:
+    """Find the most specific entry for some gb ids and a kind of construct."""
+    known = entries("breaks")
+    ids = tuple(gb)
+    keys = [*(f"{id_}/{kind}" for id_ in ids), kind, *ids]
+    return next((known[key] for key in keys if key in known), None)
+
+
+def advice_on_cause(kind: str, case: str) -> Entry:
+    """Find the entry for a cause: the entry of its special case, else of its kind, else `other`."""
+    known = entries("causes")
+    keys = (f"{kind}/{case}", kind, "other")
+    return next(known[key] for key in keys if key in known)
+
+
+def advice_on_refusal(reason: str) -> str:
+    """Return the key of the first entry whose pattern matches torch's reason not to fuse two nodes."""
+    known = entries("fusion").items()
+    return next((key for key, entry in known if entry.pattern and re.match(entry.pattern, reason)), "unmapped")

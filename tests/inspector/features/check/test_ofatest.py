@@ -1,0 +1,21 @@
+"""Records of tests in the lock of `ctrace check`."""
+
+from datetime import date
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.features.check.lock.ratchet import updated
+from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.outcome import judged
+from ctrace.inspector.features.check.policy.model import Count, Policy
+from ctrace.inspector.features.check.verdict import Seen
+from ctrace.inspector.runs.request import Options
+
+TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")
+LOCK = Lock({"2.13": {key: Baseline({Count.GRAPHS: 1}) for key in (TEST, MODEL)}})
+
+
+def test_they_do_not_vanish_where_only_models_are_checked_and_survive_an_update() -> None:
+    seen = Seen(Job(MODEL, "net.py", Options()), State(MODEL, "2.13", {Count.GRAPHS: 1}))
+    outcome = judged([seen], Policy(), LOCK, date(2026, 1, 1))
+    assert outcome.exit is Exit.DONE
+    assert updated(outcome).sections == LOCK.sections

@@ -1,0 +1,119 @@
+"""What an observation of a changed model shows: the differences that only one obligation leaves open."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.facts.trial import Condition, Observed, ProofRequest
+from ctrace.inspector.features.fix.child.models import ModelObserver
+from ctrace.inspector.features.fix.repairs.comparing import Difference, differences
+from ctrace.inspector.features.fix.repairs.obligations import about
+
+Forward = Callable[[Any, torch.Tensor], Any]
+HERE = str(Path(__file__))
+
+
+class Plain(nn.Module):
+    """A model with a layer, a frozen shift and a container; `Net` in each test says what it computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.eye(3))
+            self.linear.bias.zero_()
+        self.shift = nn.Parameter(torch.zeros(3), requires_grad=False)
+        self.act = nn.ReLU()
+        self.kept: dict[str, Any] = {}
+
+
+def model(forward: Forward) -> nn.Module:
+    return type("Net", (Plain,), {"forward": forward})()
+
+
+def observed(forward: Forward, *conditions: Condition, probes: tuple[str, ...] | None = None) -> Observed:
+    ways = {"base": Way(lambda: Call((torch.tensor([[1.0, 2.0, -1.0], [0.5, -0.25, 0.125]]),), {}))}
+    request = ProofRequest("", conditions=conditions, probes=probes, seconds=600.0)
+    observer = ModelObserver(Loaded(model(forward), ways), request, train=False)
+    entries = tuple(each.entry for each in observer.observe())
+    return Observed(entries, observer.watch.result(), observer.probed)
+
+
+def apart(before: Forward, after: Forward, *conditions: Condition) -> tuple[Difference, ...]:
+    first = observed(before, *conditions)
+    return differences(first, observed(after, probes=first.probes))
+
+
+def condition(function: Forward, text: str, offset: int) -> Condition:
+    return Condition(HERE, function.__code__.co_firstlineno + offset, text)
+
+
+def test_kept_tensors_that_no_longer_share_memory_differ():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        self.kept = {"h": h, "y": h}
+        return h + 1
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        self.kept = {"h": h, "y": h * 1}
+        return h + 1
+
+    found = [each for each in apart(before, after) if each.kind == "memory"]
+    assert found
+    assert "shares memory of" in found[0].detail
+    assert about(found[0]) == "identity"
+
+
+def test_a_frozen_parameter_of_the_other_side_is_trained_there():
+    def before(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        if h.sum() < 0:
+            return h * 2
+        return h + self.shift
+
+    def after(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        return torch.where(h.sum() < 0, h * 2, h + self.shift)
+
+    watched = condition(before, "h.sum() < 0", 2)
+    found = apart(before, after, watched)
+    assert found, "the side that the model's own inputs miss"
+    assert all(" on " in each.entry for each in found if each.kind == "gradients")
+    assert "gradient" in {about(each) for each in found}
+
+
+@pytest.mark.parametrize(
+    ("probe", "after"),
+    [
+        ("under autocast", lambda self, x: torch.where(x.sum() > 0, self.linear(x), x * 2)),
+        ("with layers in place", lambda self, x: [self.linear(x) * 1, self.act(self.linear(x))]),
+    ],
+)
+def test_what_users_do_around_a_call(probe: str, after: Forward):
+    def choice(self: Any, x: torch.Tensor) -> Any:
+        return self.linear(x) if x.sum() > 0 else x * 2
+
+    def both(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        return [h, self.act(h)]
+
+    before = choice if probe == "under autocast" else both
+    assert any(probe in each.entry for each in apart(before, after))
+
+
+def test_equal_models_are_equal():
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+        self.kept["h"] = h
+        if h.sum() > 0:
+            return self.act(h)
+        return h + self.shift
+
+    assert not apart(forward, forward, condition(forward, "h.sum() > 0", 3))

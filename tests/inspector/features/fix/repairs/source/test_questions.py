@@ -1,0 +1,32 @@
+"""A repair asks where it cannot know what the caller does with a result."""
+
+import pytest
+
+from ctrace.inspector.features.fix.repairs.model import Place
+from ctrace.inspector.features.fix.repairs.source import tensor_branch
+
+ASKS = {
+    "an argument": "def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x\n",
+    "an argument, returned twice": "def f(x):\n    if x.sum() > 0:\n        return x * 2\n    return x\n",
+    "the result of a module": "def f(m, x):\n    x = m(x)\n    if x.sum() > 0:\n        x = x * 2\n    return x\n",
+}
+ASKS_NOTHING = {
+    "the result of an op": "def f(x):\n    y = x + 1\n    if y.sum() > 0:\n        y = y * 2\n    return y\n",
+    "an argument, only read": "def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x + 1\n",
+}
+
+
+def questions(source: str) -> list[str | None]:
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "if " in text)
+    place = Place("/model.py", f"import torch\n{source}", line + 1, None, "", "", "", "")
+    return [rewrite.question for rewrite in tensor_branch.REPAIR.find(place)]
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_asks_where_somebody_else_may_hold_what_is_returned(name: str):
+    assert questions(ASKS[name]) == ["May the result be a new tensor where it was `x` itself?"]
+
+
+@pytest.mark.parametrize("name", ASKS_NOTHING)
+def test_asks_nothing_where_nobody_can_tell(name: str):
+    assert questions(ASKS_NOTHING[name]) == [None]

@@ -1,0 +1,90 @@
+"""Lines and arguments that settings write, and what a change has to reach."""
+
+import ast
+
+import pytest
+
+from ctrace.inspector.features.fix.repairs.candidates import Files, conditions_of, with_compile_argument, with_line
+
+LINE = "torch._dynamo.config.capture_scalar_outputs = True"
+
+
+def test_a_line_comes_after_the_imports():
+    made = with_line("import torch\nfrom torch import nn\n\nx = 1\n", LINE)
+    assert made == f"import torch\nfrom torch import nn\n\n{LINE}\n\nx = 1\n".replace(f"{LINE}\n\n\n", f"{LINE}\n\n")
+
+
+def test_a_line_uses_the_files_own_name_of_torch():
+    assert with_line("import torch as t\n", LINE) == f"import torch as t\n\nt{LINE.removeprefix('torch')}\n"
+
+
+def test_missing_modules_are_imported():
+    made = with_line("from torch import nn\n", "torch.f(warnings.warn)", ["warnings"])
+    assert made == "from torch import nn\nimport torch\nimport warnings\n\ntorch.f(warnings.warn)\n"
+
+
+def test_line_ends_stay():
+    made = with_line("import torch\r\nx = 1\r\n", LINE)
+    assert made is not None
+    assert made.count("\r\n") == made.count("\n")
+
+
+def test_a_file_without_imports_gets_no_line():
+    assert with_line("x = 1\n", LINE) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f = torch.compile(g)\n", "f = torch.compile(g, dynamic=True)\n"),
+        ("@torch.compile\ndef f(): pass\n", "@torch.compile(dynamic=True)\ndef f(): pass\n"),
+        ("@torch.compile()\ndef f(): pass\n", "@torch.compile(dynamic=True)\ndef f(): pass\n"),
+        ("f = torch.compile(g, )\n", "f = torch.compile(g,  dynamic=True)\n"),
+        ("f = torch.compile(g, dynamic=False)\n", None),
+        ("f = torch.compile(g, **options)\n", None),
+        ("f = g\n", None),
+    ],
+)
+def test_an_argument_of_torch_compile(before: str, after: str | None):
+    made = with_compile_argument(before, "dynamic=True")
+    assert made == after
+    if made is not None:
+        ast.parse(made)
+
+
+SOURCE = """\
+def forward(x):
+    y = x + 1
+    if x.sum() > 0:
+        y = y * 2
+    return y
+"""
+
+
+def test_a_replaced_branch_must_be_taken_both_ways():
+    after = SOURCE.replace("    if x.sum() > 0:\n        y = y * 2\n", "    y = where(x.sum() > 0, y * 2, y)\n")
+    found = [(each.line, each.expression) for each in conditions_of("f.py", SOURCE, after)]
+    assert found == [(3, "x.sum() > 0"), (4, "")]
+
+
+def test_an_insertion_has_nothing_to_reach():
+    assert conditions_of("f.py", SOURCE, f"import torch\n{SOURCE}") == ()
+
+
+def test_a_changed_handler_must_run():
+    before = "def f(x):\n    try:\n        a()\n    except E:\n        b()\n"
+    found = conditions_of("f.py", before, before.replace("b()", "c()"))
+    assert [(each.line, each.expression) for each in found] == [(5, "")]
+
+
+def test_files_that_cannot_be_read_are_problems(tmp_path):
+    files = Files()
+    latin = tmp_path / "latin.py"
+    latin.write_bytes(b"# \xe9\n")
+    broken = tmp_path / "broken.py"
+    broken.write_text("def f(:\n")
+    for path in (latin, broken, tmp_path / "absent.py"):
+        assert files.text(str(path)) is None
+    assert len(files.problems) == 3
+    assert "not in UTF-8" in files.problems[0]
+    assert "cannot parse" in files.problems[1]
