@@ -97,7 +97,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
             "1. GB0059 models.py::Cut.forward*",
             "   models.py:15",
             '     print("norm", y.norm())',
-            "   → Remove it*",
+            "   → models.py:15: remove `print*",
         ]
     )
     result.stdout.fnmatch_lines(["WORSE  test_numbers.py::test_sizes", "*", "1. *models.py::Good.forward*"])

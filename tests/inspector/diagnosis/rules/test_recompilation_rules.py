@@ -556,7 +556,7 @@ def test_a_break_in_a_full_graph_is_not_moved_to_another_break():
     assert text.startswith("model.py:3: Compute both sides and select with torch.where, or use torch.cond. Or compile")
     assert "without fullgraph=True" in text
     assert "disable" not in text
-    assert "Rewrite it, or compile without fullgraph=True" in first(failed(page.replace("0170", "9999")))
+    assert "Rewrite the line, or compile without fullgraph=True" in first(failed(page.replace("0170", "9999")))
 
 
 def test_an_operator_without_a_fake_implementation_gets_one():

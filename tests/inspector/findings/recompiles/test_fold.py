@@ -154,7 +154,7 @@ class TestRecompiles:
         of_model = unmet("L['self'].mask is None", now="torch.Tensor")
         for entry, key in ((of_argument, "none"), (of_model, "none/attribute")):
             ((cause,),) = (recompile.causes for recompile in self.again(entry).session().recompiles)
-            assert cause.fix == entries("causes")[key].fix
+            assert cause.fix == entries("causes")[key].fix.replace("{it}", f"`{cause.subject}`")
 
     def test_how_far_each_entry_is(self):
         newer, older = unmet("L['n'] == 2", entry="0/1"), {**unmet("L['n'] == 1", "L['m'] == 1"), "number": 90}
