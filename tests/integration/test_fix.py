@@ -208,7 +208,7 @@ def test_a_repair_that_uncovers_the_next_break_is_proved_with_it(ctrace: Command
 
 def test_two_places_are_repaired_together_and_ask_about_expanded_inputs(ctrace: Command):
     best = fixed(ctrace, COPIES)["repairs"][0]
-    assert (best["proved"], best["name"]) == (True, "clone_copy+clone_copy")
+    assert (best["proved"], best["name"]) == (True, "clone_copy")
     assert best["question"].count("Does each element of the inputs always have memory of its own?") == 1
     assert {each["name"] for each in best["obligations"] if not each["closed"]} == {"identity", "exceptions"}
     assert best["patch"].count("\n+") == 3  # a header and two lines

@@ -33,8 +33,6 @@ def new_keys(before: Session, after: Session) -> tuple[Counter[Key], Counter[Key
     """
     found = keys_of(after) - keys_of(before)
     known = {_place(key) for key in keys_of(before)} - {None}
-    for each in before.breaks:
-        known |= {("break", line.at.file, " ".join(line.at.source.split())) for line in each.user_lines}
     renamed = Counter({key: number for key, number in found.items() if _place(key) in known})
     return found - renamed, renamed
 
@@ -67,7 +65,9 @@ def _keys(session: Session) -> Iterator[tuple[Finding, int, Key]]:
     if session.failure is not None:
         yield Finding.FAILURE, 0, ("failure", session.failure.type)
     for index, broken in enumerate(session.breaks):
-        yield Finding.BREAK, index, ("break", broken.gb, broken.file, " ".join(broken.source.split()))
+        # Several lines of the user may lead to one place of a library: each is repaired where it is.
+        for line in broken.user_lines:
+            yield Finding.BREAK, index, ("break", broken.gb, line.at.file, " ".join(line.at.source.split()))
     for index, skip in enumerate(session.skips):
         yield Finding.SKIP, index, ("skip", skip.function, skip.file, skip.rule)
     for index, recompile in enumerate(session.recompiles):
