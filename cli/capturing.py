@@ -328,7 +328,8 @@ def captured(
 
     check_options(resolved, options)
     child = child or ChildProcess(has_terminal=True)
-    with progress(is_program=isinstance(resolved, ProgramTarget)) as shown:
+    name_of = resolved.path.name if resolved.path is not None else str(resolved.module)
+    with progress(is_program=isinstance(resolved, ProgramTarget), of=name_of) as shown:
         talk = shown.child_output
 
         def then(session: "Session", add: "Adds") -> "Session":

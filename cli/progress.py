@@ -1,17 +1,17 @@
 """Status lines of a capture and of a check."""
 
 import os
-import select
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import IO, TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ctrace.cli.console import console, say
+from ctrace.cli.console import console, say, unguarded
+from ctrace.cli.program_output import ProgramOutput
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.runs.child import cannot_start
@@ -19,13 +19,10 @@ from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.status import Status
 
     from ctrace.inspector.features.check.model import Job
 
-_ASKING_SECONDS = 0.2
-"""Seconds after which an unfinished line counts as a prompt."""
 _WIDTH = 76
 """Width of the status line; with rich's spinner it fits into 80 columns."""
 _LONG_SECONDS = 30.0
@@ -89,30 +86,66 @@ class Progress:
 
 
 @contextmanager
-def progress(*, is_program: bool = False) -> Iterator[Progress]:
-    """Show progress while in the block; the model's output scrolls above the line.
+def progress(*, is_program: bool = False, of: str = "") -> Iterator[Progress]:
+    """Show progress while in the block; the output of the model named `of` scrolls above the line, marked as its own.
 
     A program gets the whole terminal, because it may ask for a password or show its own progress.
     """
     if is_program or not sys.stderr.isatty():
-        yield Progress(is_program=is_program)
+        shown = Progress(is_program=is_program)
+        with nullcontext() if is_program or not of else _marked(of, shown, _plain):
+            yield shown
         return
     talk = console(stderr=True)
-    reading, writing = os.pipe()
-    with talk.status("starting") as status, os.fdopen(writing, "wb") as sink:
+    with talk.status("starting") as status:
         shown = Progress(status)
+
+        def write(text: bytes) -> None:
+            talk.out(text.decode(talk.encoding, "replace"), style="dim", highlight=False, end="")
+            talk.file.flush()
+
+        with _marked(of, shown, write, lambda is_asking: status.stop() if is_asking else status.start()):
+            yield shown
+
+
+def _plain(text: bytes) -> None:
+    """Write output to a stderr that is no terminal, in the bytes that the program wrote."""
+    stream = unguarded(sys.stderr)
+    with suppress(OSError):
+        stream.flush()
+        stream.buffer.write(text)
+        stream.buffer.flush()
+
+
+@contextmanager
+def _marked(
+    name: str,
+    shown: Progress,
+    write: Callable[[bytes], None],
+    asking: Callable[[bool], None] = lambda _is_asking: None,
+) -> Iterator[None]:
+    """Send the child's output through a pipe in the block, and say at the end which warnings were left out.
+
+    Raises:
+        SetupError: the system cannot start a thread.
+    """
+    output = ProgramOutput(name, write, asking)
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as sink:
         shown.child_output = sink
-        pump = threading.Thread(target=Pump(reading, talk, status).run, daemon=True)
+        pump = threading.Thread(target=output.run, args=(reading,), daemon=True)
         try:
             pump.start()
         except RuntimeError as error:  # ulimit -u
             os.close(reading)
             raise cannot_start(error) from None
         try:
-            yield shown
+            yield
         finally:
             sink.close()
             pump.join(timeout=1.0)  # a process that we may not kill, such as another user's, may keep the pipe open
+            for note in output.notes():
+                say(f"ctrace: {note}")
 
 
 class Many:
@@ -194,46 +227,3 @@ def reading_log(name: str) -> "Iterator[Callable[[int, int], None] | None]":
             status.update(Text(one_line(shown, _WIDTH)))
 
         yield show
-
-
-class Pump:
-    """Forwards the program's output: whole lines above the status line, prompts in its place."""
-
-    def __init__(self, reading: int, talk: "Console", status: "Status") -> None:
-        self._reading = reading
-        self._talk = talk
-        self._status = status
-        self._partial = b""
-        self._is_asking = False
-
-    def run(self) -> None:
-        """Read until all writers have closed the pipe."""
-        with os.fdopen(self._reading, "rb", buffering=0) as source:
-            while True:
-                if not select.select([source], [], [], _ASKING_SECONDS if self._partial else None)[0]:
-                    self._ask()
-                elif chunk := source.read(1 << 16):
-                    self._pass_on(chunk)
-                else:
-                    break
-        self._write(self._partial)
-
-    def _pass_on(self, chunk: bytes) -> None:
-        whole, newline, self._partial = (self._partial + chunk).rpartition(b"\n")
-        self._write(whole + newline)
-        if newline and self._is_asking:
-            self._is_asking = False
-            self._status.start()
-
-    def _ask(self) -> None:
-        """Show an unfinished line, such as the prompt of `input()`, without the status line until the next line."""
-        if not self._is_asking:
-            self._is_asking = True
-            self._status.stop()
-        self._write(self._partial)
-        self._partial = b""
-
-    def _write(self, text: bytes) -> None:
-        if text:
-            self._talk.out(text.decode(self._talk.encoding, "replace"), highlight=False, end="")
-            self._talk.file.flush()

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.features.check.model import SiteKey, SiteKind
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot
@@ -41,7 +43,31 @@ def shared_findings(outcome: Outcome) -> list[SharedFinding]:
 
 def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
     yield from ((finding, None) for finding in outcome.findings)
-    yield from ((finding, one) for one in outcome.checked for finding in one.findings)
+    yield from ((finding, one) for one in outcome.checked for finding in folded(one.findings))
+
+
+def folded(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return a job's findings, one for each cause: a number that is read in a print goes with the print."""
+    leading = {each.site.key for each in findings if each.site and each.site.follows is None}
+    after: dict[SiteKey, list[Finding]] = {}
+    first = []
+    for each in findings:
+        lead = each.site.follows if each.site else None
+        if lead in leading:
+            after.setdefault(lead, []).append(each)
+        else:
+            first.append(each)
+    return tuple(_with(each, after.pop(each.site.key, []) if each.site else []) for each in first)
+
+
+def _with(finding: Finding, consequences: list[Finding]) -> Finding:
+    """Add the findings that the same change removes, and what they cost."""
+    if finding.site is None or not consequences:
+        return finding
+    costs = [each.site.cost for each in (finding, *consequences) if each.site]
+    ops = [cost.ops for cost in costs if cost.ops is not None]
+    cost = Cost(sum(ops) if ops else None, sum(each.graphs for each in costs))
+    return replace(finding, site=replace(finding.site, cost=cost), consequences=tuple(consequences))
 
 
 def identity(finding: Finding, checked: Checked | None) -> object:
@@ -105,8 +131,9 @@ def code(finding: Finding) -> str:
 
 
 def detail(finding: Finding, checked: Checked | None) -> list[str]:
-    """Write a finding's numbers and costs, if it has any."""
-    return [each for each in (numbers(finding), cost(finding, checked)) if each]
+    """Write a finding's numbers, its costs and what follows from it, if it has any."""
+    after = [f"with it: {headline(each)}" for each in finding.consequences]
+    return [each for each in (numbers(finding), cost(finding, checked), *after) if each]
 
 
 def todo(finding: Finding) -> list[str]:

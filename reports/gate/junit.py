@@ -12,7 +12,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
-from ctrace.reports.gate.findings import LONGEST, headline, lines
+from ctrace.reports.gate.findings import LONGEST, folded, headline, lines
 from ctrace.reports.gate.places import near, own_spot
 from ctrace.reports.gate.words import GRAVEST_FIRST, verdict
 
@@ -80,7 +80,7 @@ def _made(
 
 def _job_case(one: Checked, outcome: Outcome) -> _Element:
     name = one.job.scenario if one.job.target == "cpu" else f"{one.job.scenario} on {one.job.target}"
-    return _case(name, one.job.model, one.seconds, [(each, one) for each in one.findings], outcome)
+    return _case(name, one.job.model, one.seconds, [(each, one) for each in folded(one.findings)], outcome)
 
 
 def _case(

@@ -10,7 +10,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.findings import code, detail, identity, todo
+from ctrace.reports.gate.findings import code, detail, folded, identity, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
@@ -69,7 +69,7 @@ def _policy_findings(outcome: Outcome) -> Iterator[RenderableType]:
 def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterator[RenderableType]:
     name = (fmt.one_line(str(one.job), 300), "bold")
     yield Text.assemble("\n", name, "  ", (VERDICTS[one.exit], STYLES[one.exit]))
-    for number, each in enumerate(one.findings, 1):
+    for number, each in enumerate(folded(one.findings), 1):
         before = seen.setdefault(identity(each, one), one)
         if before is not one:
             yield item(_seen_before(number, each, before))

@@ -206,3 +206,16 @@ def test_full_collections_are_rarer_only_while_torch_compiles(ctrace: Command, t
     before, inside, after = (int(each) for each in (tmp_path / "thresholds.txt").read_text().split())
     assert after == before
     assert inside == (100 if before else 0)  # Python 3.14 has no such threshold
+
+
+def test_a_models_prints_are_marked_and_torchs_warning_is_a_note(ctrace: Command) -> None:
+    ctrace.write(
+        "talker.py",
+        "import torch\n\ndef model(x):\n    print('item', x.mean().item())\n    return x + 1\n\ninputs = (torch.ones(4),)\n",
+    )
+    result = ctrace("explain", "--fast", "--json", "talker.py")
+    lines = result.err.splitlines()
+    assert lines[:2] == ["output of talker.py", "| item 1.0"]
+    assert lines[2].startswith("| (the line above, ")
+    assert lines[3:] == ["ctrace: torch warned 1 time about a graph break: see ctrace breaks"]
+    assert result.report["breaks"]

@@ -42,7 +42,7 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
 def every_backend_traces(options: Options, recorder: Recorder) -> Iterator[None]:
     """Let a program's torch.compile run its graphs as Dynamo captured them, whatever backend and mode it names.
 
-    torch.compile ends in torch._dynamo.optimize, with the backend as an argument (2.11 to 2.15, torch/__init__.py).
+    torch.compile ends in torch._dynamo.optimize, with the backend as an argument (2.13, torch/__init__.py:2836).
     """
     import torch._dynamo
 

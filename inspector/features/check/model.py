@@ -92,6 +92,10 @@ class Site(Struct, frozen=True):
     cost: Cost = field(default_factory=Cost)
     by_inductor: bool = False
     """For a recompilation, whether guards that Inductor added to a graph may be the cause."""
+    follows: SiteKey | None = None
+    """The break that leads the site's root cause: the one around it in the same line, or the one before a recompilation
+    for its result.
+    """
     places: int = 1
     """How many equal statements of the function this site stands for; limits count each of them."""
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.diagnosis.causes import lead_of
 from ctrace.inspector.diagnosis.sentences import advice_lines
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.cuda_graphs import CudaGraphStatus
@@ -50,7 +51,9 @@ def sites_of(session: Session, root: Path) -> tuple[Site, ...]:
 
 
 def _sites(session: Session, root: Path) -> "_Sites":
-    return _Sites(session, root, advice_lines(diagnose(session)))
+    found = diagnose(session)
+    leads = {each: lead_of(cause, session) for cause in found.causes for each in cause.symptoms}
+    return _Sites(session, root, advice_lines(found), leads)
 
 
 def minor_of(session: Session) -> str:
@@ -163,15 +166,19 @@ class _Sites(Struct, frozen=True):
     root: Path
     advice: Mapping[Symptom, str]
     """The advice of every other view on the same findings."""
+    leads: Mapping[Symptom, Symptom]
+    """The finding that leads the root cause of each finding."""
 
     def every(self, *, warm_up: bool = False) -> Iterator[Site]:
         """Yield the sites of all kinds; `warm_up` includes the recompilations that happen only once."""
-        yield from self._breaks()
+        breaks = list(self._breaks())
+        yield from (self._following(site, finding, breaks) for finding, site in breaks)
         yield from self._advised(map(self._skip, self.session.skips), Finding.SKIP)
         again = zip(self.session.recompiles, map(self._recompile, self.session.recompiles), strict=True)
         for index, (recompile, site) in enumerate(again):
             if warm_up or is_after_warm_up(recompile):
-                yield self._with_advice(site, Symptom(Finding.RECOMPILE, index))
+                finding = Symptom(Finding.RECOMPILE, index)
+                yield self._following(self._with_advice(site, finding), finding, breaks)
         yield from self._advised(map(self._danger, self.session.dangers), Finding.DANGER)
 
     def _advised(self, sites: Iterable[Site], what: Finding) -> Iterator[Site]:
@@ -181,6 +188,16 @@ class _Sites(Struct, frozen=True):
 
     def _with_advice(self, site: Site, finding: Symptom) -> Site:
         return replace(site, fix=self.advice.get(finding, site.fix))
+
+    def _following(self, site: Site, finding: Symptom, breaks: list[tuple[Symptom, Site]]) -> Site:
+        """Name the break that leads the site's root cause, unless it breaks at another line than that one."""
+        lead = self.leads.get(finding, finding)
+        if lead == finding:
+            return site
+        leading = [each for of, each in breaks if of == lead and each.key != site.key]
+        if finding.what is Finding.BREAK:
+            leading = [each for each in leading if (each.file, each.line) == (site.file, site.line)]
+        return replace(site, follows=leading[0].key) if leading else site
 
     def _place(self, file: str, line: int, function: str) -> str:
         name = qualified_name(self.session.listings, file, line, function)
@@ -196,8 +213,10 @@ class _Sites(Struct, frozen=True):
         here = self.root / key.place.partition("::")[0]
         return Site(key, file=str(here) if here.is_file() else file, line=line, source=source)
 
-    def _breaks(self) -> Iterator[Site]:
+    def _breaks(self) -> Iterator[tuple[Symptom, Site]]:
         """Yield a site for each line of the user's code with breaks, whichever lines of a library they are at.
+
+        Its first break is with it.
 
         A lock compares what its user can change, and does not change with a library's lines.
         """
@@ -209,7 +228,8 @@ class _Sites(Struct, frozen=True):
                 found.setdefault(key, []).append((each, line))
                 first.setdefault(key, index)
         for same, index in zip(found.values(), first.values(), strict=True):
-            yield self._with_advice(self._break(same), Symptom(Finding.BREAK, index))
+            finding = Symptom(Finding.BREAK, index)
+            yield finding, self._with_advice(self._break(same), finding)
 
     def _break(self, same: list[tuple[Break, UserLine]]) -> Site:
         first, line = same[0]

@@ -78,6 +78,8 @@ class Finding(Struct, frozen=True):
     line: int | None = None
     by_inductor: bool = False
     """Whether the lock may lack it only because ctrace did not record Inductor's guards when it wrote the lock."""
+    consequences: tuple["Finding", ...] = ()
+    """In reports, the findings that the same change removes."""
     suggestion: Suggestion | None = None
     """The repair that `--suggest` looked for; None: it did not look."""
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Cost
 from ctrace.inspector.features.check.model import JobKey
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind
-from ctrace.reports.gate.findings import lines, shared_findings
+from ctrace.reports.gate.findings import folded, lines, shared_findings
 from tests.support import outcomes
 
 MORE = Finding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)
@@ -45,3 +45,16 @@ def test_the_gravest_is_first_then_the_costliest() -> None:
 def test_each_advice_is_shown_once() -> None:
     same = replace(outcomes.new_site(outcomes.PRINT), todo=outcomes.PRINT.fix)
     assert sum(line.startswith("→") for line in lines(same, None, None)) == 1
+
+
+def test_findings_of_one_cause_are_one_with_their_costs() -> None:
+    printed = replace(outcomes.BRANCH, cost=Cost(1, 0))
+    key = replace(printed.key, causes=("GB0124",), text="y.item()")
+    read = replace(printed, key=key, follows=printed.key, cost=Cost(2, 1))
+    other = replace(read, key=replace(key, text="z.item()"), follows=replace(key, text="not a finding"))
+    first, last = folded(tuple(map(outcomes.new_site, (read, printed, other))))
+    assert first.site is not None
+    assert (first.site.key, first.site.cost) == (printed.key, Cost(3, 1))
+    assert [each.site and each.site.key for each in first.consequences] == [key]
+    assert any(line.startswith("with it: new graph break: ") for line in lines(first, None, None))
+    assert last.site == other

@@ -227,3 +227,16 @@ def test_places_of_a_library_are_one_site_for_each_line_of_the_user() -> None:
         ("return solve(y)", Owner.LIBRARY, 1),
     ]
     assert given.counts[Count.LIBRARY_BREAKS] == 2
+
+
+def test_a_number_that_a_print_reads_follows_from_the_print() -> None:
+    source = "print(x.sum().item())"
+    log = (
+        Log().started().listing(f"def forward(x):\n    {source}\n    return x\n\ndef other(x):\n    return x.item()\n")
+    )
+    log.breaks("0/0", gb=("0059",), frames=((MODEL_FILE, 2, "forward", source),))
+    log.breaks("0/0", gb=("0124",), frames=((MODEL_FILE, 2, "forward", source),))
+    log.breaks("1/0", gb=("0124",), frames=((MODEL_FILE, 6, "other", "return x.item()"),))
+    follows = {(each.key.causes, each.line): each.follows for each in state(log.session()).sites}
+    printed = next(each.key for each in state(log.session()).sites if each.key.causes == ("GB0059",))
+    assert follows == {(("GB0059",), 2): None, (("GB0124",), 2): printed, (("GB0124",), 6): None}
