@@ -329,21 +329,21 @@ def captured(
     check_options(resolved, options)
     child = child or ChildProcess(has_terminal=True)
     name_of = resolved.path.name if resolved.path is not None else str(resolved.module)
-    with progress(is_program=isinstance(resolved, ProgramTarget), of=name_of) as shown:
-        talk = shown.child_output
+    try:
+        with progress(is_program=isinstance(resolved, ProgramTarget), of=name_of) as shown:
+            talk = shown.child_output
 
-        def then(session: "Session", add: "Adds") -> "Session":
-            if check_advice:
-                from ctrace.inspector.runs.trying import with_trials
+            def then(session: "Session", add: "Adds") -> "Session":
+                if check_advice:
+                    from ctrace.inspector.runs.trying import with_trials
 
-                session = with_trials(session, add, resolved, options, say=shown.say)
-            if compare_speed:
-                from ctrace.inspector.features.time.brief import with_speed
+                    session = with_trials(session, add, resolved, options, say=shown.say)
+                if compare_speed:
+                    from ctrace.inspector.features.time.brief import with_speed
 
-                session = with_speed(resolved, options, shown.say)(session, add)
-            return session
+                    session = with_speed(resolved, options, shown.say)(session, add)
+                return session
 
-        try:
             session = capture(
                 resolved,
                 options,
@@ -356,7 +356,7 @@ def captured(
                 child=child,
                 then=then,
             )
-        finally:
-            say_unsaved(store)
+    finally:
+        say_unsaved(store)
     say_left(child.left)
     return session

@@ -55,7 +55,7 @@ class _Repetitions:
         block, matched, times = self._block, self._matched, self._times
         self._block, self._matched, self._times = [], 0, 0
         if times:
-            what = "the line above" if len(block) == 1 else f"the {len(block)} lines above"
+            what = "last line" if len(block) == 1 else f"last {len(block)} lines"
             again = "once more" if times == 1 else f"{times} more times"
             self._write(f"({what}, {again})\n".encode())
         for line in block[:matched]:

@@ -51,9 +51,9 @@ def test_output_has_a_heading_and_marks() -> None:
 
 
 def test_what_each_call_prints_again_is_folded() -> None:
-    assert _Shown(b"mean 0.5\n" * 4).lines[1:] == ["| mean 0.5", "| (the line above, 3 more times)"]
+    assert _Shown(b"mean 0.5\n" * 4).lines[1:] == ["| mean 0.5", "| (last line, 3 more times)"]
     once = _Shown(b"a\nb\na\nb\nc\n").lines[1:]
-    assert once == ["| a", "| b", "| (the 2 lines above, once more)", "| c"]
+    assert once == ["| a", "| b", "| (last 2 lines, once more)", "| c"]
 
 
 def test_an_equal_line_elsewhere_is_no_repetition() -> None:
@@ -67,7 +67,7 @@ def test_an_equal_line_elsewhere_is_no_repetition() -> None:
 def test_a_warning_that_ctrace_reports_is_one_note() -> None:
     item = _warning("Graph break from `Tensor.item()`, consider setting:\n    x = True\n\n")
     shown = _Shown(b"a\n" + item + b"a\n")
-    assert shown.lines == ["output of m.py", "| a", "| (the line above, once more)"]
+    assert shown.lines == ["output of m.py", "| a", "| (last line, once more)"]
     assert shown.notes == ["torch warned 1 time about a graph break: see ctrace breaks"]
     limit = _warning("torch._dynamo hit config.recompile_limit (8)\n   function: f", place="convert_frame.py:1994")
     assert _Shown(limit).notes == ["torch warned 1 time about the recompile limit: see ctrace recompiles"]

@@ -216,6 +216,6 @@ def test_a_models_prints_are_marked_and_torchs_warning_is_a_note(ctrace: Command
     result = ctrace("explain", "--fast", "--json", "talker.py")
     lines = result.err.splitlines()
     assert lines[:2] == ["output of talker.py", "| item 1.0"]
-    assert lines[2].startswith("| (the line above, ")
+    assert lines[2].startswith("| (last line, ")
     assert lines[3:] == ["ctrace: torch warned 1 time about a graph break: see ctrace breaks"]
     assert result.report["breaks"]
