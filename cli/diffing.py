@@ -14,6 +14,7 @@ from ctrace.inspector.files.scratch import scratch
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.compare.diff.changes import RunDiff, What
+    from ctrace.inspector.runs.request import Options
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile (2.13, _inductor/__init__.py:list_mode_options)."""
@@ -47,6 +48,8 @@ def kinds(text: str | None) -> "tuple[What, ...]":
 
 _HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "backend", "build", "target", "fast")
 """The options of a capture that a user names, in the order in which their differences are listed."""
+_FLAGS = {"inputs": "--input"}
+"""How the command line spells them where it differs."""
 
 
 def with_settings(found: "RunDiff", before: str, after: str) -> "RunDiff":
@@ -64,20 +67,24 @@ def with_settings(found: "RunDiff", before: str, after: str) -> "RunDiff":
         return found
     if (one.path, one.module, one.name) != (other.path, other.module, other.name):
         return found
-    pairs = [(name, getattr(one.options, name), getattr(other.options, name)) for name in _HOW]
-    listed = [f"--{name} {_option(was)}, then {_option(now)}" for name, was, now in pairs if was != now]
+    listed = [
+        f"{_FLAGS.get(name, f'--{name}')} {_option(name, one.options)}, then {_option(name, other.options)}"
+        for name in _HOW
+        if getattr(one.options, name) != getattr(other.options, name)
+    ]
     if not listed:
         return found
     return replace(found, notes=(f"one target under other settings: {'; '.join(listed)}", *found.notes))
 
 
-def _option(value: object) -> str:
+def _option(name: str, options: "Options") -> str:
     """Write an option's value; what is not set is torch's default."""
-    if value in (None, False, ()):
+    value = getattr(options, name)
+    if value == getattr(type(options)(), name):
         return "not set"
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return "set" if value is True else str(value)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def side(text: str, timeout: float | None) -> "Session":

@@ -1,5 +1,6 @@
 """`ctrace diff` on logs: exit codes, formats, and errors of the command line."""
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -9,6 +10,9 @@ import pytest
 
 from ctrace.cli.diffing import worktrees
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.store import Store
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA
 
@@ -109,6 +113,38 @@ def test_unknown_mode_is_refused(tmp_path: Path):
 def test_missing_run_is_refused(tmp_path: Path):
     ran = ctrace("diff", log("base"), str(tmp_path / "absent"))
     assert (ran.code, len(ran.err.splitlines())) == (2, 2)
+
+
+def _run(folder: Path, model: str, options: Options) -> str:
+    """Save a run of a model under options; its log is a recorded one."""
+    (folder / model).touch()
+    run = Store(folder / "runs").create(Target(str(folder / model), None))
+    request = CaptureRequest("model", str(folder / model), None, None, (), options, str(run.log))
+    run.request.write_text(request.to_json())
+    run.log.write_bytes(gzip.decompress(Path(log("base")).read_bytes()))
+    return str(run.folder)
+
+
+def _settings(before: str, after: str) -> list[str]:
+    notes = json.loads(ctrace("diff", before, after, "--json").out)["notes"]
+    return [each for each in notes if "other settings" in each]
+
+
+def test_two_runs_of_one_target_name_the_options_that_differ(tmp_path: Path):
+    plain = _run(tmp_path, "m.py", Options())
+    other = _run(tmp_path, "m.py", Options(inputs=("float32[4]",), train=True, dynamic=False, mode="max-autotune"))
+    assert _settings(plain, other) == [
+        "one target under other settings: --input not set, then float32[4]; --train not set, then on; "
+        "--mode not set, then max-autotune; --dynamic not set, then off"
+    ]
+    assert "--train not set, then on" in " ".join(ctrace("diff", plain, other).out.split())
+
+
+def test_equal_options_and_other_targets_name_none(tmp_path: Path):
+    plain, again = _run(tmp_path, "m.py", Options()), _run(tmp_path, "m.py", Options())
+    assert _settings(plain, again) == []
+    assert _settings(plain, _run(tmp_path, "n.py", Options(train=True))) == []
+    assert _settings(plain, log("base")) == []
 
 
 def git(folder: Path, *words: str) -> str:
