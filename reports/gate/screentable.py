@@ -22,9 +22,12 @@ _OTHERS = 52
 
 
 def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
-    """Show one line per job; if there are many, only count those that pass."""
+    """Show one line per job; if there are many, only count those that pass.
+
+    Where no model could be run at all, such as one with a syntax error, the findings say it all.
+    """
     every = gravest_first(outcome)
-    if not every:
+    if all(one.exit is Exit.USAGE and one.state is None for one in every):
         return
     shown = every if len(every) <= MOST_JOBS else [one for one in every if one.exit is not Exit.DONE]
     yield section("Jobs")

@@ -114,3 +114,13 @@ class TestNext:
     def test_runs_of_failing_jobs_are_named(self) -> None:
         assert " ctrace breaks 20260101-120000-mask  details of models/mask.py\n" in _screen(outcomes.WORSE)
         assert " ctrace explain 20260101-120002-b  details of models/b.py\n" in _screen(outcomes.FAILED)
+
+
+def test_models_that_cannot_be_run_have_no_table() -> None:
+    wrong = Checked(
+        JobKey("a.py"), findings=(Finding(FindingKind.WRONG, "a.py, line 1: invalid syntax", "correct it"),)
+    )
+    shown = _screen(outcomes.outcome(wrong))
+    assert "a.py, line 1: invalid syntax" in shown
+    assert "Jobs" not in shown
+    assert "Jobs" in _screen(outcomes.outcome(wrong, Checked(JobKey("b.py"))))
