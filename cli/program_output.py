@@ -9,6 +9,8 @@ from collections.abc import Callable
 _ASKING_SECONDS = 0.2
 """Seconds after which an unfinished line counts as a prompt."""
 _MARK = b"| "
+_LONGEST = 1 << 16
+"""Bytes after which a line without an end is broken: a program may write any number of them."""
 _REMEMBERED = 100
 """How many lines back a repetition is recognized."""
 
@@ -150,6 +152,9 @@ class ProgramOutput:
                 self._asking(False)
             else:
                 self._add(line + b"\n")
+        if len(self._partial) > _LONGEST:
+            self._to(self._partial) if self._is_asking else self._add(self._partial + b"\n")
+            self._partial = b""
 
     def _add(self, line: bytes) -> None:
         if self._warnings is None or self._warnings.shows(line):

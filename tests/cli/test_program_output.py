@@ -92,3 +92,10 @@ def test_a_prompt_waits_for_its_answer() -> None:
     shown = _Shown(b"line\nname? ", b"thanks\nbye\n", pause=0.5)
     assert shown.lines == ["output of m.py", "| line", "| name? thanks", "| bye"]
     assert shown.asked == [True, False]
+
+
+def test_a_line_without_an_end_is_broken_before_it_fills_memory() -> None:
+    lines = _Shown(*[b"%d" % each * (1 << 14) for each in range(10, 50)]).lines
+    assert lines[0] == "output of m.py"
+    assert len(lines) > 10
+    assert max(map(len, lines)) < 1 << 18
