@@ -16,7 +16,7 @@ model = torch.nn.Linear(64, 32).eval()
 def inputs():
     return (torch.rand(16, 64),)
 """
-_CHOICE = re.compile(r"^  (\S+) ([\d.]+) ms [\d.]+% ?(.*)$", re.MULTILINE)
+_CHOICE = re.compile(r"^(?:\| )?  (\S+) ([\d.]+) ms [\d.]+% ?(.*)$", re.MULTILINE)
 """How torch's log shows a choice: `  mm 0.0113 ms 100.0% `."""
 
 
