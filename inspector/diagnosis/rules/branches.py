@@ -1,9 +1,11 @@
 """Advice on branches on a tensor's value: both sides produce tensors, or one side only raises."""
 
 import ast
+import copy
 import json
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
+from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.edits import line_edits, source_of
 from ctrace.inspector.diagnosis.rules.values import at_break
@@ -11,6 +13,7 @@ from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
 from ctrace.inspector.source.text import parsed
 
 _KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
@@ -182,13 +185,92 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     found = _sides(text, branch)
     if found is None:
         return
-    place, name, one, other = found
+    place, start, one, other = found
+    if any(_draws(side) for side in (one, other)):
+        return
     test = _without_number(text, branch.test)
-    chosen = f"{name}{torch}.where({test}, {one}, {other})"
-    edits = line_edits(each.file, text, [(branch.test, "True"), (place, chosen)])
-    advice = f"{at_break(each)}: replace the branch by `{chosen}`."
+    chosen = _selection(text, torch, test, (one, other))
+    statements = (*chosen.before, start + chosen.value)
+    edits = line_edits(each.file, text, [(branch.test, "True"), (place, "; ".join(statements))])
+    shown = " and ".join(f"`{statement}`" for statement in statements)
+    advice = f"{at_break(each)}: replace the branch by {shown}."
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+class _Selection(NamedTuple):
+    """How `torch.where` selects between two sides."""
+
+    before: tuple[str, ...]
+    """Statements that come first."""
+    value: str
+
+
+def _selection(text: str, torch: str, test: str, sides: tuple[ast.expr, ast.expr]) -> _Selection:
+    """Select one of two sides; ops that may leave NaN in the gradients of the other one get ones there."""
+    name = next(each for each in _condition_names() if each not in text)
+    yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
+    no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
+    first, second = yes.masked(text, sides[0]), no.masked(text, sides[1])
+    if not yes.found and not no.found:
+        return _Selection((), f"{torch}.where({test}, {first}, {second})")
+    return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
+
+
+def _condition_names() -> Iterator[str]:
+    yield "condition"
+    for number in count(2):
+        yield f"condition_{number}"
+
+
+class _Masking(ast.NodeTransformer):
+    """Puts ones where an operand is not selected; `ones` has braces for the operand.
+
+    `fix` proves a stricter form of this edit (`syntax/masking.py`).
+    """
+
+    def __init__(self, torch: str, ones: str) -> None:
+        self._torch = torch
+        self._ones = ones
+        self.found = False
+
+    def masked(self, text: str, side: ast.expr) -> str:
+        """Return a side of a text with ones for the operands that need them, or as it is."""
+        changed = self.visit(copy.deepcopy(side))
+        return ast.unparse(changed) if self.found else source_of(text, side) or ast.unparse(side)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """Mask a divisor, and the base of a power."""
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(op=ast.Div(), right=ast.Constant()) | ast.BinOp(op=ast.Pow(), right=ast.Constant(value=1)):
+                pass
+            case ast.BinOp(op=ast.Div()):
+                node.right = self._with_ones(node.right)
+            case ast.BinOp(op=ast.Pow()):
+                node.left = self._with_ones(node.left)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Mask the operand of a steep op, a function of torch or a method."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=op)) if module == self._torch:
+                if op in STEEP and node.args:
+                    node.args[0] = self._with_ones(node.args[0])
+            case ast.Call(func=ast.Attribute(value=operand, attr=op) as method) if op in STEEP:
+                method.value = self._with_ones(operand)
+        return node
+
+    def _with_ones(self, operand: ast.expr) -> ast.expr:
+        self.found = True
+        return ast.parse(self._ones.format(ast.unparse(operand)), mode="eval").body
+
+
+def _draws(side: ast.expr) -> bool:
+    """Whether computing a side draws random numbers."""
+    called = [node.func for node in ast.walk(side) if isinstance(node, ast.Call)]
+    return any(getattr(each, "attr", getattr(each, "id", "")) in DRAWING for each in called)
 
 
 def _if_at(text: str, line: int) -> ast.If | None:
@@ -197,22 +279,22 @@ def _if_at(text: str, line: int) -> ast.If | None:
     return next((node for node in found if _is_at(node, line)), None)
 
 
-def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, str, str] | None:
+def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, ast.expr, ast.expr] | None:
     """Return the statement to replace, its beginning and both values; None if one side does more."""
     match branch.body, branch.orelse:
         case [ast.Assign(targets=[ast.Name(id=name)], value=one) as place], []:
-            return place, f"{name} = ", source_of(text, one), name
+            return place, f"{name} = ", one, ast.Name(name, ast.Load())
         case (
             [ast.Assign(targets=[ast.Name(id=name)], value=one) as place],
             [ast.Assign(targets=[ast.Name(id=same)], value=other)],
         ) if name == same:
-            return place, f"{name} = ", source_of(text, one), source_of(text, other)
+            return place, f"{name} = ", one, other
         case [ast.Return(value=ast.expr() as one) as place], [ast.Return(value=ast.expr() as other)]:
-            return place, "return ", source_of(text, one), source_of(text, other)
+            return place, "return ", one, other
         case [ast.Return(value=ast.expr() as one) as place], []:
             after = _after(text, branch)
             if isinstance(after, ast.Return) and after.value is not None:
-                return place, "return ", source_of(text, one), source_of(text, after.value)
+                return place, "return ", one, after.value
     return None
 
 

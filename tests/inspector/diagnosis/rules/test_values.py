@@ -96,8 +96,28 @@ def test_a_branch_whose_sides_set_one_name_becomes_a_choice(lines, chosen):
     assert edited(found) == ["if True:", chosen]
 
 
+@pytest.mark.parametrize(
+    ("lines", "chosen"),
+    [
+        (
+            ("if x.max() > 1:", "    x = x / x.max()", "return x"),
+            "condition = x.max() > 1; x = torch.where(condition, x / torch.where(condition, x.max(), 1), x)",
+        ),
+        (
+            ("if x.sum() > 0:", "    return x.log()", "return torch.sqrt(x ** 2)"),
+            "condition = x.sum() > 0; return torch.where(condition, torch.where(condition, x, 1).log(), "
+            "torch.sqrt(torch.where(condition, 1, torch.where(condition, 1, x) ** 2)))",
+        ),
+    ],
+)
+def test_a_side_whose_gradients_may_be_nan_gets_ones_where_it_is_not_selected(lines, chosen):
+    (found,) = branches.choices(scene(ran(written(*lines), broken(4, "GB0170"))))
+    assert edited(found) == ["if True:", chosen]
+    assert all(f"`{statement}`" in found.text for statement in chosen.split("; "))
+
+
 def test_a_branch_that_does_something_else_is_no_choice():
-    for body in ("print(x)", "x = x + 1; y = 2", "self.n = x"):
+    for body in ("print(x)", "x = x + 1; y = 2", "self.n = x", "x = x + torch.rand_like(x)"):
         run = ran(written("if x.sum() > 0:", f"    {body}", "return x"), broken(4, "GB0170"))
         assert not list(branches.choices(scene(run))), body
 

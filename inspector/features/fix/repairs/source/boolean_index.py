@@ -25,7 +25,7 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.names import bound, full_name, torch_name
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

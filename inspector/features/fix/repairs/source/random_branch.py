@@ -15,7 +15,7 @@ from ctrace.inspector.features.fix.repairs.syntax.branches import branch_at
 from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
 from ctrace.inspector.features.fix.repairs.syntax.names import full_name
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

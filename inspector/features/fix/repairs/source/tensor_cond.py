@@ -29,7 +29,7 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
 from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
 from ctrace.inspector.features.fix.repairs.syntax.names import full_name, read, self_attribute, torch_name
 from ctrace.inspector.features.fix.repairs.syntax.sharing import returned_as_is
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.syntax.code import walk
 from ctrace.inspector.features.fix.repairs.syntax.effects import is_along, is_literal, is_number, is_pure, number, op_of
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

@@ -25,15 +25,14 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.names import full_name
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.unselected_sides import STEEP
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
     from ctrace.inspector.features.fix.repairs.syntax.code import Code
 
-STEEP = words("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow")
-"""Ops of one tensor whose derivative may be infinite or overflow, and is finite at one."""
 _TAME = words("relu abs neg tanh sigmoid softmax clamp clip sign floor ceil round trunc detach clone") | SHAPING | CASTS
 """Ops whose result is no larger than their operand, or than one."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ctrace.inspector.features.fix.repairs.syntax.code import walk
 from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure
 from ctrace.inspector.features.fix.repairs.syntax.names import dotted, full_name
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst

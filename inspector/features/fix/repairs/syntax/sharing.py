@@ -24,7 +24,7 @@ from ctrace.inspector.features.fix.repairs.syntax.names import (
     targets,
     variables,
 )
-from ctrace.inspector.features.fix.repairs.syntax.words import words
+from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst
