@@ -1,10 +1,11 @@
 """Advice on integer attributes that a module changes: keep them in a buffer, or make them dynamic."""
 
 import ast
+import copy
 from collections.abc import Iterator
 from enum import StrEnum
 
-from ctrace.inspector.diagnosis.edits import shortened, source_of
+from ctrace.inspector.diagnosis.edits import functions_at, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
@@ -30,7 +31,9 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
             continue
         if _kind_of(scene, cause, owner, name)[0] is not _Kind.COUNTER:
             continue
-        made = f'self.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
+        made = (
+            f'{_receiver_of(_init(owner))}.register_buffer("{name}", {torch}.tensor({_start(guard)}), persistent=False)'
+        )
         edit = _made_in_init(scene, cause.file or "", owner, name, made)
         text = (
             f"{at(cause)}: keep {guard.subject} in a buffer, {made} in __init__, and increment it as a tensor: "
@@ -42,7 +45,7 @@ def buffers(scene: Scene) -> Iterator[Candidate]:
 def open_integers(scene: Scene) -> Iterator[Candidate]:
     """Offer the setting that makes integers of modules dynamic."""
     for cause, guard in counters(scene):
-        if _holder_is_object(guard):
+        if not _is_of_module(guard, _receiver(scene, cause)):
             continue
         owner, name = _owner(scene, cause), guard.subject.rpartition(".")[2]
         is_users = scene.is_users(cause.file)
@@ -131,7 +134,8 @@ def counters(scene: Scene) -> Iterator[tuple[RootCause, Cause]]:
         if cause.kind is RootKind.ATTRIBUTE_VALUE and not cause.expected and _are_integers(guards):
             counting = [each for each in guards if not {each.was, each.now} & set(_PRESENCE)]
             owner = _owner(scene, cause)
-            if owner is None or owner.bases or not counting[0].subject.startswith("self."):  # else no module
+            receiver = _receiver(scene, cause)
+            if owner is None or owner.bases or not counting[0].subject.startswith(f"{receiver}."):  # else no module
                 yield cause, counting[0]
 
 
@@ -140,9 +144,25 @@ def _are_integers(guards: list[Cause]) -> bool:
     return bool(values) and all(value is not None and value.lstrip("-").isdecimal() for value in values)
 
 
-def _holder_is_object(guard: Cause) -> bool:
-    """Whether the attribute's owner is no module, so that torch's setting does not cover it."""
-    return not guard.subject.startswith(("self.", "model."))
+def _is_of_module(guard: Cause, receiver: str) -> bool:
+    """Whether a module owns the attribute, which torch's setting covers; it does not cover those of other objects."""
+    return guard.subject.startswith((f"{receiver}.", "model."))
+
+
+def _receiver(scene: Scene, cause: RootCause) -> str:
+    """Return what the method around a cause's line calls its object."""
+    functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or -1)
+    return _receiver_of(functions[0] if functions else None)
+
+
+def _receiver_of(method: ast.FunctionDef | ast.AsyncFunctionDef | None) -> str:
+    """Return the first parameter of a method, which is mostly `self`."""
+    parameters = [] if method is None else [*method.args.posonlyargs, *method.args.args]
+    return parameters[0].arg if parameters else "self"
+
+
+def _init(owner: ast.ClassDef) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    return next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
 
 
 def _start(guard: Cause) -> str:
@@ -150,12 +170,26 @@ def _start(guard: Cause) -> str:
 
 
 def _owner(scene: Scene, cause: RootCause) -> ast.ClassDef | None:
-    """Return the class around the line."""
+    """Return the class around the line, in which each method calls its object `self`."""
     tree = parsed(scene.session.listings.get(cause.file or "", ""))
     line = cause.line or -1
     classes = [node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.ClassDef)]
     around = [node for node in classes if node.lineno <= line <= (node.end_lineno or 0)]
-    return around[-1] if around else None
+    return _with_self(around[-1]) if around else None
+
+
+def _with_self(owner: ast.ClassDef) -> ast.ClassDef:
+    methods = [node for node in owner.body if isinstance(node, _FUNCTIONS)]
+    if all(_receiver_of(method) == "self" for method in methods):
+        return owner
+    renamed = copy.deepcopy(owner)
+    for method in renamed.body:
+        if isinstance(method, _FUNCTIONS):
+            receiver = _receiver_of(method)
+            for node in ast.walk(method):
+                if isinstance(node, ast.Name) and node.id == receiver:
+                    node.id = "self"
+    return renamed
 
 
 def _is_counted_up(owner: ast.ClassDef, name: str) -> bool:
@@ -254,7 +288,7 @@ def _assigns(node: ast.AST, name: str) -> bool:
 
 def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:
     """Replace the number in __init__ with the buffer, or add the buffer after the call of super().__init__."""
-    init = next((node for node in owner.body if isinstance(node, _FUNCTIONS) and node.name == "__init__"), None)
+    init = _init(owner)
     body = init.body if init is not None else []
     for node in body:
         text = scene.line(file, node.lineno)

@@ -251,8 +251,8 @@ class Net(torch.nn.Module):
 """
 
 
-def counted(text, line):
-    causes = [Cause(CauseKind.ATTRIBUTE_VALUE, "self.steps", str(n), str(n + 1), line, file=FILE) for n in (1, 2)]
+def counted(text, line, subject="self.steps"):
+    causes = [Cause(CauseKind.ATTRIBUTE_VALUE, subject, str(n), str(n + 1), line, file=FILE) for n in (1, 2)]
     made = [recompile(cause, entry=n, nearest=n - 1) for n, cause in enumerate(causes, 1)]
     return session(*made, listings={FILE: text})
 
@@ -270,6 +270,19 @@ def test_a_counter_is_tried_as_a_buffer_and_then_left_open():
     edit = edited.edits[0]
     assert (edit.line, edit.text.strip()) == (7, 'self.register_buffer("steps", torch.tensor(0), persistent=False)')
     assert settings.settings == (("allow_unspec_int_on_nn_module", True),)
+
+
+def test_a_module_may_call_itself_otherwise():
+    tried = []
+    run = counted(COUNTER.replace("self", "net"), 10, "net.steps")
+
+    def attempt(trial, through_backend):
+        tried.append(trial)
+        return run
+
+    list(trials(run, attempt))
+    assert tried[1].edits[0].text.strip() == 'net.register_buffer("steps", torch.tensor(0), persistent=False)'
+    assert tried[2].settings == (("allow_unspec_int_on_nn_module", True),)
 
 
 def test_a_number_that_the_caller_sets_is_left_open():
