@@ -16,7 +16,7 @@ class Constant(Struct, frozen=True):
     """The code of a nested function."""
 
 
-class Instruction(Struct, frozen=True, array_like=True):
+class Instruction(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One instruction; `CACHE` entries are left out, as in `dis`. A list in the log, since there are thousands."""
 
     offset: Integer
@@ -26,12 +26,12 @@ class Instruction(Struct, frozen=True, array_like=True):
     """The encoded argument, including `EXTENDED_ARG`; None for an instruction without an argument."""
     text: str
     """The resolved argument as `dis` writes it: a name, a constant's text, `to 24`; empty if there is none."""
-    line: Integer | None = None
-    target: Integer | None = None
+    line: Integer | None
+    target: Integer | None
     """For a jump, the offset of its target."""
 
 
-class Handler(Struct, frozen=True, array_like=True):
+class Handler(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One entry of the exception table; `start`, `end` (exclusive) and `target` are offsets."""
 
     start: Integer
@@ -61,7 +61,7 @@ class Code(Struct, frozen=True):
     names: tuple[str, ...]
     constants: tuple[Constant, ...]
     instructions: tuple[Instruction, ...]
-    handlers: tuple[Handler, ...] = ()
+    handlers: tuple[Handler, ...]
 
 
 class Rewritten(Struct, frozen=True):

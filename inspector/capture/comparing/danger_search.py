@@ -270,7 +270,10 @@ class Search:
         )
 
     def _record(self, verdict: Verdict, *, proven: bool, **about: Any) -> DangerFound:
+        """Return what was found; who asked for the search knows the scenario and the call."""
         return DangerFound(
+            scenario="",
+            call=0,
             difference=verdict.difference or difference(self._expected.results, self._compiled),
             rule=Rule.EXPERIMENT if proven else verdict.rule,
             eager_error=verdict.eager_error,

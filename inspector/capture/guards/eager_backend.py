@@ -29,7 +29,7 @@ def tracing(options: Options, recorder: Recorder) -> Callable[[Any, Any], Any]:
         if not has_hinted_symbols(graph):
             return graph.forward
         if not options.inductor_guards:
-            recorder.add(InductorGuardsSeen(seen=False))
+            recorder.add(InductorGuardsSeen(seen=False, added=()))
             return graph.forward
         return _lowered(graph, inputs, options, recorder)
 

@@ -1,9 +1,9 @@
 """Records about the run itself: its process, versions, scenarios, calls and end."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.kernels import Stage
@@ -30,7 +30,7 @@ class TorchFound(Record, frozen=True):
     """The program imported torch, or torch logged its version (in a log that only torch wrote)."""
 
     KIND: ClassVar[str] = "torch"
-    version: str = field(name="torch")
+    version: Annotated[str, Meta(min_length=1)] = field(name="torch")
     prefixes: dict[str, Owner] = field(default_factory=dict)
 
 
@@ -182,8 +182,8 @@ class InductorGuardsSeen(OfCompilation, frozen=True):
     KIND: ClassVar[str] = "inductor_guards"
     seen: bool
     """Whether the graph was lowered to find them."""
-    added: tuple[str, ...] = ()
-    """Conditions on sizes."""
+    added: tuple[str, ...]
+    """Conditions on sizes; empty if it was not lowered."""
     whole: bool = False
     """Whether Inductor compiled the graph; else the capture only lowered it for its guards."""
 

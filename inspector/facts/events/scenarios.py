@@ -30,8 +30,8 @@ class DangerFound(Record, frozen=True, kw_only=True):
     """A compiled call and the same call in eager returned different results; see `Danger` and `Comparison`."""
 
     KIND: ClassVar[str] = "danger"
-    scenario: str = ""
-    call: Integer = 0
+    scenario: str
+    call: Integer
     difference: str | None = None
     rule: Rule | None = None
     eager_error: Number | None = None

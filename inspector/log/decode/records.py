@@ -67,29 +67,39 @@ def read_record(kind: type[Record], entry: Entry) -> Record:
     return record
 
 
-_NULL = re.compile(r"Expected `(?:str|int)`, got `null` - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`")
+_EMPTY = re.compile(
+    r"(?:Expected `(?:str|int)`, got `null`|Invalid enum value '(?P<text>)') - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`"
+)
 
 
 def _converted(data: Any, kind: type[Record]) -> Record:
-    """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version."""
+    """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version.
+
+    So does an empty text where only some words are possible. A kind that refuses unknown fields refuses these, too.
+    """
+    if kind.__struct_config__.forbid_unknown_fields:
+        return convert(data, kind)
     while True:
         try:
             return convert(data, kind)
         except ValidationError as error:
-            found = _NULL.search(str(error))
-            if found is None or not _drop_nulls(data, re.findall(r"[a-z_]\w*|\[", found["path"]), found["name"]):
+            found = _EMPTY.search(str(error))
+            if found is None:
+                raise
+            path = re.findall(r"[a-z_]\w*|\[", found["path"])
+            if not _drop(data, path, found["name"], found["text"]):
                 raise
 
 
-def _drop_nulls(data: Any, path: list[str], name: str) -> int:
-    """Remove null fields of a name at a path, in which `[` stands for each item; return how many there were."""
+def _drop(data: Any, path: list[str], name: str, value: str | None) -> int:
+    """Remove fields of a name and value at a path, in which `[` stands for each item; return how many there were."""
     if path and path[0] == "[" and isinstance(data, list):
-        return sum(_drop_nulls(item, path[1:], name) for item in data)
+        return sum(_drop(item, path[1:], name, value) for item in data)
     if not isinstance(data, dict):
         return 0
     if path:
-        return _drop_nulls(data.get(path[0]), path[1:], name)
-    if name not in data or data[name] is not None:
+        return _drop(data.get(path[0]), path[1:], name, value)
+    if name not in data or data[name] != value:
         return 0
     del data[name]
     return 1

@@ -2,14 +2,13 @@
 
 import pytest
 
-from ctrace.inspector.facts.bytecode import Instruction
 from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, reconstruct
 from ctrace.inspector.features.bytecode.rewrites.stackforms import Constant, written
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
-from tests.inspector.features.bytecode.rewrites.test_alignment import code
+from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 
-LOAD = Instruction(0, "LOAD_FAST", 0, "x", 1)
-RETURN = Instruction(20_000, "RETURN_VALUE", None, "", 1)
+LOAD = instruction(0, "LOAD_FAST", 0, "x", 1)
+RETURN = instruction(20_000, "RETURN_VALUE", None, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -17,14 +16,14 @@ RETURN = Instruction(20_000, "RETURN_VALUE", None, "", 1)
     [("SWAP", -5), ("SWAP", 0), ("COPY", 0), ("COPY", 10**9), ("UNPACK_SEQUENCE", 10**9)],
 )
 def test_arguments_that_no_code_has(name: str, arg: int) -> None:
-    made = code([LOAD, Instruction(2, name, arg, "", 1), RETURN])
+    made = code([LOAD, instruction(2, name, arg, "", 1), RETURN])
     assert list(walked(made)) == [0]
     assert isinstance(reconstruct(made), NotReconstructed)
 
 
 @pytest.mark.parametrize("name", ["LOAD_ATTR", "BUILD_TUPLE"])
 def test_values_do_not_nest_without_end(name: str) -> None:
-    deep = [Instruction(2 + 2 * at, name, 1, "a", 1) for at in range(1_000)]
+    deep = [instruction(2 + 2 * at, name, 1, "a", 1) for at in range(1_000)]
     steps = walked(code([LOAD, *deep, RETURN]))
     assert len(steps) == len(deep) + 2
     assert all(written(value.form, step.lists) for step in steps.values() for value in step.put)

@@ -62,7 +62,8 @@ ONES, TWOS = (Results(torch.full((2,), value), [], []) for value in (1.0, 2.0))
 
 
 def outcome(*, proven: bool) -> Outcome:
-    return Outcome(AGREED, (DangerFound(kind="environment" if proven else "unexplained", subject="", proven=proven),))
+    kind = "environment" if proven else "unexplained"
+    return Outcome(AGREED, (DangerFound(scenario="", call=0, kind=kind, subject="", proven=proven),))
 
 
 def fail(*_arguments: Any) -> Any:

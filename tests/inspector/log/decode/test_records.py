@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.facts.bytecode import Handler, Instruction
 from ctrace.inspector.facts.events.guards import GuardStack
 from ctrace.inspector.facts.events.run import CallBegan, Listing
 from ctrace.inspector.facts.findings import Frame
+from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.reader import Entry, parse
@@ -76,10 +78,61 @@ def test_null_for_a_text_or_a_count_is_a_missing_field() -> None:
     assert (entry.number, [each.hint for each in entry.unmet]) == (2, ["", "here"])
 
 
+def test_an_empty_text_in_place_of_a_word_is_a_missing_field() -> None:
+    done = decoded("scenario", {"name": "base", "calls": 2, "kind": "", "outcome": "", "rule": ""})
+    assert (done.kind, done.outcome, done.rule) == (ScenarioKind.GIVEN, Outcome.DONE, None)
+
+
+def test_a_word_that_a_record_needs_is_not_empty() -> None:
+    with pytest.raises(ValueError, match="missing required field `kind`"):
+        decoded("plan", {"scenarios": [{"name": "base", "kind": ""}]})
+
+
+def code_of(**changed: Any) -> dict[str, Any]:
+    """Return the code of a function that returns None, as the log has it."""
+    lists: dict[str, Any] = {name: [] for name in ("variables", "cells", "free", "names", "constants", "handlers")}
+    numbers = dict.fromkeys(("line", "flags", "arguments", "positional_only", "keyword_only"), 1)
+    named = {"python": "3.11", "name": "f", "qualname": "f", "file": "a.py"}
+    return {**named, **numbers, **lists, "instructions": [[0, "RETURN_VALUE", None, "", 1, None]], **changed}
+
+
+def rewritten_of(code: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a function whose code is the same before and after."""
+    sizes = {"line": 1, "bytes_before": 2, "bytes_after": 2, "callers": []}
+    return {"name": "f", "qualname": "f", "file": "a.py", **sizes, "code": code, "new_code": code}
+
+
+def test_code_reads_as_it_is_written() -> None:
+    seen = decoded("bytecode", rewritten_of(code_of(handlers=[[0, 2, 4, 1, True]])))
+    assert seen.code.instructions == (Instruction(0, "RETURN_VALUE", None, "", 1, None),)
+    assert seen.code.handlers == (Handler(0, 2, 4, 1, lasti=True),)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"instructions": [[0, "RETURN_VALUE", None, "", 1]]},
+        {"instructions": [[0, "RETURN_VALUE", None, "", 1, None, None]]},
+        {"handlers": [[0, 2, 4, 1]]},
+        {"handlers": [[0, 2, 4, 1, True, True]]},
+        {"handlers": None},
+    ],
+)
+def test_rows_of_code_with_another_length_are_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="Expected `array`"):
+        decoded("bytecode", rewritten_of(code_of(**changed)))
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [
         ("listing", {"file": "a.py", "text": None}),
+        ("speed", {"why": None}),
+        ("caches", {"kind": None}),
+        ("torch", {"torch": ""}),
+        ("inductor_guards", {"seen": True}),
+        ("danger", {"kind": "unexplained", "subject": "", "proven": False}),
+        ("danger", {"scenario": None, "call": 0, "kind": "unexplained", "subject": "", "proven": False}),
         ("files", {"files": {"a.py": None}}),
         ("recompile", {"entries": None}),
         ("recompile", {"entries": [None]}),

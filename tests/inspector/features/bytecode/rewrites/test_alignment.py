@@ -31,10 +31,16 @@ PLAIN = [
 ]
 
 
+def instruction(
+    offset: int, opname: str, arg: int | None, text: str, line: int | None = None, target: int | None = None
+) -> Instruction:
+    return Instruction(offset, opname, arg, text, line, target)
+
+
 def code(instructions: list[Instruction], **more: Any) -> Code:
     known = {"arguments": 1, "positional_only": 0, "keyword_only": 0, "variables": ("x", "y"), **more}
     parts: dict[str, Any] = {"cells": (), "free": (), "names": (), "constants": CONSTANTS, **known}
-    return Code("3.11", "f", "f", "m.py", 1, 3, instructions=tuple(instructions), **parts)
+    return Code("3.11", "f", "f", "m.py", 1, 3, instructions=tuple(instructions), handlers=(), **parts)
 
 
 @st.composite
@@ -46,10 +52,10 @@ def codes(draw: st.DrawFn) -> Code:
         if draw(st.integers(0, 4)) == 0:
             target = 2 * draw(st.integers(0, number - 1))
             name = draw(st.sampled_from(["JUMP_FORWARD", "POP_JUMP_FORWARD_IF_FALSE"]))
-            made.append(Instruction(2 * at, name, target, f"to {target}", line, target))
+            made.append(instruction(2 * at, name, target, f"to {target}", line, target))
         else:
             name, arg, text = draw(st.sampled_from(PLAIN))
-            made.append(Instruction(2 * at, name, arg, text, line))
+            made.append(instruction(2 * at, name, arg, text, line))
     return code(made)
 
 
@@ -106,20 +112,20 @@ def test_indices_offsets_and_distances_may_differ() -> None:
 
 
 def test_a_jump_elsewhere_is_not_the_same() -> None:
-    start, end = Instruction(0, "JUMP_FORWARD", 1, "to 4", 1, 4), Instruction(6, "RETURN_VALUE", None, "", 1)
-    old = code([start, Instruction(4, "POP_TOP", None, "", 1), end])
-    new = code([start, Instruction(4, "CALL", 1, "", 1), end])
+    start, end = instruction(0, "JUMP_FORWARD", 1, "to 4", 1, 4), instruction(6, "RETURN_VALUE", None, "", 1)
+    old = code([start, instruction(4, "POP_TOP", None, "", 1), end])
+    new = code([start, instruction(4, "CALL", 1, "", 1), end])
     assert align(old, new) == ((2, 2),)
 
 
 def test_another_line_is_another_instruction() -> None:
-    load = Instruction(0, "LOAD_FAST", 0, "x", 4)
+    load = instruction(0, "LOAD_FAST", 0, "x", 4)
     assert align(code([load]), code([replace(load, line=5)])) == ()
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_constants_are_compared_by_value_not_by_index(name: str) -> None:
-    load = Instruction(0, "LOAD_CONST", 0, "7", 1)
+    load = instruction(0, "LOAD_CONST", 0, "7", 1)
     old = code([load], constants=(Constant("int", "7"),))
     values = {"a": Constant("int", "7"), "b": Constant("float", "7.0")}
     new = code([replace(load, arg=1)], constants=(Constant("int", "1"), values[name]))
@@ -127,7 +133,7 @@ def test_constants_are_compared_by_value_not_by_index(name: str) -> None:
 
 
 def test_a_thousand_equal_instructions_take_no_time() -> None:
-    load = [Instruction(2 * at, "LOAD_FAST", 0, "x", 1) for at in range(1500)]
+    load = [instruction(2 * at, "LOAD_FAST", 0, "x", 1) for at in range(1500)]
     other = [replace(each, arg=1, text="y") for each in load]
     assert len(align(code([*load, *other]), code([*other, *load]))) == 1500
 
@@ -157,12 +163,12 @@ def test_what_is_alike_by_chance_does_not_keep_the_users_code_from_being_found()
     ]
     new = [*old[1:3], ("BUILD_LIST", 2, ""), ("STORE_FAST", 2, "tmp"), old[0], ("LOAD_CONST", 0, "None"), old[4]]
     before, after = (
-        code([Instruction(2 * at, *each, 1) for at, each in enumerate(instructions)]) for instructions in (old, new)
+        code([instruction(2 * at, *each, 1) for at, each in enumerate(instructions)]) for instructions in (old, new)
     )
     assert align(before, after) == ((1, 0), (2, 1), (4, 6))
     assert taken_over(Rewritten(before, after), walked(after), frozenset()) == ((0, 4),)
 
 
 def test_what_cannot_be_followed_stays_paired() -> None:
-    code_ = code([Instruction(0, "RESUME", 0, "", 1), Instruction(2, "SOMETHING_NEW", 1, "", 1)])
+    code_ = code([instruction(0, "RESUME", 0, "", 1), instruction(2, "SOMETHING_NEW", 1, "", 1)])
     assert taken_over(Rewritten(code_, code_), {}, frozenset()) == ((0, 0), (1, 1))

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Constant, Instruction
+from ctrace.inspector.facts.bytecode import Code, Constant
 from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
 from ctrace.inspector.features.bytecode.rewrites.stackforms import ListOf, written
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, walked
 from ctrace.inspector.features.bytecode.view import Explained, explained, function_codes
-from tests.inspector.features.bytecode.rewrites.test_alignment import code
+from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 from tests.support.helpers import recorded
 
 SESSION = recorded("rewritten")
@@ -103,7 +103,7 @@ def test_the_old_code_of_a_resume_function() -> None:
 
 def test_what_is_not_understood_is_not_guessed() -> None:
     codes = SESSION.codes["0/0"]
-    strange = Instruction(2, "SOMETHING_NEW", None, "", 15)
+    strange = instruction(2, "SOMETHING_NEW", None, "", 15)
     after = replace(codes.after, instructions=(codes.after.instructions[0], strange))
     session = replace(SESSION, codes={**SESSION.codes, "0/0": replace(codes, after=after)})
     (compiled,) = [
@@ -113,7 +113,7 @@ def test_what_is_not_understood_is_not_guessed() -> None:
 
 
 def _code(*instructions: tuple[str, int | None, str], python: str, constants: tuple[Constant, ...] = ()) -> Code:
-    made = [Instruction(2 * at, name, arg, text, 1) for at, (name, arg, text) in enumerate(instructions)]
+    made = [instruction(2 * at, name, arg, text, 1) for at, (name, arg, text) in enumerate(instructions)]
     return replace(code(made, constants=constants), python=python)
 
 
@@ -193,16 +193,16 @@ def test_torch_2_11_makes_a_resume_function_with_a_closure_of_its_code() -> None
         codes.after,
         constants=(Constant("code", "<code resume>", resume), Constant("tuple", "()")),
         instructions=(
-            Instruction(0, "COPY_FREE_VARS", 1, "", 30),
-            Instruction(2, "RESUME", 0, "", 30),
-            Instruction(4, "PUSH_NULL", None, "", 30),
-            Instruction(6, "LOAD_CLOSURE", 0, "factor", 30),
-            Instruction(8, "BUILD_TUPLE", 1, "", 30),
-            Instruction(10, "LOAD_CONST", 0, "<code resume>", 30),
-            Instruction(12, "MAKE_FUNCTION", 8, "closure", 30),
-            Instruction(14, "LOAD_CONST", 1, "()", 30),
-            Instruction(16, "CALL_FUNCTION_EX", 0, "", 30),
-            Instruction(18, "RETURN_VALUE", None, "", 30),
+            instruction(0, "COPY_FREE_VARS", 1, "", 30),
+            instruction(2, "RESUME", 0, "", 30),
+            instruction(4, "PUSH_NULL", None, "", 30),
+            instruction(6, "LOAD_CLOSURE", 0, "factor", 30),
+            instruction(8, "BUILD_TUPLE", 1, "", 30),
+            instruction(10, "LOAD_CONST", 0, "<code resume>", 30),
+            instruction(12, "MAKE_FUNCTION", 8, "closure", 30),
+            instruction(14, "LOAD_CONST", 1, "()", 30),
+            instruction(16, "CALL_FUNCTION_EX", 0, "", 30),
+            instruction(18, "RETURN_VALUE", None, "", 30),
         ),
     )
     session = replace(SESSION, codes={**SESSION.codes, "4/0": replace(codes, after=after)})

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from ctrace.inspector.facts.bytecode import Instruction
 from ctrace.inspector.features.bytecode.rewrites.opcodes import effect, reachable
 from ctrace.inspector.source.disassembly import disassembled
+from tests.inspector.features.bytecode.rewrites.test_alignment import instruction
 
 VERSION = sys.version_info[:2]
 APART = {(3, 11): ("PRECALL", "CALL", "RETURN_GENERATOR"), (3, 12): ("RETURN_GENERATOR",)}
@@ -16,7 +16,7 @@ APART = {(3, 11): ("PRECALL", "CALL", "RETURN_GENERATOR"), (3, 12): ("RETURN_GEN
 
 def _opcodes() -> list[str]:
     known = effect
-    return [name for name in dis.opmap if known(Instruction(0, name, 2, ""), VERSION) is not None]
+    return [name for name in dis.opmap if known(instruction(0, name, 2, ""), VERSION) is not None]
 
 
 @pytest.mark.skipif(VERSION > (3, 13), reason="the table is of 3.11 to 3.13")
@@ -26,7 +26,7 @@ def _opcodes() -> list[str]:
 def test_effect(name: str, arg: int, jumps: bool) -> None:
     if name in APART.get(VERSION, ()):
         pytest.skip("counted otherwise")
-    taken, put = effect(Instruction(0, name, arg, ""), VERSION, jumps=jumps) or (0, 0)
+    taken, put = effect(instruction(0, name, arg, ""), VERSION, jumps=jumps) or (0, 0)
     op = dis.opmap[name]
     if sys.version_info >= (3, 12):
         has_arg = op in dis.hasarg
@@ -42,7 +42,7 @@ def test_most_are_known() -> None:
 
 
 def test_an_unknown_one() -> None:
-    assert effect(Instruction(0, "SOMETHING_NEW", 1, ""), (3, 11)) is None
+    assert effect(instruction(0, "SOMETHING_NEW", 1, ""), (3, 11)) is None
 
 
 def test_what_follows_a_return_cannot_run() -> None:
