@@ -39,8 +39,8 @@ class NewText(Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
-class Trial(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to change in a run."""
+class Trial(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What to change in a run; what it does not change is not written, since an older ctrace refuses a newer field."""
 
     settings: tuple[tuple[str, bool], ...] = ()
     """Names in `torch._dynamo.config`, and their values."""
@@ -87,8 +87,8 @@ class LaterCalls(Struct, frozen=True, forbid_unknown_fields=True):
     limit_hit: bool
 
 
-class Tried(Record, frozen=True, forbid_unknown_fields=True):
-    """A trial that ran, and its counts."""
+class Tried(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A trial that ran, and its counts; see `Trial` for what is not written."""
 
     KIND: ClassVar[str] = "trial"
     trial: Trial

@@ -48,9 +48,11 @@ def entries(path: Path) -> Iterator[Entry]:
 
 
 def kept(written: Any, read: Any) -> Any:
-    """Return of what was read only the fields that were written: older logs lack some."""
+    """Return of what was read only the fields that were written: older logs lack some, and trials leave out empty ones."""
     if isinstance(written, dict) and isinstance(read, dict):
-        return {name: kept(value, read.get(name)) for name, value in written.items()}
+        return {
+            name: kept(value, read.get(name) if name in read or value else value) for name, value in written.items()
+        }
     if isinstance(written, list) and isinstance(read, list | tuple) and len(written) == len(read):
         return [kept(one, other) for one, other in zip(written, read, strict=True)]
     return sorted(read) if isinstance(read, set | frozenset) else read
