@@ -277,10 +277,10 @@ def _ranks() -> Iterator[list[str]]:
 
 def _rest() -> Iterator[list[str]]:
     """Yield what belongs to no log: helps, schemas, lessons, GPUs, runs."""
-    from ctrace.cli.main import _PANELS
+    from ctrace.cli.main import command_line
 
     yield ["--help"]
-    for command in _PANELS:
+    for command in (str(each.name) for each in command_line().registered_commands):  # in the trees of all commits
         yield [*command.split(), "--help"]
         yield ["schema", command]
     for name in ("targets", "runs"):
