@@ -9,14 +9,15 @@ from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.scenarios import ScenarioKind
-from ctrace.inspector.facts.wire import MAYBE_COMPILATION, Integer, Number, OfCompilation, Record
+from ctrace.inspector.facts.wire import MAYBE_COMPILATION, MOST, Integer, Number, OfCompilation, Record
 
 
 class Started(Record, frozen=True, kw_only=True):
     """The capturing process began."""
 
     KIND: ClassVar[str] = "start"
-    schema: Integer
+    schema: int
+    """Of any size: a number that this ctrace does not know is a newer one, and its log is refused."""
     ctrace: str
     python: str
     triton: str | None = None
@@ -24,6 +25,11 @@ class Started(Record, frozen=True, kw_only=True):
     home: str = ""
     """The folder of ctrace's own code in the capturing process; empty in the log of an older ctrace."""
     prefixes: dict[str, Owner]
+
+    def __post_init__(self) -> None:
+        """Refuse a number that no version has."""
+        if abs(self.schema) > MOST:
+            raise ValueError("schema is out of range")
 
 
 class TorchFound(Record, frozen=True):

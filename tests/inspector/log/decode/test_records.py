@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.bytecode import Handler, Instruction
 from ctrace.inspector.facts.events.guards import GuardStack
 from ctrace.inspector.facts.events.run import CallBegan, Listing
@@ -17,6 +18,7 @@ from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.reader import Entry, parse
+from ctrace.inspector.log.schema import LOG_SCHEMA
 from tests.support.helpers import Log
 from tests.support.places import ROOT
 
@@ -80,6 +82,13 @@ def test_null_for_a_text_or_a_count_is_a_missing_field() -> None:
     assert (entry.number, [each.hint for each in entry.unmet]) == (2, ["", "here"])
 
 
+@pytest.mark.parametrize("schema", [LOG_SCHEMA + 1, 2**63, 10**30])
+def test_a_log_of_any_later_schema_is_refused_as_newer(schema: int) -> None:
+    log = Log().started(schema)
+    with pytest.raises(RunError, match=f"newer ctrace .schema {schema};"):
+        log.session()
+
+
 def test_an_empty_text_in_place_of_a_word_is_a_missing_field() -> None:
     done = decoded("scenario", {"name": "base", "calls": 2, "kind": "", "outcome": "", "rule": ""})
     assert (done.kind, done.outcome, done.rule) == (ScenarioKind.GIVEN, Outcome.DONE, None)
@@ -132,6 +141,7 @@ def test_rows_of_code_with_another_length_are_refused(changed: dict[str, Any]) -
         ("speed", {"why": None}),
         ("caches", {"kind": None}),
         ("torch", {"torch": ""}),
+        ("start", {"schema": 10**30 + 1, "ctrace": "9", "python": "3.11", "cwd": "/", "prefixes": {}}),
         ("inductor_guards", {"seen": True}),
         ("danger", {"kind": "unexplained", "subject": "", "proven": False}),
         ("danger", {"scenario": None, "call": 0, "kind": "unexplained", "subject": "", "proven": False}),
@@ -144,7 +154,7 @@ def test_rows_of_code_with_another_length_are_refused(changed: dict[str, Any]) -
     ],
 )
 def test_what_is_damaged_is_refused(name: str, data: Any) -> None:
-    with pytest.raises(ValueError, match=r"Expected|missing"):
+    with pytest.raises(ValueError, match=r"Expected|missing|out of range"):
         decoded(name, data)
 
 
