@@ -8,6 +8,8 @@ from ctrace.inspector.source.text import parsed
 
 _LONG = 60
 _LOG_METHODS = frozenset(("debug", "info", "warning", "error", "critical", "exception", "log"))
+_OUTPUT = frozenset(("print", "log", "warn"))
+"""Kinds of calls whose result is not used."""
 _CASTS = frozenset(("int", "float", "bool", "complex"))
 _CLOCKS = frozenset(("time", "perf_counter", "monotonic", "perf_counter_ns", "time_ns", "process_time"))
 
@@ -162,7 +164,7 @@ def _call_of(callee: str, node: ast.AST) -> ast.AST:
 
 
 def _kind(chain: list[ast.AST], node: ast.AST) -> str:
-    call = _call_kind(node)
+    call = _call_kind(node) or _kind_of_all(node)
     if call:
         return call
     inner = node
@@ -183,6 +185,12 @@ def _kind(chain: list[ast.AST], node: ast.AST) -> str:
     return {ast.JoinedStr: "format", ast.FormattedValue: "format", ast.Import: "import", ast.ImportFrom: "import"}.get(
         type(node), ""
     )
+
+
+def _kind_of_all(node: ast.AST) -> str:
+    """Return the kind of several calls in a row that only put out text, as in `print(x), print(y)`."""
+    kinds = {_call_kind(each) for each in node.elts} if isinstance(node, ast.Tuple) else set()
+    return kinds.pop() if len(kinds) == 1 and kinds <= _OUTPUT else ""
 
 
 def is_index(node: ast.AST) -> bool:
