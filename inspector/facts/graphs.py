@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.stored import Text, text_of
+from ctrace.inspector.facts.stored import HasText, Text, text_of
 from ctrace.inspector.facts.wire import COMPILATION, Integer
 
 
@@ -46,7 +46,7 @@ class Unrolled(Struct, frozen=True):
     graph: str = COMPILATION
 
 
-class Printed(Struct, frozen=True):
+class Printed(HasText, Struct, frozen=True):
     """One graph at one stage, as text."""
 
     stage: GraphStage
@@ -56,15 +56,6 @@ class Printed(Struct, frozen=True):
     """Sizes of nodes by name, which torch logs beside the text; only for the stage `dynamo`."""
     attempt: int = 0
     """How many times Dynamo had restarted the compilation by then; the log may show a restart nowhere else."""
-
-    @property
-    def text(self) -> str:
-        """Return the graph as torch printed it.
-
-        Raises:
-            RunError: it is in a log that changed since it was read.
-        """
-        return text_of(self.body)
 
 
 class SymbolMeant(Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.stored import Text, text_of
+from ctrace.inspector.facts.stored import HasText, Text
 from ctrace.inspector.facts.wire import Integer, Number, OfCompilation
 
 
@@ -119,7 +119,7 @@ class LeftOut(Struct, frozen=True):
     number: Integer
 
 
-class GuardText(Struct, frozen=True):
+class GuardText(HasText, Struct, frozen=True):
     """The guards of one compilation as torch prints them; `guards/printed_tree.py` parses the text on demand."""
 
     body: Text
@@ -130,12 +130,3 @@ class GuardText(Struct, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
     cost: GuardCost | None = None
     """None: not measured."""
-
-    @property
-    def text(self) -> str:
-        """Return the guards as torch printed them.
-
-        Raises:
-            RunError: it is in a log that changed since it was read.
-        """
-        return text_of(self.body)

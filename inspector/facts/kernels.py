@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.stored import Text, text_of
+from ctrace.inspector.facts.stored import HasText, Text
 
 
 class Stage(StrEnum):
@@ -126,7 +126,7 @@ class Kernel(Struct, frozen=True):
     statements: tuple[Statement, ...] = field(default=())
 
 
-class OutputCode(Struct, frozen=True):
+class OutputCode(HasText, Struct, frozen=True):
     """The module that Inductor wrote for one graph part: its kernels and the wrapper that calls them."""
 
     graph: str
@@ -139,12 +139,3 @@ class OutputCode(Struct, frozen=True):
     In Triton, it counts the calls of generated kernels. In C++, it counts the loop nests, and one more if nests share
     their outer loop (2.13, _inductor/codegen/cpp.py:4478). It does not count library kernels.
     """
-
-    @property
-    def text(self) -> str:
-        """Return the module as Inductor wrote it.
-
-        Raises:
-            RunError: it is in a log that changed since it was read.
-        """
-        return text_of(self.body)

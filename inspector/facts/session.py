@@ -25,7 +25,7 @@ from ctrace.inspector.facts.outcome import Target as Target
 from ctrace.inspector.facts.passes import Attention, Pass
 from ctrace.inspector.facts.scenarios import Comparison, Outcome, ScenarioKind
 from ctrace.inspector.facts.shapes import Shaped
-from ctrace.inspector.facts.stored import Text, text_of
+from ctrace.inspector.facts.stored import HasText, Text
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel
@@ -178,7 +178,7 @@ class Problem(Struct, frozen=True):
     """Whether the report may be wrong or incomplete because of the problem."""
 
 
-class Record(Struct, frozen=True):
+class Record(HasText, Struct, frozen=True):
     """A record of torch, shown as it is."""
 
     name: str
@@ -188,17 +188,8 @@ class Record(Struct, frozen=True):
     """Its line in the trace log."""
     body: Text
 
-    @property
-    def text(self) -> str:
-        """Return the record's payload.
 
-        Raises:
-            RunError: it is in a log that changed since it was read.
-        """
-        return text_of(self.body)
-
-
-class TorchCode(Struct, frozen=True):
+class TorchCode(HasText, Struct, frozen=True):
     """The module of a graph part as torch itself logged it; `kernels/torch_code.py` reads its kernels."""
 
     graph: str
@@ -206,15 +197,6 @@ class TorchCode(Struct, frozen=True):
     body: Text
     stack_text: str = ""
     """Torch's stack traces of its kernels, as JSON; empty: not in the log."""
-
-    @property
-    def text(self) -> str:
-        """Return the module.
-
-        Raises:
-            RunError: it is in a log that changed since it was read.
-        """
-        return text_of(self.body)
 
 
 class Session(Struct, frozen=True):

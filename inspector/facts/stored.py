@@ -59,3 +59,19 @@ def text_of(text: Text) -> str:
         RunError: the log changed since it was read.
     """
     return text if isinstance(text, str) else text.read()
+
+
+class HasText:
+    """A Struct with a text that may still be in the log: its field `body`."""
+
+    __slots__ = ()
+    body: Text
+
+    @property
+    def text(self) -> str:
+        """Return the text as torch logged it.
+
+        Raises:
+            RunError: it is in a log that changed since it was read.
+        """
+        return text_of(self.body)
