@@ -19,8 +19,9 @@ class Owner(StrEnum):
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
-    """One line of a stack; hooks record the first three fields."""
+    """One line of a stack."""
 
+    # Hooks record the first three fields.
     file: str
     line: Integer
     function: str = field(name="name")

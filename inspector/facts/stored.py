@@ -69,7 +69,7 @@ class HasText:
 
     @property
     def text(self) -> str:
-        """Return the text as torch logged it.
+        """Return the text as torch printed it.
 
         Raises:
             RunError: it is in a log that changed since it was read.
