@@ -11,12 +11,15 @@ import pytest
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.bytecode import Handler, Instruction
+from ctrace.inspector.facts.events.core import Unknown
 from ctrace.inspector.facts.events.guards import GuardStack
 from ctrace.inspector.facts.events.run import CallBegan, Listing
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.decode.records import OUR_RECORDS
 from ctrace.inspector.log.reader import Entry, parse
 from ctrace.inspector.log.schema import LOG_SCHEMA
 from tests.support.helpers import Log
@@ -64,9 +67,29 @@ def kept(written: Any, read: Any) -> Any:
 def test_records_read_as_they_were_written(path: Path) -> None:
     for entry in entries(path):
         event = decode(entry)
+        assert not isinstance(event, Unknown), entry.kind
         if isinstance(event, Record):
             written = json.loads(entry.payload)
             assert kept(written, payload_of(event)) == written, entry.kind
+
+
+def declared(kind: type[Record] = Record) -> Iterator[type[Record]]:
+    """Yield the records that ctrace declares, as far as the decoder imports them."""
+    if "KIND" in vars(kind) and kind.__module__.startswith("ctrace."):
+        yield kind
+    for each in kind.__subclasses__():
+        yield from declared(each)
+
+
+def test_every_record_that_is_declared_is_decoded_under_a_name_of_its_own() -> None:
+    assert len({kind.KIND for kind in OUR_RECORDS}) == len(OUR_RECORDS)
+    assert set(declared()) == set(OUR_RECORDS)
+
+
+def test_an_older_reader_gets_no_field_of_a_trial_that_it_would_refuse() -> None:
+    tried = Tried(Trial(settings=(("capture_scalar_outputs", True),)), None, 1.5, error="no")
+    settings = (("capture_scalar_outputs", True),)
+    assert payload_of(tried) == {"trial": {"settings": settings}, "counts": None, "seconds": 1.5, "error": "no"}
 
 
 def decoded(name: str, data: Any) -> Any:
