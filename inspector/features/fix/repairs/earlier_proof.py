@@ -20,20 +20,20 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.jobs.answers import (
-    Answers,
-    NotReusableError,
-    answers_of,
-    forget_answers,
-    is_current,
-)
-from ctrace.inspector.features.check.jobs.circumstances import Circumstances, file_digest
-from ctrace.inspector.features.check.model import Job, JobKey, Ran
 from ctrace.inspector.features.fix.repairs.result import Fixes, base_of, chosen
 from ctrace.inspector.features.fix.repairs.running import Evidence
 from ctrace.inspector.files.typed_json import read_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.dependencies.answers import (
+    Answers,
+    NotReusableError,
+    answers_of,
+    are_unchanged,
+    forget_answers,
+    is_current,
+)
+from ctrace.inspector.runs.dependencies.circumstances import Circumstances
 from ctrace.inspector.runs.request import Options
 
 _FOLDER = ".proved"
@@ -75,12 +75,10 @@ class EarlierProof:
             asked: all other options that decide what is proved, as plain data.
         """
         self._root = root
-        self._job = Job(JobKey(target), target, options)
         self._path: Path | None = None
         forget_answers()
         with suppress(SettingsError, OSError, ValueError):  # then nothing is reused
-            circumstances = Circumstances(root, ()).digest(self._job)
-            name = hashlib.sha256(msgspec.json.encode([circumstances, msgspec.to_builtins(asked)])).hexdigest()
+            name = Circumstances(root, ()).digest(msgspec.to_builtins(asked), target, options)
             self._path = root / _FOLDER / f"{name}.json"
 
     def find(self) -> Fixes | None:
@@ -114,9 +112,9 @@ class EarlierProof:
                 known = each.session.made_of
                 if not known:
                     raise NotReusableError("it is not known which files the target was loaded from")
-                mine, asked = answers_of(Ran(self._job, each.session, observed=each.observed), known, *each.folders)
-                files.update(mine)
-                answers.append(asked)
+                digests, answered = answers_of(each.session.asked, each.observed, known, *each.folders)
+                files.update(digests)
+                answers.append(answered)
             forget_answers()
             proof = _Proof(time.time(), _shown(fixes), files, tuple(answers))
             if not answers or not _is_current(proof) or not _writes_only(fixes, files):
@@ -167,9 +165,7 @@ def _is_current(found: _Proof) -> bool:
         OSError: a file is gone.
         ValueError: a file is no longer a regular file.
     """
-    return all(map(is_current, found.answers)) and all(
-        file_digest(Path(path)) == digest for path, digest in found.files.items()
-    )
+    return all(map(is_current, found.answers)) and are_unchanged(found.files)
 
 
 def _writes_only(fixes: Fixes, files: Mapping[str, str]) -> bool:
