@@ -205,7 +205,8 @@ def _run_model(
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:
-            recorder.add(described(loaded.model))
+            with recorder.watching("the modules of the target"):  # runs code of the user's classes of parameters
+                recorder.add(described(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}

@@ -8,7 +8,6 @@ the first call. So an eager call before the first compiled one would change what
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
@@ -23,6 +22,7 @@ _IMPORTED_BY_TORCH = frozenset(("torch", "triton", "numpy", "sympy", "mpmath", "
 _MOST_ITEMS = 10_000
 """A container with more items is data."""
 _MOST_OBJECTS = 200_000
+"""Objects that are compared; more would take longer than the call itself."""
 _DEPTH = 4
 """How many steps lead from a module to what is compared: an object, its attribute, a dict, an object in it."""
 _CONTAINERS = (dict, list, set, deque)
@@ -57,12 +57,19 @@ class LibraryState:
                 found.add(package)
         return tuple(sorted(found))
 
-    def restore(self) -> None:
-        """Restore what has changed, as far as it can be set; modules that were imported stay."""
-        for _, value, before in self._known.values():
+    def restore(self) -> tuple[str, ...]:
+        """Restore what has changed, and return the packages in which something cannot be set.
+
+        Modules that were imported stay.
+        """
+        failed = set()
+        for package, value, before in self._known.values():
             if _differs(before, self._content(value)):
-                with suppress(Exception):  # a metaclass or a read-only attribute may forbid it
+                try:
                     _put(value, before)
+                except Exception:  # a read-only attribute, a metaclass or the hash of a key may raise anything
+                    failed.add(package)
+        return tuple(sorted(failed))
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the loaded modules of libraries that torch does not use itself."""
@@ -112,7 +119,7 @@ def _items(base: Any, value: Any) -> list[Any] | None:
 
 
 def _put(value: Any, content: list[Any]) -> None:
-    """Give an object the content that it had."""
+    """Set the content of an object to what it was."""
     if isinstance(value, list):
         list.__setitem__(value, slice(None), content)
     elif isinstance(value, set):
@@ -160,8 +167,8 @@ def _names(attributes: dict[str, Any] | MappingProxyType[str, Any]) -> list[Any]
 def _differs(before: list[Any], now: list[Any] | None) -> bool:
     if now is None or len(now) != len(before):
         return True
-    return any(one is not other and not _is_same_name(one, other) for one, other in zip(now, before, strict=True))
+    return any(new is not old and not _is_same_name(new, old) for new, old in zip(now, before, strict=True))
 
 
-def _is_same_name(one: Any, other: Any) -> bool:
-    return type(one) is type(other) is str and bool(one == other)
+def _is_same_name(new: Any, old: Any) -> bool:
+    return type(new) is type(old) is str and bool(new == old)
