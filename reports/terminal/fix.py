@@ -19,6 +19,7 @@ _MOST = 6
 _SUMMARY = 300
 _WHY = 300
 _LONGEST = 600
+"""Advice has its trial behind it in the same line."""
 
 
 def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
@@ -168,8 +169,9 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
 
 def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[RenderableType]:
     """Show what `explain` advises on a cause."""
-    lines = dict.fromkeys(advice[each] for each in cause.symptoms if each in advice)
-    yield from (_below(f"→ {each}", "green") for each in list(lines)[:1])
+    line = next((advice[each] for each in cause.symptoms if each in advice), "")
+    if line:
+        yield _below(f"→ {line}", "green", most=_LONGEST)
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
@@ -184,5 +186,5 @@ def _place(each: Tried, fixes: Fixes) -> str:
     return f"{fmt.place(cause.file, cause.line, fixes.session.environment.cwd)}: "
 
 
-def _below(text: str, style: str = "") -> RenderableType:
-    return Padding(Text(fmt.one_line(text, _LONGEST if text.startswith("→") else _WHY), style=style), (0, 0, 0, 3))
+def _below(text: str, style: str = "", *, most: int = _WHY) -> RenderableType:
+    return Padding(Text(fmt.one_line(text, most), style=style), (0, 0, 0, 3))

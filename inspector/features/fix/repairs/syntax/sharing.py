@@ -213,15 +213,18 @@ def doubtful(code: Code, near: cst.CSTNode) -> set[str]:
 
     function = code.function(near)
     nodes = walk(function) if function is not None else ()
-    calls = [one for one in nodes if isinstance(one, cst.Call)]
-    return {name for one in calls if not _is_harmless(code, one, _DEEPEST) for name in _given(one)}
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, cst.Call) and not _is_harmless(code, node, _DEEPEST):
+            names |= _passed_names(node)
+    return names
 
 
-def _given(call: cst.Call) -> set[str]:
+def _passed_names(call: cst.Call) -> set[str]:
     """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
     import libcst as cst
 
-    found = {name for arg in call.args for name in _bare_names(arg.value)}
+    found = set().union(*(_bare_names(arg.value) for arg in call.args))
     if isinstance(call.func, cst.Attribute):
         return found | (_bare_names(call.func.value) - {"self"})
     return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
@@ -297,7 +300,7 @@ def _computes_only(code: Code, definition: cst.CSTNode, deep: int) -> bool:
             return False
         if isinstance(one, cst.Assign) and any(_root(target.target) for target in one.targets):
             return False
-        if isinstance(one, cst.Call) and (_writes(one) or (_given(one) and not _is_harmless(code, one, deep))):
+        if isinstance(one, cst.Call) and (_writes(one) or (_passed_names(one) and not _is_harmless(code, one, deep))):
             return False
     return True
 
@@ -308,6 +311,7 @@ _HARMLESS = words("print len range zip enumerate str repr type isinstance tuple 
 _ASKING = words("item tolist cpu backward register_hook retain_grad size dim numel new_tensor __init__")
 """Methods that neither write to a tensor nor keep it elsewhere."""
 _NEW_LAYERS = words("Linear Bilinear Conv1d Conv2d Conv3d LayerNorm GroupNorm RMSNorm Softmax GELU SiLU Tanh Sigmoid")
+"""Layers of torch.nn that write to nothing that they get, and return new memory (nn/modules/*.py:forward, 2.13)."""
 _VIEWING_LAYERS = words("Identity Flatten Dropout Embedding BatchNorm1d BatchNorm2d MultiheadAttention")
 """Layers that write to nothing that they get, and may return it."""
 
