@@ -14,11 +14,15 @@ from ctrace.inspector.facts.events.run import CallBegan, Listing
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.log.decode.dispatch import decode
+from ctrace.inspector.log.decode.records import OUR_RECORDS
 from ctrace.inspector.log.reader import Entry, parse
 from tests.support.helpers import Log
 from tests.support.places import ROOT
 
 DATA = ROOT / "tests" / "data"
+
+
+KINDS = {f"artifact:ctrace_{kind.KIND}": kind for kind in OUR_RECORDS}
 
 
 def recorded() -> list[Path]:
@@ -58,6 +62,8 @@ def kept(written: Any, read: Any) -> Any:
 def test_records_read_as_they_were_written(path: Path) -> None:
     for entry in entries(path):
         event = decode(entry)
+        if (kind := KINDS.get(entry.kind)) is not None:
+            assert isinstance(event, kind), entry.kind
         if isinstance(event, Record):
             written = json.loads(entry.payload)
             assert kept(written, payload_of(event)) == written, entry.kind
