@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advice_lines
-from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Symptom
+from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
 from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
@@ -146,7 +146,10 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in left if each.id in fixes.not_asked]
     advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
-    advised = {id_: each for each in reversed(fixes.advice) if each.checked for id_ in each.causes}
+    advised: dict[str, Suggestion] = {}
+    for suggestion in filter(lambda each: each.checked, fixes.advice):
+        for id_ in suggestion.causes:
+            advised.setdefault(id_, suggestion)
     known = [each for each in left if each.id in advised]
     left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
     if known:

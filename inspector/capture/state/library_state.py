@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.state.torch_marks import is_mark
@@ -30,6 +30,14 @@ _UNSEARCHED = (ModuleType, FunctionType)
 """Submodules, which imports set, and functions, which hold nothing that calls change."""
 
 
+class _Known(NamedTuple):
+    """An object of a library, kept alive so that no other object gets its id."""
+
+    package: str
+    value: Any
+    content: list[Any]
+
+
 class LibraryState:
     """What the modules of installed packages hold now: containers, attributes of classes and of objects."""
 
@@ -38,14 +46,14 @@ class LibraryState:
         self._prefixes = library_prefixes()
         self._readers: dict[type, Callable[[Any], list[Any] | None] | None] = {}
         self._modules = self._loaded()
-        self._known: dict[int, tuple[str, Any, list[Any]]] = {}
-        """Objects by id, each with its package and its content; they are kept alive, so that no id is used again."""
+        self._known: dict[int, _Known] = {}
+        """Objects by id."""
         waiting = deque((name.partition(".")[0], module, 0) for name, module in self._modules.items())
         while waiting and len(self._known) < _MOST_OBJECTS:
             package, value, depth = waiting.popleft()
             if id(value) in self._known or (content := self._content(value)) is None:
                 continue
-            self._known[id(value)] = package, value, content
+            self._known[id(value)] = _Known(package, value, content)
             if depth < _DEPTH:
                 waiting.extend((package, each, depth + 1) for each in content)
 
