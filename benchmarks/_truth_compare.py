@@ -13,7 +13,10 @@ _CONFIG = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?
 _DYNAMIC = re.compile(r"(?:torch\.compile\([^)]*|compile (?:it )?with )`?dynamic=(?P<value>True|False)", re.IGNORECASE)
 _UNKNOWN = re.compile(r"not known|no advice", re.IGNORECASE)
 _OPS_OF_ONE = 5
-"""Where breaks become fewer and ops outside of graphs more, one graph, break or recompilation is worth so many ops."""
+"""How many more ops outside of graphs undo one graph, break or recompilation less.
+
+A choice, not a measurement: a change must not win because it leaves most of a model in eager.
+"""
 _COUNTED = ("graphs", "breaks", "recompiles", "limit", "outside")
 
 
@@ -191,7 +194,7 @@ def effect(before: Data, now: Data) -> Judgement:
     if not any(problems):
         return _of_sign(is_now["graphs"] - was["graphs"])
     fewer = sum(was[each] - is_now[each] for each in ("graphs", "breaks", "recompiles", "limit"))
-    if is_now["outside"] - was["outside"] > _OPS_OF_ONE * max(fewer, 0) and fewer > 0:
+    if fewer > 0 and is_now["outside"] - was["outside"] > _OPS_OF_ONE * fewer:
         return Judgement.NO_EFFECT
     return _of_sign(-fewer)
 

@@ -630,7 +630,7 @@ def page(now: list[Data], before: list[Data]) -> Iterator[str]:
     known = {(each["case"], each["kind"]): each["reason"] for each in tomllib.loads(KNOWN.read_text()).get("known", [])}
     yield "# Facts of `ctrace explain` beside plain torch"
     yield ""
-    yield "Made by `benchmarks/truth.py --facts --write`. Each case has ten facts: " + ", ".join(KINDS) + "."
+    yield "Made by `benchmarks/truth.py --facts --write`. Each case has these facts: " + ", ".join(KINDS) + "."
     yield f"Versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}."
     yield ""
     yield "| source | seeds | cases | say nothing | no findings, not run | explained | facts equal | before, same |"
@@ -674,7 +674,7 @@ def _page_row(source: str, now: list[Data], before: list[Data]) -> str:
 
 def _equal_facts(results: list[Data]) -> str:
     of = len(results) * len(KINDS)
-    equal = sum(not any(each["kind"] == kind for each in one["differences"]) for one in results for kind in KINDS)
+    equal = of - sum(len({each["kind"] for each in result["differences"]}) for result in results)
     return f"{equal} of {of} ({equal / of:.1%})" if of else "0"
 
 

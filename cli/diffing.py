@@ -62,15 +62,15 @@ def with_settings(found: "RunDiff", before: str, after: str) -> "RunDiff":
 
     store = Store()
     try:
-        one, other = (request_of(store.load(name)) for name in (before, after))
+        first, second = (request_of(store.load(name)) for name in (before, after))
     except RunError:  # a log, a file, or a run that cannot be run again: nothing is known about its options
         return found
-    if (one.path, one.module, one.name) != (other.path, other.module, other.name):
+    if (first.path, first.module, first.name) != (second.path, second.module, second.name):
         return found
     listed = [
-        f"{_FLAGS.get(name, f'--{name}')} {_option(name, one.options)}, then {_option(name, other.options)}"
+        f"{_FLAGS.get(name, f'--{name}')} {_option(name, first.options)}, then {_option(name, second.options)}"
         for name in _HOW
-        if getattr(one.options, name) != getattr(other.options, name)
+        if getattr(first.options, name) != getattr(second.options, name)
     ]
     if not listed:
         return found
@@ -84,7 +84,9 @@ def _option(name: str, options: "Options") -> str:
         return "not set"
     if isinstance(value, tuple):
         return " ".join(map(str, value))
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
 
 
 def side(text: str, timeout: float | None) -> "Session":

@@ -100,8 +100,8 @@ def fixed(request: FixRequest) -> Exit:
     from ctrace.inspector.runs.store import Store
 
     store = Store()
-    asked = [request.args, request.choice, request.budget, request.timeout]
-    earlier = EarlierProof(store.root, str(request.target), request.options, asked)
+    proved_for = [request.args, request.choice, request.budget, request.timeout]
+    earlier = EarlierProof(store.root, str(request.target), request.options, proved_for)
     fixes = (earlier.find() if request.apply else None) or _searched(request, store, earlier)
     _show(request, fixes)
     if fixes.interrupted:

@@ -1,4 +1,4 @@
-"""Show what a model prints apart from ctrace's own lines: marked, repetitions folded, torch's warnings told once."""
+"""Show what a model prints apart from ctrace's own lines: marked, repetitions folded, each warning of torch once."""
 
 import os
 import re
@@ -6,13 +6,15 @@ import select
 from collections import Counter, deque
 from collections.abc import Callable
 
+from ctrace.inspector.knowledge.words.counting import count
+
 _ASKING_SECONDS = 0.2
 """Seconds after which an unfinished line counts as a prompt."""
 _MARK = b"| "
 _LONGEST = 1 << 16
 """Bytes after which a line without an end is broken: a program may write any number of them."""
 _REMEMBERED = 100
-"""How many lines back a repetition is recognized."""
+"""How many lines back a repetition is recognized; a longer block is shown each time."""
 
 _WARNING = re.compile(
     rb"(?:\[rank\d+\]:)?W\d{4} [\d:.]+ \d+ (?P<place>torch/\S+:\d+)\] (?:\[[!\d/_]+\] )?(?P<text>.*)", re.DOTALL
@@ -53,7 +55,7 @@ class _Repetitions:
         self._show(line)
 
     def flush(self) -> None:
-        """Tell how often the block was repeated, and write what came of the next repetition."""
+        """Write how often the block was repeated, and the lines of a repetition that did not end."""
         block, matched, times = self._block, self._matched, self._times
         self._block, self._matched, self._times = [], 0, 0
         if times:
@@ -79,7 +81,7 @@ class _Warnings:
         self._is_shown = True
 
     def shows(self, line: bytes) -> bool:
-        """Whether to show a line."""
+        """Decide whether to show a line, and count it if ctrace reports what it warns of."""
         match = _WARNING.match(line)
         if match is None:
             return True
@@ -139,7 +141,7 @@ class ProgramOutput:
         """Say which warnings were left out, and what shows their subject instead."""
         reported = self._warnings.reported if self._warnings is not None else {}
         return [
-            f"torch warned {times} time{'s' * (times > 1)} {_REPORTED[start][0]}: see {_REPORTED[start][1]}"
+            f"torch warned {count(times, 'time')} {_REPORTED[start][0]}: see {_REPORTED[start][1]}"
             for start, times in reported.items()
         ]
 
@@ -153,7 +155,10 @@ class ProgramOutput:
             else:
                 self._add(line + b"\n")
         if len(self._partial) > _LONGEST:
-            self._to(self._partial) if self._is_asking else self._add(self._partial + b"\n")
+            if self._is_asking:
+                self._to(self._partial)
+            else:
+                self._add(self._partial + b"\n")
             self._partial = b""
 
     def _add(self, line: bytes) -> None:

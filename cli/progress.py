@@ -111,7 +111,7 @@ def progress(*, is_program: bool = False, of: str = "") -> Iterator[Progress]:
 def _plain(text: bytes) -> None:
     """Write output to a stderr that is no terminal, in the bytes that the program wrote."""
     stream = unguarded(sys.stderr)
-    with suppress(OSError):
+    with suppress(OSError):  # nobody reads stderr any more, which must not end the capture
         stream.flush()
         stream.buffer.write(text)
         stream.buffer.flush()

@@ -282,7 +282,7 @@ DOORLESS = {
     "capture.main -> fix": 2,
     # a comparison matches sites as the lock does; a proof reports as a check does
     "compare -> check": 10,
-    "fix -> check": 8,
+    "fix -> check": 4,
     # a kernel is timed as a model is
     "workshop -> time": 7,
     # a kernel's package is run on the virtual GPU

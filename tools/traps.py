@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -239,7 +240,7 @@ def repaired(path: Path, server: ForkServer) -> Fixes | None:
         return None
 
 
-def told_apart(before: Path, after: Path) -> list[str]:
+def differences(before: Path, after: Path) -> list[str]:
     """Ask the oracle in a fork, which keeps torch's import and nothing of what the programs do."""
     asking, answering = os.pipe()
     child = os.fork()
@@ -249,6 +250,8 @@ def told_apart(before: Path, after: Path) -> list[str]:
             signal.alarm(int(_LIMIT))
             os.write(answering, json.dumps(trap_oracle.differences(str(before), str(after))).encode())
             status = 0
+        except BaseException:
+            traceback.print_exc()  # os._exit shows nothing
         finally:
             os._exit(status)
     os.close(answering)
@@ -257,28 +260,28 @@ def told_apart(before: Path, after: Path) -> list[str]:
     _, status = os.waitpid(child, 0)
     if status:
         raise RuntimeError(f"the oracle ended with {status} for {after}")
-    told: list[str] = json.loads(found)
-    return told
+    acts: list[str] = json.loads(found)
+    return acts
 
 
-def still_open(each: Tried) -> list[str]:
+def still_open(repair: Tried) -> list[str]:
     """Return the obligations that trying left open; none if it was not tried."""
-    tried = each.outcome.obligations
-    found = [one.name for one in tried if not one.closed and one.how is How.TRYING]
-    return found if len(found) < len(tried) and found != [COMPILED] else []
+    obligations = repair.outcome.obligations
+    found = [each.name for each in obligations if not each.closed and each.how is How.TRYING]
+    return found if len(found) < len(obligations) and found != [COMPILED] else []
 
 
-def is_free(each: Tried, without: frozenset[str]) -> bool:
+def is_free(repair: Tried, without: frozenset[str]) -> bool:
     """Whether a repair is proved without a question, or would be without some obligations."""
-    if each.is_free or not without:
-        return each.is_free
-    open_ = set(still_open(each)) - {COMPILED}  # compiled calls are not tried where eager ones differ
+    if repair.is_free or not without:
+        return repair.is_free
+    open_ = set(still_open(repair)) - {COMPILED}  # compiled calls are not tried where eager ones differ
     return bool(open_) and open_ <= without
 
 
-def described(each: Tried) -> list[Any]:
+def described(repair: Tried) -> list[Any]:
     """Return what the log says about a repair."""
-    return [each.name, each.proved, each.question, each.outcome.why, still_open(each)]
+    return [repair.name, repair.proved, repair.question, repair.outcome.why, still_open(repair)]
 
 
 def arguments() -> argparse.Namespace:
@@ -314,7 +317,8 @@ def main() -> int:
         fixes = repaired(path, server)
         every = fixes.repairs if fixes is not None else ()
         free = [each for each in every if each.files and is_free(each, frozenset(asked.without))]
-        alone.update(open_[0] for each in every for open_ in [still_open(each)] if len(open_) == 1)
+        left_open = [still_open(each) for each in every]
+        alone.update(names[0] for names in left_open if len(names) == 1)
         kind = f"{program.pattern}, {'right' if program.is_right else 'trap'}"
         counts[kind] += 1
         counts[f"{kind}: proved"] += any(each.kind == "source" for each in free)
@@ -323,7 +327,7 @@ def main() -> int:
         for place, each in enumerate(free):
             after = folder / f"trap_{index}_repaired_{place}.py"
             after.write_text(next(text.text for text in each.files))
-            acts = told_apart(path, after)
+            acts = differences(path, after)
             if acts:
                 false += 1
                 apart.append([each.name, *acts])

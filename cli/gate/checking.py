@@ -102,9 +102,9 @@ def started(request: CheckRequest, *, github: bool = False) -> Outcome:
     workflow = workflow_path(path) if github else None
     models = [named_by(each, path.parent).key for each in request.models]
     _refuse_wrong(models, request, path.parent)
-    _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
-    if workflow is not None:
+    if workflow is not None:  # first: if it fails, there is no policy yet, and the user can try again
         _write_workflow(workflow, path)
+    _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
     return checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
 
 
@@ -114,9 +114,11 @@ def _write_workflow(workflow: Path, policy: Path) -> None:
     Raises:
         PolicyError: it cannot be written.
     """
+    version = torch_version()
+    assert version is not None, "check_environment refuses a machine without torch"
     try:
         workflow.parent.mkdir(parents=True, exist_ok=True)
-        write_new(workflow, workflow_text(workflow, policy, torch_version() or ""))
+        write_new(workflow, workflow_text(workflow, policy, version))
     except OSError as error:
         raise PolicyError(f"{named(workflow)} cannot be written: {reason(error)}", "leave out --github") from None
     say(f"ctrace: wrote {named(workflow)}; put your copy of ctrace in the place of OWNER")

@@ -51,7 +51,7 @@ _TODO = {
 
 
 _THREADS_SECONDS = 3.0
-"""How long threads of a model file may go on after its calls."""
+"""Seconds for threads to end after the calls of a model file: a choice, short beside a capture."""
 
 
 def main(loaded: frozenset[str], start: Start = NEW) -> None:
@@ -97,17 +97,17 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
 
 
 def _end_despite_threads(status: Any) -> None:
-    """End this process although threads go on which the model's file or a package started: its calls are done.
+    """End this process even if threads of the model's file or of a package still run: its calls are done.
 
-    Python waits for such threads without a limit before it ends (threading.py:_shutdown, 3.11). Those of a thread pool
-    end then, so each gets some time.
+    Python waits for such threads without a limit before it ends (threading.py:_shutdown, 3.11). Threads of a pool end
+    then without help, so all get some time.
     """
 
     def end() -> None:
         time.sleep(_THREADS_SECONDS)
         if any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate()):
             for stream in (sys.stdout, sys.stderr):
-                with suppress(Exception):
+                with suppress(Exception):  # the program may have closed or replaced it
                     stream.flush()
             end_process(status if isinstance(status, int) else int(status is not None))
 
@@ -124,7 +124,7 @@ def _watcher() -> int | None:
 
 
 def _taken(argument: str) -> bool:
-    """Take an argument of ours away, which the program can read; return whether it was there."""
+    """Remove an argument of ours, which the program could read; return whether it was there."""
     if sys.argv[-1] != argument:
         return False
     sys.argv.pop()
@@ -205,7 +205,8 @@ def _run_model(
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:
-            recorder.add(described(loaded.model))
+            with recorder.watching("the modules of the target"):  # runs code of the user's classes of parameters
+                recorder.add(described(loaded.model))
         prepare(loaded.model, trial)
         ways = tried_ways(loaded.model, loaded.scenarios, trial)
     scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}

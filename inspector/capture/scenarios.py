@@ -7,6 +7,8 @@ from enum import Enum, auto
 from os import _exit as end_process
 from typing import Any
 
+from msgspec import structs
+
 from ctrace.inspector.capture.calls.calling import called
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.parts import compiled
@@ -199,14 +201,22 @@ class _Runs:
     def _called_eagerly(
         self, name: str, index: int, call: Call, way: Way, counting: Callable[[], Any], *, is_first: bool
     ) -> Before:
-        """Make the eager call, and look after what it changed in libraries; a change by the first ends the process."""
+        """Make the eager call, and restore what it changed in libraries; a change by the first one ends the process."""
         libraries = LibraryState() if is_first or self._keeps_libraries else None
         before = self._dangers.before(name, index, call, way, counting)
         if libraries is not None and self._keeps_libraries:
-            libraries.restore()
+            self._restore(libraries)
         elif libraries is not None and libraries.changes():
             end_process(WARMED)
         return before
+
+    def _restore(self, libraries: LibraryState) -> None:
+        """Undo what an eager call changed in libraries; what stays may change what is compiled next."""
+        if failed := libraries.restore():
+            self._recorder.problem(
+                f"an eager call changed what {', '.join(failed)} keeps, which cannot be restored: "
+                "later calls may compile other code than without eager calls"
+            )
 
     def _timed(self, way: Way) -> float | None:
         """Time more calls until one compiles; return the shortest time, or None if the last call before compiled."""
@@ -229,25 +239,28 @@ class _Runs:
     ) -> None:
         message = "" if error is None else _kind_and_first_line(error)
         training, unused_grad = _modes(self._model, way, train=self._options.train)
-        verdict = self._dangers.verdict(name)
-        self._recorder.add(
-            ScenarioDone(
-                name=name,
-                calls=calls,
-                kind=way.kind,
-                outcome=outcome,
-                message=message,
-                compared=self._dangers.compared(name),
-                not_compared=self._dangers.not_compared(name),
-                rule=verdict.rule if verdict else None,
-                eager_error=verdict.eager_error if verdict else None,
-                compiled_error=verdict.compiled_error if verdict else None,
-                no_reference=verdict.no_reference if verdict else "",
-                call_seconds=seconds,
-                training=training,
-                unused_grad=unused_grad,
-            )
+        done = ScenarioDone(
+            name=name,
+            calls=calls,
+            kind=way.kind,
+            outcome=outcome,
+            message=message,
+            compared=self._dangers.compared(name),
+            not_compared=self._dangers.not_compared(name),
+            call_seconds=seconds,
+            training=training,
+            unused_grad=unused_grad,
         )
+        verdict = self._dangers.verdict(name)
+        if verdict is not None:
+            done = structs.replace(
+                done,
+                rule=verdict.rule,
+                eager_error=verdict.eager_error,
+                compiled_error=verdict.compiled_error,
+                no_reference=verdict.no_reference,
+            )
+        self._recorder.add(done)
 
 
 def _modes(model: Any, way: Way, *, train: bool) -> tuple[bool, bool]:

@@ -235,6 +235,10 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
 
 
+_MANY_TIMES = 4
+"""A whole that becomes so many times the graphs of its parts is a loop around a network: a choice, not measured."""
+
+
 def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     """Whether parts compile with fewer breaks and recompilations than the whole, and not only because they are small.
 
@@ -244,19 +248,15 @@ def _is_better_place(effect: Effect, trial: Trial, scene: Scene) -> bool:
     before, after = effect.before, effect.after
     fewer = after.breaks + after.recompiles < before.breaks + before.recompiles
     helps = fewer and effect.gain > 0 and after.breaks <= before.breaks and after.graphs > 0
-    is_network = before.graphs >= _TIMES * after.graphs and _holds_parameters(trial, scene)
+    is_network = before.graphs >= _MANY_TIMES * after.graphs and _holds_parameters(trial, scene)
     return helps and (effect.keeps_most or is_network)
 
 
 def _holds_parameters(trial: Trial, scene: Scene) -> bool:
     """Whether the parts of a trial hold most parameters of the target."""
-    held = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
-    every = sum(each.parameters for each in scene.session.parts if "." not in each.path)
-    return 2 * held > every
-
-
-_TIMES = 4
-"""A whole of so many times the graphs of its parts may lose to parts that hold fewer ops."""
+    inside = sum(each.parameters for each in scene.session.parts if each.path in trial.parts)
+    whole = sum(each.parameters for each in scene.session.parts if "." not in each.path)
+    return 2 * inside > whole
 
 
 def _later(scene: Scene, tried: Tried) -> int:

@@ -5,6 +5,7 @@ same cause puts them into one group. Each finding ends up in exactly one cause.
 import hashlib
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain
 from pathlib import PurePath
 
 from msgspec.structs import replace
@@ -184,25 +185,29 @@ def _of_generation(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
 
 
 _ITERATOR = "GB4347"
+"""The id of a break for a function that gets an iterator."""
 
 
-def _is_of_comprehension(each: Break) -> bool:
+def _is_of_comprehension(found: Break) -> bool:
     """Whether a comprehension breaks as a function of its own, which gets an iterator as its argument.
 
     Dynamo inlines comprehensions (Python before 3.12 compiles each as a function). It meets one alone only where the
     code around it runs eagerly, because of another break.
     """
-    return _ITERATOR in each.gb and each.place.function.startswith("<")
+    return _ITERATOR in found.gb and found.place.function.startswith("<")
 
 
 def _of_comprehensions(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     """Join the break of a comprehension to a break for which the function around it runs eagerly."""
-    for index, each in enumerate(session.breaks):
-        around = {(path[-2].file, path[-2].function) for path in each.paths if len(path) > 1}
-        for other, broken in enumerate(session.breaks if _is_of_comprehension(each) else ()):
-            frames = {(frame.file, frame.function) for path in broken.paths for frame in path}
-            if around & frames and not _is_of_comprehension(broken):
-                yield Symptom(Finding.BREAK, other), Symptom(Finding.BREAK, index)
+    leading = [(index, found) for index, found in enumerate(session.breaks) if not _is_of_comprehension(found)]
+    for index, found in enumerate(session.breaks):
+        if not _is_of_comprehension(found):
+            continue
+        around = {(path[-2].file, path[-2].function) for path in found.paths if len(path) > 1}
+        for lead, broken in leading:
+            frames = chain.from_iterable(broken.paths)
+            if any((frame.file, frame.function) in around for frame in frames):
+                yield Symptom(Finding.BREAK, lead), Symptom(Finding.BREAK, index)
                 break
 
 
@@ -316,11 +321,9 @@ def _lead(each: Symptom, session: Session) -> tuple[int, bool, bool, int, int]:
     ops, writes, follows = 0, False, False
     if each.what is Finding.BREAK:
         found = session.breaks[each.index]
-        ops, writes, follows = (
-            found.cost.ops or 0,
-            break_kind(found) is RootKind.OUTPUT,
-            _is_of_comprehension(found),
-        )
+        ops = found.cost.ops or 0
+        writes = break_kind(found) is RootKind.OUTPUT
+        follows = _is_of_comprehension(found)
     return _RANK.get(each.what, 9), follows, not writes, -ops, each.index
 
 

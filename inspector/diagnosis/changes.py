@@ -26,7 +26,7 @@ def apply_of(trial: Trial, texts: Mapping[str, str], parts: Iterable[Part] = ())
         known = {each.path: each for each in parts}
         roots = dict.fromkeys(path.partition(".")[0] for path in trial.parts)
         variables = [f"{root} = model.__globals__[{root!r}]" for root in roots if root != _MODEL]
-        return Apply(ApplyKind.PLACE, "\n".join((*variables, *compiling(trial.parts, known))))
+        return Apply(ApplyKind.PLACE, "\n".join((*variables, *compile_statements(trial.parts, known))))
     if trial.edits or trial.sources:
         return _patch(trial, texts)
     settings = tuple(_settings(trial))
@@ -68,24 +68,23 @@ def _patch(trial: Trial, texts: Mapping[str, str]) -> Apply | None:
     return Apply(ApplyKind.PATCH, patch, file, first) if patch else None
 
 
-def compiling(paths: Iterable[str], parts: Mapping[str, Part]) -> list[str]:
+def compile_statements(paths: Iterable[str], parts: Mapping[str, Part]) -> list[str]:
     """Write the statements that compile modules: one for each, or one for all modules of a list."""
     statements = []
-    for parent, members in grouped(paths, parts).items():
+    for parent, members in members_by_list(paths, parts).items():
         if parent:
-            listed = reading(parent, parts) + (".values()" if parts[parent].kind == "ModuleDict" else "")
+            listed = expression_of(parent, parts) + (".values()" if parts[parent].kind == "ModuleDict" else "")
             statements.append(f"for part in {listed}: part.forward = torch.compile(part.forward)")
         else:
-            written = (reading(each, parts) for each in members)
-            statements += [f"{each}.forward = torch.compile({each}.forward)" for each in written]
+            modules = (expression_of(each, parts) for each in members)
+            statements += [f"{each}.forward = torch.compile({each}.forward)" for each in modules]
     return statements
 
 
-def grouped(paths: Iterable[str], parts: Mapping[str, Part]) -> dict[str, list[str]]:
+def members_by_list(paths: Iterable[str], parts: Mapping[str, Part]) -> dict[str, list[str]]:
     """Group the paths by their list, if all members of the list are among them; under "" those that are in none."""
-    chosen = list(paths)
     by_parent: dict[str, list[str]] = defaultdict(list)
-    for path in chosen:
+    for path in paths:
         by_parent[path.rpartition(".")[0]].append(path)
     grouped: dict[str, list[str]] = {}
     for parent, members in by_parent.items():
@@ -95,7 +94,7 @@ def grouped(paths: Iterable[str], parts: Mapping[str, Part]) -> dict[str, list[s
     return grouped
 
 
-def reading(path: str, parts: Mapping[str, Part]) -> str:
+def expression_of(path: str, parts: Mapping[str, Part]) -> str:
     """Write how Python reaches a module from `model`, or from the variable that holds it."""
     names = path.split(".")
     written = names[0]

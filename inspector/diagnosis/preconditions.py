@@ -31,12 +31,12 @@ def is_edit_of_library(candidate: Candidate, scene: Scene) -> bool:
     """Whether a candidate asks for another text of a library's line, which its user cannot change at the call site."""
     if candidate.rule in _AT_CALL_SITE or (candidate.trial is not None and not candidate.trial.edits):
         return False
-    places = ((each.file, each.line) for each in scene.causes if each.id in candidate.causes)
-    inside = ((each.file, each.line) for each in scene.session.breaks)
-    foreign = {file for file, _ in (*places, *inside) if file and not scene.is_users(file)}
-    named = {PurePath(file).name for file in foreign}
     match = _PLACE.match(candidate.text)
-    return match is not None and match["file"] in named
+    if match is None:
+        return False
+    files = {each.file for each in scene.causes if each.id in candidate.causes}
+    files |= {each.file for each in scene.session.breaks}
+    return any(file and not scene.is_users(file) and PurePath(file).name == match["file"] for file in files)
 
 
 _PLACE = re.compile(r"(?P<file>[^\s:/]+\.py):\d+\b")

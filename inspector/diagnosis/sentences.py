@@ -13,33 +13,33 @@ def advised(session: Session, what: Finding) -> dict[int, str]:
 def advice_lines(found: Diagnosis) -> dict[Symptom, str]:
     """Return the first advice on each finding."""
     lines: dict[Symptom, str] = {}
-    for each in found.advice:
+    for suggestion in found.advice:
         for cause in found.causes:
-            if cause.id in each.causes:
-                lines |= {symptom: line_of(each) for symptom in cause.symptoms if symptom not in lines}
+            if cause.id in suggestion.causes:
+                lines |= {symptom: line_of(suggestion) for symptom in cause.symptoms if symptom not in lines}
     return lines
 
 
-def line_of(each: Suggestion) -> str:
+def line_of(suggestion: Suggestion) -> str:
     """Write a piece of advice with what its trial showed, in one line."""
-    trial = checked(each)
-    return f"{each.text} ({trial})" if trial else each.text
+    trial = checked(suggestion)
+    return f"{suggestion.text} ({trial})" if trial else suggestion.text
 
 
-def checked(each: Suggestion) -> str:
+def checked(suggestion: Suggestion) -> str:
     """Say what a trial showed; empty if nothing was tried."""
-    if each.checked and each.effect is not None:
-        return f"checked: {effect(each.effect) or _later_effect(each)}"
-    is_general = each.general and each.rule != LAST_RESORT
+    if suggestion.checked and suggestion.effect is not None:
+        return f"checked: {effect(suggestion.effect) or _later_effect(suggestion)}"
+    is_general = suggestion.general and suggestion.rule != LAST_RESORT
     return "general advice, not checked on this model" if is_general else ""
 
 
-def _later_effect(each: Suggestion) -> str:
+def _later_effect(suggestion: Suggestion) -> str:
     """Write what changed in later calls only, after those that a run counts."""
-    before, after = each.later or (0, 0)
+    before, after = suggestion.later or (0, 0)
     if before <= after:  # the calls after the limit ran eagerly, and recompiled nothing
-        return f"{each.calls} calls no longer hit the recompile limit"
-    return f"recompilations in {each.calls} calls {before} → {after}"
+        return f"{suggestion.calls} calls no longer hit the recompile limit"
+    return f"recompilations in {suggestion.calls} calls {before} → {after}"
 
 
 def effect(found: Effect) -> str:

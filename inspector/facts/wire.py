@@ -21,7 +21,7 @@ MAYBE_COMPILATION: Any = field(default=UNSET, name=_OPTIONAL)
 
 
 class Record(Struct, frozen=True):
-    """A record of ctrace's; a subclass names its kind, which the log has as `ctrace_<kind>`."""
+    """A record that ctrace writes; a subclass names its kind, which the log has as `ctrace_<kind>`."""
 
     KIND: ClassVar[str]
 

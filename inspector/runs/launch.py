@@ -63,7 +63,10 @@ def _environment(request: CaptureRequest) -> dict[str, str]:
         from ctrace.inspector.runs.torch_caches.folder import cache_environment
 
         for name, value in cache_environment(request.options.caches, request.caches).items():
-            environment.pop(name, None) if value is None else environment.update({name: value})
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
     if request.trial is not None:
         _drop_torch_logs(environment)
     return environment

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
@@ -267,13 +269,11 @@ def _metrics(raw: Raw) -> Iterable[Metrics]:
 def _guards(raw: Raw) -> dict[str, GuardText]:
     found = {}
     for compile_id, printed in raw.guards.items():
-        placed, timed = raw.guard_places.get(compile_id), raw.guard_costs.get(compile_id)
-        found[compile_id] = GuardText(
-            body=printed.text,
-            stacks=placed.places if placed else None,
-            left_out=placed.left_out if placed else (),
-            cost=timed,
-        )
+        guards = GuardText(body=printed.text, cost=raw.guard_costs.get(compile_id))
+        placed = raw.guard_places.get(compile_id)
+        if placed is not None:
+            guards = replace(guards, stacks=placed.places, left_out=placed.left_out)
+        found[compile_id] = guards
     return found
 
 

@@ -112,15 +112,11 @@ def headline(finding: Finding) -> str:
 
 def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
     """Write a finding as the terminal shows it: what, where, code, reason, cost, fix."""
-    site = finding.site
-    parts = [
-        headline(finding),
-        str(at) if at else "",
-        f"  {code(finding)}" if site else "",
-        site.reason if site else "",
-        *detail(finding, checked),
-        *(f"→ {each}" for each in todo(finding)),
-    ]
+    parts = [headline(finding), str(at or "")]
+    if finding.site is not None:
+        parts += [f"  {code(finding)}", finding.site.reason]
+    parts += detail(finding, checked)
+    parts += [f"→ {each}" for each in todo(finding)]
     return [f"{'  ' * part.startswith('  ')}{fmt.one_line(part, LONGEST)}" for part in parts if part.strip()]
 
 

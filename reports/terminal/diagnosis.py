@@ -57,8 +57,9 @@ def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
         left = len(asked) - MOST_ADVICE
         if left > 0:
             yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
-    for number, each in enumerate(each for each in found.advice if asks_nothing(each)):
-        yield Text(f"{'' if number else chr(10)}{_bounded(each.text, _ADVICE)}", style="green")
+    notes = [_bounded(each.text, _ADVICE) for each in found.advice if asks_nothing(each)]
+    if notes:
+        yield Text("\n" + "\n".join(notes), style="green")
 
 
 def _hanging(text: Text, indent: int) -> RenderableType:

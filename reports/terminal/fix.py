@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ctrace.inspector.diagnosis.sentences import advice_lines
-from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Symptom
+from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
 from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import item, more, section
@@ -19,6 +19,7 @@ _MOST = 6
 _SUMMARY = 300
 _WHY = 300
 _LONGEST = 600
+"""Advice has its trial behind it in the same line."""
 
 
 def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
@@ -145,7 +146,10 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
     left = [each for each in fixes.findings if not each.expected and each.id not in tried]
     not_asked = [each for each in left if each.id in fixes.not_asked]
     advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
-    advised = {id_: each for each in reversed(fixes.advice) if each.checked for id_ in each.causes}
+    advised: dict[str, Suggestion] = {}
+    for suggestion in filter(lambda each: each.checked, fixes.advice):
+        for id_ in suggestion.causes:
+            advised.setdefault(id_, suggestion)
     known = [each for each in left if each.id in advised]
     left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
     if known:
@@ -168,8 +172,9 @@ def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
 
 def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[RenderableType]:
     """Show what `explain` advises on a cause."""
-    lines = dict.fromkeys(advice[each] for each in cause.symptoms if each in advice)
-    yield from (_below(f"→ {each}", "green") for each in list(lines)[:1])
+    line = next((advice[each] for each in cause.symptoms if each in advice), "")
+    if line:
+        yield _below(f"→ {line}", "green", most=_LONGEST)
 
 
 def _titled(cause: RootCause, fixes: Fixes) -> str:
@@ -184,5 +189,5 @@ def _place(each: Tried, fixes: Fixes) -> str:
     return f"{fmt.place(cause.file, cause.line, fixes.session.environment.cwd)}: "
 
 
-def _below(text: str, style: str = "") -> RenderableType:
-    return Padding(Text(fmt.one_line(text, _LONGEST if text.startswith("→") else _WHY), style=style), (0, 0, 0, 3))
+def _below(text: str, style: str = "", *, most: int = _WHY) -> RenderableType:
+    return Padding(Text(fmt.one_line(text, most), style=style), (0, 0, 0, 3))

@@ -104,3 +104,29 @@ def test_a_copy_that_raises_does_not_fail_the_model(ctrace: Command) -> None:
     result = ctrace("explain", "model.py", "--json", "--backend", "eager")
     assert result.code == 0, result.err
     assert any("a copy of the model raises" in each["what"] for each in result.report["problems"])
+
+
+UNLISTED = """\
+import torch
+
+class Odd(torch.nn.Module):
+    def forward(self, x): return x
+
+Odd.forward.__wrapped__ = Odd.forward  # inspect.unwrap raises
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.unused = Odd()
+    def forward(self, x): return x + 1
+
+model = Net()
+def inputs(): return (torch.randn(3),)
+"""
+
+
+def test_modules_that_cannot_be_listed_are_a_problem_of_ctrace_alone(ctrace: Command) -> None:
+    ctrace.write("model.py", UNLISTED)
+    result = ctrace("explain", "model.py", "--json", "--backend", "eager")
+    assert (result.code, result.report["error"], len(result.report["graphs"])) == (0, None, 1)
+    assert any("the modules of the target could not be recorded" in each for each in result.report["problems"])

@@ -110,15 +110,19 @@ def _tensor(tracked: Any, shape_env: Any, real: Any) -> TensorSeen:
     listed = _listed(source.name, len(fake.shape))
     dims = []
     for at, size in enumerate(fake.shape):
+        stride = _hint(example_strides[at]) if example_strides else None
+        marks = [*_marks(example, at)]
+        if at in listed:
+            marks.append("listed")
         dim = Dim(
             expression=str(size),
             symbol=_first_symbol(f"{source.name}.size()[{at}]", shape_env),
             size=_hint(example.shape[at]),
-            stride=_hint(example_strides[at]) if example_strides else None,
+            stride=stride,
             stride_expression=str(strides[at]) if strides else "",
             policy=_at(context, "dynamic_sizes", at, lambda policy: policy.name.lower()),
             constraint=_at(context, "constraint_sizes", at, _constraint),
-            marks=(*_marks(example, at), *(("listed",) if at in listed else ())),
+            marks=tuple(marks),
         )
         dims.append(dim)
     return TensorSeen(
@@ -149,13 +153,15 @@ def _short(tensor: TensorSeen) -> StaticTensor:
 def _number(tracked: Any, shape_env: Any) -> NumberSeen:
     number = tracked.fake
     hint = getattr(number.node, "hint", None)
+    kind = "int" if type(number).__name__ == "SymInt" else "float"
+    marks = ("listed",) if _listed(tracked.source.name, 1) else ()
     return NumberSeen(
         source=tracked.source.name,
-        type="int" if type(number).__name__ == "SymInt" else "float",
+        type=kind,
         value=None if hint is None else str(hint),
         expression=str(number),
         symbol=_first_symbol(tracked.source.name, shape_env),
-        marks=("listed",) if _listed(tracked.source.name, 1) else (),
+        marks=marks,
     )
 
 

@@ -115,9 +115,9 @@ def _loops(graph: Any, passes: dict[_Loop, int]) -> tuple[Unrolled, ...]:
         for loop in many:
             file, _, function, first, last = loop
             made[loop] += any((at.file, at.function) == (file, function) and first <= at.line <= last for at in stack)
-    return tuple(
-        Unrolled(file, line, function, times, made[loop])
-        for loop, times in many.items()
-        for file, line, function, *_ in (loop,)
-        if made[loop]
-    )
+    found = []
+    for loop, times in many.items():
+        file, line, function, *_ = loop
+        if made[loop]:
+            found.append(Unrolled(file, line, function, times, made[loop]))
+    return tuple(found)

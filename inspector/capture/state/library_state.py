@@ -8,10 +8,9 @@ the first call. So an eager call before the first compiled one would change what
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.state.torch_marks import is_mark
@@ -23,11 +22,20 @@ _IMPORTED_BY_TORCH = frozenset(("torch", "triton", "numpy", "sympy", "mpmath", "
 _MOST_ITEMS = 10_000
 """A container with more items is data."""
 _MOST_OBJECTS = 200_000
+"""Objects that are compared; more would take longer than the call itself."""
 _DEPTH = 4
 """How many steps lead from a module to what is compared: an object, its attribute, a dict, an object in it."""
 _CONTAINERS = (dict, list, set, deque)
 _UNSEARCHED = (ModuleType, FunctionType)
 """Submodules, which imports set, and functions, which hold nothing that calls change."""
+
+
+class _Known(NamedTuple):
+    """An object of a library, kept alive so that no other object gets its id."""
+
+    package: str
+    value: Any
+    content: list[Any]
 
 
 class LibraryState:
@@ -38,14 +46,14 @@ class LibraryState:
         self._prefixes = library_prefixes()
         self._readers: dict[type, Callable[[Any], list[Any] | None] | None] = {}
         self._modules = self._loaded()
-        self._known: dict[int, tuple[str, Any, list[Any]]] = {}
-        """Objects by id, each with its package and its content; they are kept alive, so that no id is used again."""
+        self._known: dict[int, _Known] = {}
+        """Objects by id."""
         waiting = deque((name.partition(".")[0], module, 0) for name, module in self._modules.items())
         while waiting and len(self._known) < _MOST_OBJECTS:
             package, value, depth = waiting.popleft()
             if id(value) in self._known or (content := self._content(value)) is None:
                 continue
-            self._known[id(value)] = package, value, content
+            self._known[id(value)] = _Known(package, value, content)
             if depth < _DEPTH:
                 waiting.extend((package, each, depth + 1) for each in content)
 
@@ -57,12 +65,19 @@ class LibraryState:
                 found.add(package)
         return tuple(sorted(found))
 
-    def restore(self) -> None:
-        """Restore what has changed, as far as it can be set; modules that were imported stay."""
-        for _, value, before in self._known.values():
+    def restore(self) -> tuple[str, ...]:
+        """Restore what has changed, and return the packages in which something cannot be set.
+
+        Modules that were imported stay.
+        """
+        failed = set()
+        for package, value, before in self._known.values():
             if _differs(before, self._content(value)):
-                with suppress(Exception):  # a metaclass or a read-only attribute may forbid it
+                try:
                     _put(value, before)
+                except Exception:  # a read-only attribute, a metaclass or the hash of a key may raise anything
+                    failed.add(package)
+        return tuple(sorted(failed))
 
     def _loaded(self) -> dict[str, ModuleType]:
         """Return the loaded modules of libraries that torch does not use itself."""
@@ -112,7 +127,7 @@ def _items(base: Any, value: Any) -> list[Any] | None:
 
 
 def _put(value: Any, content: list[Any]) -> None:
-    """Give an object the content that it had."""
+    """Set the content of an object to what it was."""
     if isinstance(value, list):
         list.__setitem__(value, slice(None), content)
     elif isinstance(value, set):
@@ -160,8 +175,8 @@ def _names(attributes: dict[str, Any] | MappingProxyType[str, Any]) -> list[Any]
 def _differs(before: list[Any], now: list[Any] | None) -> bool:
     if now is None or len(now) != len(before):
         return True
-    return any(one is not other and not _is_same_name(one, other) for one, other in zip(now, before, strict=True))
+    return any(new is not old and not _is_same_name(new, old) for new, old in zip(now, before, strict=True))
 
 
-def _is_same_name(one: Any, other: Any) -> bool:
-    return type(one) is type(other) is str and bool(one == other)
+def _is_same_name(new: Any, old: Any) -> bool:
+    return type(new) is type(old) is str and bool(new == old)

@@ -185,17 +185,27 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     found = _sides(text, branch)
     if found is None:
         return
-    place, start, one, other = found
-    if any(_draws(side) for side in (one, other)):
+    if _draws(found.yes) or _draws(found.no):
         return
     test = _without_number(text, branch.test)
-    chosen = _selection(text, torch, test, (one, other))
-    statements = (*chosen.before, start + chosen.value)
-    edits = line_edits(each.file, text, [(branch.test, "True"), (place, "; ".join(statements))])
+    chosen = _selection(text, torch, test, found)
+    statements = (*chosen.before, found.start + chosen.value)
+    edits = line_edits(each.file, text, [(branch.test, "True"), (found.place, "; ".join(statements))])
     shown = " and ".join(f"`{statement}`" for statement in statements)
     advice = f"{at_break(each)}: replace the branch by {shown}."
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+class _Sides(NamedTuple):
+    """Both values of a branch."""
+
+    place: ast.stmt
+    """The statement to replace."""
+    start: str
+    """How that statement begins: `y = `, or `return `."""
+    yes: ast.expr
+    no: ast.expr
 
 
 class _Selection(NamedTuple):
@@ -206,12 +216,12 @@ class _Selection(NamedTuple):
     value: str
 
 
-def _selection(text: str, torch: str, test: str, sides: tuple[ast.expr, ast.expr]) -> _Selection:
+def _selection(text: str, torch: str, test: str, sides: _Sides) -> _Selection:
     """Select one of two sides; ops that may leave NaN in the gradients of the other one get ones there."""
     name = next(each for each in _condition_names() if each not in text)
     yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
     no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
-    first, second = yes.masked(text, sides[0]), no.masked(text, sides[1])
+    first, second = yes.masked(text, sides.yes), no.masked(text, sides.no)
     if not yes.found and not no.found:
         return _Selection((), f"{torch}.where({test}, {first}, {second})")
     return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
@@ -279,22 +289,22 @@ def _if_at(text: str, line: int) -> ast.If | None:
     return next((node for node in found if _is_at(node, line)), None)
 
 
-def _sides(text: str, branch: ast.If) -> tuple[ast.stmt, str, ast.expr, ast.expr] | None:
-    """Return the statement to replace, its beginning and both values; None if one side does more."""
+def _sides(text: str, branch: ast.If) -> _Sides | None:
+    """Return what a branch assigns or returns on both sides; None if one side does more."""
     match branch.body, branch.orelse:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=one) as place], []:
-            return place, f"{name} = ", one, ast.Name(name, ast.Load())
+        case [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place], []:
+            return _Sides(place, f"{name} = ", yes, ast.Name(name, ast.Load()))
         case (
-            [ast.Assign(targets=[ast.Name(id=name)], value=one) as place],
-            [ast.Assign(targets=[ast.Name(id=same)], value=other)],
+            [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place],
+            [ast.Assign(targets=[ast.Name(id=same)], value=no)],
         ) if name == same:
-            return place, f"{name} = ", one, other
-        case [ast.Return(value=ast.expr() as one) as place], [ast.Return(value=ast.expr() as other)]:
-            return place, "return ", one, other
-        case [ast.Return(value=ast.expr() as one) as place], []:
+            return _Sides(place, f"{name} = ", yes, no)
+        case [ast.Return(value=ast.expr() as yes) as place], [ast.Return(value=ast.expr() as no)]:
+            return _Sides(place, "return ", yes, no)
+        case [ast.Return(value=ast.expr() as yes) as place], []:
             after = _after(text, branch)
             if isinstance(after, ast.Return) and after.value is not None:
-                return place, "return ", one, after.value
+                return _Sides(place, "return ", yes, after.value)
     return None
 
 

@@ -2,12 +2,16 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
 
 from ctrace.inspector.diagnosis.edits import Change, covers, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed
@@ -51,76 +55,89 @@ def variables(scene: Scene) -> Iterator[Candidate]:
             yield Candidate(advice, ids, Trial(edits=edits), worth=91, short="remove torch.autograd.Variable")
 
 
+class _Rewrite(Struct, frozen=True):
+    """A piece of a line that breaks, with another text for it."""
+
+    node: ast.stmt | ast.expr
+    text: str
+    advice: str
+
+
+def _rewritten(
+    scene: Scene, cause: RootCause, rewrites: Callable[[Break, str], Iterator[_Rewrite]], worth: int
+) -> Iterator[Candidate]:
+    """Offer other text for the lines at which a cause breaks the graph."""
+    for broken in scene.breaks(cause):
+        text = scene.session.listings.get(broken.file, "")
+        for found in rewrites(broken, text):
+            edits = line_edits(broken.file, text, [(found.node, found.text)])
+            if edits:
+                yield Candidate(f"{at_break(broken)}: {found.advice}", (cause.id,), Trial(edits=edits), worth=worth)
+
+
 def new_leaves(scene: Scene) -> Iterator[Candidate]:
     """Offer the tensor in place of Variable(tensor, requires_grad=True), which cuts the gradient of what it is made of.
 
     That makes a new leaf amid the graph, which Dynamo does not trace. Most code that has it predates torch 0.4.
     """
     for cause in scene.causes:
-        for each in scene.breaks(cause):
-            text = scene.session.listings.get(each.file, "")
-            calls = _variables(text) if _VARIABLE in text else iter(())
-            call = next((call for call in calls if covers(call, each.line)), None)
-            match call:
-                case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
-                    _tensor_of(text, call) or _has_no_gradient(tensor)
-                ):
-                    written = source_of(text, tensor)
-                    edits = line_edits(each.file, text, [(call, f"({written})")])
-                    advice = (
-                        f"{at_break(each)}: use `{shortened(written)}` itself{in_library(each.file)}, unless its "
-                        f"gradient has to end here: `{shortened(source_of(text, call))}` makes a new leaf, which "
-                        "Dynamo does not trace."
-                    )
-                    if edits:
-                        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=89)
-                    break
+        yield from islice(_rewritten(scene, cause, _without_new_leaf, 89), 1)
+
+
+def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
+    calls = _variables(text) if _VARIABLE in text else iter(())
+    call = next((call for call in calls if covers(call, broken.line)), None)
+    match call:
+        case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
+            _tensor_of(text, call) or _has_no_gradient(tensor)
+        ):
+            written = source_of(text, tensor)
+            advice = (
+                f"use `{shortened(written)}` itself{in_library(broken.file)}, unless its gradient has to end here: "
+                f"`{shortened(source_of(text, call))}` makes a new leaf, which Dynamo does not trace."
+            )
+            yield _Rewrite(call, f"({written})", advice)
 
 
 def detached(scene: Scene) -> Iterator[Candidate]:
     """Offer detach() in place of an assignment to a tensor's requires_grad."""
     for cause in scene.causes:
-        for each in scene.breaks(cause):
-            text = scene.session.listings.get(each.file, "")
-            statement = statement_at(text, each.line)
-            match statement:
-                case ast.Assign(
-                    targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")],
-                    value=ast.Constant(value=False),
-                ):
-                    new = f"{name} = {name}.detach()"
-                    edits = line_edits(each.file, text, [(statement, new)])
-                    advice = (
-                        f"{at_break(each)}: write `{new}`{in_library(each.file)}: Dynamo does not trace a change of "
-                        "requires_grad."
-                    )
-                    if edits:
-                        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=88)
-                    break
+        yield from islice(_rewritten(scene, cause, _with_detach, 88), 1)
+
+
+def _with_detach(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line)
+    match statement:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=False)
+        ):
+            new = f"{name} = {name}.detach()"
+            advice = f"write `{new}`{in_library(broken.file)}: Dynamo does not trace a change of requires_grad."
+            yield _Rewrite(statement, new, advice)
 
 
 def made_with_gradients(scene: Scene) -> Iterator[Candidate]:
-    """Offer to create a tensor without requires_grad=True, with which Dynamo traces no creation."""
+    """Offer to create a tensor without requires_grad=True: Dynamo traces no creation of a tensor that has it."""
     for cause in scene.causes:
-        for each in scene.breaks(cause):
-            text = scene.session.listings.get(each.file, "")
-            statement = statement_at(text, each.line) if _NEW_LEAF in each.gb else None
-            for call in ast.walk(statement) if statement is not None else ():
-                match call:
-                    case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
-                        given = (source_of(text, one) for one in call.args)
-                        named = (f"{one.arg}={source_of(text, one.value)}" for one in others if one.arg)
-                        new = f"{source_of(text, call.func)}({', '.join((*given, *named))})"
-                        edits = line_edits(each.file, text, [(call, new)])
-                        advice = (
-                            f"{at_break(each)}: write `{shortened(new)}`{in_library(each.file)}, if nothing reads its "
-                            "gradient; else create it before the compiled call and pass it in."
-                        )
-                        if edits:
-                            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=87)
+        yield from _rewritten(scene, cause, _without_gradient, 87)
+
+
+def _without_gradient(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line) if _NEW_LEAF in broken.gb else None
+    for call in ast.walk(statement) if statement is not None else ():
+        match call:
+            case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
+                arguments = ", ".join(source_of(text, argument) for argument in (*call.args, *others))
+                new = f"{source_of(text, call.func)}({arguments})"
+                advice = (
+                    f"write `{shortened(new)}`{in_library(broken.file)}, if nothing reads its gradient; else create it "
+                    "before the compiled call and pass it in."
+                )
+                yield _Rewrite(call, new, advice)
 
 
 _NEW_LEAF = "GB0225"
+"""The id of a break for a tensor that is created with requires_grad=True."""
 
 
 def _variables(text: str) -> Iterator[ast.Call]:

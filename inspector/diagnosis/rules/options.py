@@ -22,8 +22,8 @@ def torchs_options(scene: Scene) -> Iterator[Candidate]:
     """Offer the settings that the advice tables name for a break; a trial decides."""
     found: dict[str, list[RootCause]] = {}
     for cause in scene.causes:
-        for each in scene.breaks(cause):
-            match = _SETTING.fullmatch(each.advice.switch)
+        for broken in scene.breaks(cause):
+            match = _SETTING.fullmatch(broken.advice.switch)
             if match is not None and match["name"] not in _WITH_RULES:
                 found.setdefault(match["name"], []).append(cause)
     for name, causes in found.items():
@@ -46,8 +46,8 @@ def nested_breaks(scene: Scene) -> Iterator[Candidate]:
         yield Candidate(text, tuple(each.id for each in found), trial, worth=42, only_checked=True, short=switch)
 
 
-def _is_nested(each: Break) -> bool:
-    return any(len(path) > 1 for path in each.paths)
+def _is_nested(found: Break) -> bool:
+    return any(len(path) > 1 for path in found.paths)
 
 
 _STATE = frozenset(("training",))

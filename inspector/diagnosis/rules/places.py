@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
-from ctrace.inspector.diagnosis.changes import LISTS, compiling, grouped, reading
+from ctrace.inspector.diagnosis.changes import LISTS, compile_statements, expression_of, members_by_list
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
@@ -12,7 +13,7 @@ from ctrace.inspector.facts.trial import Part, Trial
 
 _SLOW = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 _MOST = 6
-"""The most modules or lists of modules that one piece of advice names."""
+"""The most modules or lists of modules that one piece of advice names: a longer list is no small change."""
 _IN_TORCH = "/torch/nn/"
 _MODEL = "model"
 
@@ -27,7 +28,7 @@ def other_places(scene: Scene) -> Iterator[Candidate]:
     trial = Trial(parts=tuple(each.path for each in found))
     tried = scene.tried(trial)
     shown = [each for each in found if tried is None or _was_compiled(each, tried.compiled)]
-    statements = compiling([each.path for each in shown], parts)
+    statements = compile_statements([each.path for each in shown], parts)
     if not shown or len(statements) > _MOST:
         return
     place = f"{at(causes[0])}: " if at(causes[0]) and scene.is_users(causes[0].file) else ""
@@ -41,7 +42,7 @@ def other_places(scene: Scene) -> Iterator[Candidate]:
 
 
 def _rest(scene: Scene, trial: Trial, shown: list[Part]) -> str:
-    """Say what remains eager, and how much of the model is left in graphs if it is little."""
+    """Say what runs eagerly, and on what the advice depends if few ops are left in graphs."""
     effect = scene.effect(trial)
     if effect is not None and not effect.keeps_most:
         return f"That pays if {'it takes' if len(shown) == 1 else 'they take'} most of the time: the rest runs eagerly."
@@ -58,14 +59,14 @@ def _places(scene: Scene, causes: Iterable[RootCause]) -> Iterator[tuple[str, in
         for broken in scene.breaks(cause):
             yield broken.file, broken.line
             yield broken.place.file, broken.place.line
-            yield from ((frame.file, frame.line) for path in broken.paths for frame in path)
+            yield from ((frame.file, frame.line) for frame in chain.from_iterable(broken.paths))
         for skip in scene.skips(cause):
             yield skip.file, skip.line
-        for again in scene.recompiles(cause):
-            kept = [each for each in again.causes if each.kind in _KEPT]
+        for recompile in scene.recompiles(cause):
+            kept = [each for each in recompile.causes if each.kind in _KEPT]
             if kept:
-                yield again.file, again.line
-            yield from ((each.file or again.file, each.line) for each in kept if each.line is not None)
+                yield recompile.file, recompile.line
+            yield from ((each.file or recompile.file, each.line) for each in kept if each.line is not None)
 
 
 _KEPT = frozenset(
@@ -88,21 +89,21 @@ def _largest_clean(parts: Mapping[str, Part], places: set[tuple[str, int]]) -> l
     for file, line in places:
         by_file[file].append(line)
     touched: set[str] = set()
-    for each in parts.values():
-        if any(each.first <= line <= each.last for line in by_file.get(each.file, ())):
-            touched |= {each.path, *_above(each.path)}
+    for part in parts.values():
+        if any(part.first <= line <= part.last for line in by_file.get(part.file, ())):
+            touched |= {part.path, *_above(part.path)}
     chosen: list[Part] = []
     taken: set[str] = set()
     if _MODEL in parts and _MODEL not in touched:
         return []
-    for each in parts.values():
-        above = _above(each.path)
-        if each.path in touched or each.kind in LISTS or any(path in taken for path in above):
+    for part in parts.values():
+        above = _above(part.path)
+        if part.path in touched or part.kind in LISTS or any(path in taken for path in above):
             continue
-        if above and not _is_worth(each, parts):
+        if above and _is_layer(part, parts):
             continue
-        taken.add(each.path)
-        chosen.append(each)
+        taken.add(part.path)
+        chosen.append(part)
     return chosen
 
 
@@ -111,10 +112,10 @@ def _above(path: str) -> list[str]:
     return [".".join(names[:number]) for number in range(1, len(names))]
 
 
-def _is_worth(part: Part, parts: Mapping[str, Part]) -> bool:
-    """Whether a module is more than one layer of torch."""
-    is_layer = _IN_TORCH in part.file.replace("\\", "/")
-    return not is_layer or any(path.startswith(f"{part.path}.") for path in parts)
+def _is_layer(part: Part, parts: Mapping[str, Part]) -> bool:
+    """Whether a module is a single layer of torch."""
+    is_of_torch = _IN_TORCH in part.file.replace("\\", "/")
+    return is_of_torch and not any(path.startswith(f"{part.path}.") for path in parts)
 
 
 def _was_compiled(part: Part, compiled: Iterable[str]) -> bool:
@@ -124,15 +125,10 @@ def _was_compiled(part: Part, compiled: Iterable[str]) -> bool:
 
 def _joined(shown: list[Part], parts: Mapping[str, Part]) -> str:
     """Name the modules to compile in words."""
-    names = _names(shown, parts)
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _names(shown: list[Part], parts: Mapping[str, Part]) -> list[str]:
     names = []
-    for parent, members in grouped([each.path for each in shown], parts).items():
+    for parent, members in members_by_list([each.path for each in shown], parts).items():
         if parent:
-            names.append(f"each of {reading(parent, parts)}")
+            names.append(f"each of {expression_of(parent, parts)}")
         else:
-            names += [reading(each, parts) for each in members]
-    return names
+            names += [expression_of(each, parts) for each in members]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

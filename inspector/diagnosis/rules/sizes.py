@@ -3,9 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.changes import compiling
+from ctrace.inspector.diagnosis.changes import compile_statements
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
@@ -52,7 +53,7 @@ def long_loops(scene: Scene) -> Iterator[Candidate]:
         return
     parts = {each.path: each for each in scene.session.parts}
     called = [each for each in _called_in(scene, loop) if each in parts] if scene.is_users(loop.file) else []
-    statements = "; ".join(f"`{each}`" for each in compiling(called, parts))
+    statements = "; ".join(f"`{each}`" for each in compile_statements(called, parts))
     where = f"{PurePath(loop.file).name}:{loop.line}"
     instead = f": {statements}" if statements else ""
     text = (
@@ -62,8 +63,9 @@ def long_loops(scene: Scene) -> Iterator[Candidate]:
     yield Candidate(text, (), change=Trial(parts=tuple(called)) if called else None)
 
 
-_LONG, _MANY_OPS = 16, 500
-"""From so many passes and ops on, an unrolled loop is what compile time goes into."""
+_LONG = 16
+_MANY_OPS = 500
+"""From so many passes and ops on, a loop is named: a choice, since compile time grows with each op of a graph."""
 
 
 def _called_in(scene: Scene, loop: Unrolled) -> list[str]:
@@ -72,7 +74,7 @@ def _called_in(scene: Scene, loop: Unrolled) -> list[str]:
     found: dict[str, None] = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.For | ast.While) and node.lineno == loop.line:
-            for call in (each for statement in node.body for each in ast.walk(statement)):
+            for call in chain.from_iterable(map(ast.walk, node.body)):
                 match call:
                     case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
                         found.setdefault(f"model.{name}", None)

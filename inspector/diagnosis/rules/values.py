@@ -86,21 +86,23 @@ def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
 def indexed_stores(scene: Scene) -> Iterator[Candidate]:
     """Offer an index of one element where a store is indexed by a tensor with a single number, which Python reads."""
     for cause in scene.causes:
-        for each in filter(_is_number, scene.breaks(cause)):
-            text = scene.session.listings.get(each.file, "")
-            match statement_at(text, each.line):
+        for broken in filter(_is_number, scene.breaks(cause)):
+            text = scene.session.listings.get(broken.file, "")
+            match statement_at(text, broken.line):
                 case (
                     ast.AugAssign(target=ast.Subscript(slice=index)) | ast.Assign(targets=[ast.Subscript(slice=index)])
                 ):
                     items = index.elts if isinstance(index, ast.Tuple) else [index]
                     name = next((item for item in reversed(items) if isinstance(item, ast.Name)), None)
                 case _:
-                    name = None
-            edits = line_edits(each.file, text, [(name, f"{name.id}[None]")]) if name is not None else ()
-            if name is not None and edits:
+                    continue
+            if name is None:
+                continue
+            edits = line_edits(broken.file, text, [(name, f"{name.id}[None]")])
+            if edits:
                 advice = (
-                    f"{at_break(each)}: index with `{name.id}[None]`{in_library(each.file)}: Python reads the value of "
-                    "an index that is a tensor with a single number, and none of a tensor with one dimension."
+                    f"{at_break(broken)}: index with `{name.id}[None]`{in_library(broken.file)}: Python reads the "
+                    "value of an index that is a tensor with a single number, and none of a tensor with one dimension."
                 )
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=69, only_checked=True)
                 break

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from msgspec import MsgspecError, ValidationError, convert
+from msgspec import MsgspecError, Struct, ValidationError, convert
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
@@ -56,17 +56,18 @@ def read_record(kind: type[Record], entry: Entry) -> Record:
     """
     if not kind.__struct_fields__:
         return kind()
-    decode, header, is_needed = _prepared(kind)
+    form = _form(kind)
     refuse_many_values(entry.payload)
     try:
-        record: Record = decode(entry.payload)
+        record: Record = form.decode(entry.payload)
     except (MsgspecError, UnicodeError):
         record = _converted(loaded(entry.payload), kind)  # also takes NaN where no field is, and lone surrogates
-    if header:
-        force_setattr(record, header, compile_id(entry) if is_needed else entry.compile_id)
+    if form.header:
+        force_setattr(record, form.header, compile_id(entry) if form.needs_compilation else entry.compile_id)
     return record
 
 
+# msgspec has no other way to say which field is null than the text of its error (0.22).
 _EMPTY = re.compile(
     r"(?:Expected `(?:str|int)`, got `null`|Invalid enum value '(?P<text>)') - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`"
 )
@@ -105,7 +106,17 @@ def _drop(data: Any, path: list[str], name: str, value: str | None) -> int:
     return 1
 
 
+class _Form(Struct, frozen=True):
+    """How records of a kind are read."""
+
+    decode: Callable[[str], Any]
+    header: str
+    """The field that the first line fills; empty: there is none."""
+    needs_compilation: bool
+
+
 @cache
-def _prepared(kind: type[Record]) -> tuple[Callable[[str], Any], str, bool]:
-    """Return the decoder of a kind, the field that the first line fills, and whether it must; made on first use."""
-    return (Decoder(kind).decode, *header_field(kind))
+def _form(kind: type[Record]) -> _Form:
+    """Return how records of a kind are read; made on first use, since a run has few kinds."""
+    header, needs_compilation = header_field(kind)
+    return _Form(Decoder(kind).decode, header, needs_compilation)

@@ -120,3 +120,10 @@ def test_appended_text_is_complete_or_missing(tmp_path: Path) -> None:
     assert file.read_text() == "a\nb\n"
     with pytest.raises(OSError, match="No space"):
         append_whole(Path("/dev/full"), b"c\n")
+
+
+def test_a_workflow_that_cannot_be_written_leaves_no_policy(models: Path) -> None:
+    (models / ".github").write_text("a file in the place of the folder")
+    with pytest.raises(PolicyError, match="cannot be written"):
+        started(CheckRequest(("a.py",)), github=True)
+    assert not (models / "ctrace.yaml").exists()

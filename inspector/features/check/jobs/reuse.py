@@ -16,14 +16,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.check.jobs.answers import (
-    Answers,
-    NotReusableError,
-    answers_of,
-    forget_answers,
-    is_current,
-)
-from ctrace.inspector.features.check.jobs.circumstances import Circumstances, file_digest
 from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Seen
@@ -31,6 +23,15 @@ from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json
 from ctrace.inspector.knowledge.words.counting import count, named
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.dependencies.answers import (
+    Answers,
+    NotReusableError,
+    answers_of,
+    are_unchanged,
+    forget_answers,
+    is_current,
+)
+from ctrace.inspector.runs.dependencies.circumstances import Circumstances
 
 FOLDER = ".checked"
 """The folder of saved results in the folder of runs; a name that begins with a dot is not a run."""
@@ -106,7 +107,8 @@ class Reuse:
             OSError: a file is gone, or the result cannot be written.
             ValueError: a file is no longer a regular file.
         """
-        files, answers = answers_of(ran, made_of, self._runs)
+        assert ran.session is not None
+        files, answers = answers_of(ran.session.asked, ran.observed, made_of, self._runs)
         result = _Result(files, msgspec.json.encode(answers).decode(), state, ran.run)
         forget_answers()
         if not _is_current(result):
@@ -116,7 +118,7 @@ class Reuse:
     def _path(self, job: Job) -> Path:
         """Return the file of a job's result; its name is the digest of the job and its circumstances."""
         assert self._circumstances is not None
-        return self._runs / FOLDER / f"{self._circumstances.digest(job)}.json"
+        return self._runs / FOLDER / f"{self._circumstances.digest(to_builtins(job.key), job.target, job.options)}.json"
 
     def _read(self, job: Job) -> _Result | None:
         """Read a saved result; return None if its proof is wrong.
@@ -160,7 +162,7 @@ def _is_current(result: _Result) -> bool:
         ValueError: a file is no longer a regular file.
     """
     answers = msgspec.json.decode(result.answers, type=Answers)
-    return is_current(answers) and all(file_digest(Path(path)) == digest for path, digest in result.files.items())
+    return is_current(answers) and are_unchanged(result.files)
 
 
 def reuse_note(jobs: Mapping[JobKey, bool]) -> str:

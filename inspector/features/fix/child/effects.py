@@ -20,7 +20,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGING = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto")
 _NO_DEED = ("__pycache__", "/dev/null", "/dev/shm/")
-"""Parts of paths that Python and torch write by themselves."""
+"""Parts of paths that Python and torch write without being asked."""
 
 
 class Effects(Struct):
@@ -34,7 +34,7 @@ class Effects(Struct):
 class Outside:
     """Keeps a call from changing files and from using the network, as far as Python's audit events show it.
 
-    Nobody agreed to what a call with odd inputs would write or send, and two such effects cannot be compared.
+    The user did not agree to what a call with odd inputs writes or sends, and two such effects cannot be compared.
     """
 
     _current: "Outside | None" = None

@@ -162,7 +162,7 @@ def _of_state() -> dict[str, Observer]:
 def _of_gradients(model: Any) -> dict[str, Observer]:
     """Return observers that freeze and train what can have gradients: all of it, and each one alone."""
     names = [name for name, leaf in leaves_of(model) if leaf.is_floating_point()]
-    found = {f"all {how}": _requiring(None, grad=grad) for how, grad in (("trained", True), ("frozen", False))}
+    found = {"all trained": _requiring(None, grad=True), "all frozen": _requiring(None, grad=False)}
     for name in names[:_MOST_LEAVES]:
         found[f"{name} alone trained"] = _requiring(name, grad=True)
         found[f"{name} alone frozen"] = _requiring(name, grad=False)
@@ -197,8 +197,8 @@ def _in_place(model: Any) -> Any:
     layers = [each for each in model.modules() if isinstance(getattr(each, "inplace", None), bool)]
     if not layers:
         raise TargetError("no such layer", "")
-    for each in layers:
-        each.inplace = not each.inplace
+    for layer in layers:
+        layer.inplace = not layer.inplace
     return model
 
 

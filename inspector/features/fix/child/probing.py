@@ -29,7 +29,7 @@ _MOST_UNENDED = 4
 _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
 _MOST_CROSSED = 24
-"""Observers of the model that are repeated for each side of a condition that they missed."""
+"""Observers of the model that are repeated for each side of a condition that they missed, to bound the time."""
 _ON = " on "
 """Between an observer of the model and the probe whose inputs it gets."""
 _TIMED_SECONDS = 0.04
@@ -98,12 +98,15 @@ class Probing:
     def _missed(self, subject_name: str, known: dict[str, Observer]) -> Iterator[tuple[str, str]]:
         """Yield observers of the model that missed a side of a condition, and the inputs that reach that side."""
         for sides in self._watch.result():
-            for reached in (sides.true, sides.false) if sides.condition.expression else ():
+            if not sides.condition.expression:
+                continue
+            for reached in (sides.true, sides.false):
                 names = [each.removeprefix(f"{subject_name}, ") for each in reached]
                 inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
+                if not inputs or subject_name in names:
+                    continue
                 missed = [name for name, each in known.items() if each.is_crossed and name not in names]
-                for name in missed[:_MOST_CROSSED] if inputs and subject_name not in names else ():
-                    yield name, inputs
+                yield from ((name, inputs) for name in missed[:_MOST_CROSSED])
 
     def _observers(self, subject: Any) -> dict[str, Observer]:
         """Return all probes by name, those last that search for a side that no other reached."""
@@ -197,7 +200,7 @@ class Probing:
 
 
 def _crossed(observer: Observer, inputs: Observer) -> Observer:
-    """Do both: what happens to a model, and with other inputs."""
+    """Return the observer that changes the model as `observer` does, and the inputs as `inputs` does."""
     return Observer(
         observer.prepare, lambda call: observer.change(inputs.change(call)), observer.sequence, keeps=inputs.keeps
     )

@@ -96,7 +96,9 @@ class SideWatch:
             return
         self._busy = True
         stdout, stderr = sys.stdout, sys.stderr
-        drawn = torch.get_rng_state(), random.getstate()  # a condition that draws sees the number that the call sees
+        # A condition that draws sees the number that the call sees.
+        torch_state = torch.get_rng_state()
+        python_state = random.getstate()
         try:
             with unnoticed(), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -105,8 +107,8 @@ class SideWatch:
         except Exception as error:
             self._note(condition, error)
         finally:
-            torch.set_rng_state(drawn[0])
-            random.setstate(drawn[1])
+            torch.set_rng_state(torch_state)
+            random.setstate(python_state)
             sys.stdout, sys.stderr = stdout, stderr
             self._busy = False
 

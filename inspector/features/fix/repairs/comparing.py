@@ -187,9 +187,11 @@ def _of_state(was: list[Any], now: list[Any]) -> str:
 
 
 def _of_memory(was: list[Any], now: list[Any]) -> str:
-    one, other = ({str(path): str(after) for path, _, after in moved} for moved in (was, now))
-    path = next(path for path in (*one, *other) if one.get(path) != other.get(path))
-    before, after = (f"memory of {_short(each[path])}" if path in each else "what it was" for each in (one, other))
+    earlier, later = ({str(path): str(after) for path, _, after in moved} for moved in (was, now))
+    path = next((path for path in (*earlier, *later) if earlier.get(path) != later.get(path)), "")
+    if not path:
+        return "the same tensors share memory after the call, and different ones did before it"
+    before, after = (f"memory of {_short(each[path])}" if path in each else "what it was" for each in (earlier, later))
     return f"{_short(path.partition(' ')[2] or path)} shares {before} before, {after} after"
 
 

@@ -20,25 +20,26 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.jobs.answers import (
-    Answers,
-    NotReusableError,
-    answers_of,
-    forget_answers,
-    is_current,
-)
-from ctrace.inspector.features.check.jobs.circumstances import Circumstances, file_digest
-from ctrace.inspector.features.check.model import Job, JobKey, Ran
 from ctrace.inspector.features.fix.repairs.result import Fixes, base_of, chosen
 from ctrace.inspector.features.fix.repairs.running import Evidence
 from ctrace.inspector.files.typed_json import read_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.dependencies.answers import (
+    Answers,
+    NotReusableError,
+    answers_of,
+    are_unchanged,
+    forget_answers,
+    is_current,
+)
+from ctrace.inspector.runs.dependencies.circumstances import Circumstances
 from ctrace.inspector.runs.request import Options
 
 _FOLDER = ".proved"
 """The folder of saved proofs in the folder of runs; a name that begins with a dot is not a run."""
 _MOST_SAVED = 20
+"""Old proofs beyond these are deleted: each has the text of its files, and holds only while nothing changes."""
 
 
 class _Proof(Struct, frozen=True):
@@ -65,22 +66,20 @@ class _Signed(Struct, frozen=True):
 class EarlierProof:
     """The saved proof of one command line."""
 
-    def __init__(self, root: Path, target: str, options: Options, asked: Any) -> None:
+    def __init__(self, root: Path, target: str, options: Options, choices: Any) -> None:
         """Find where the proof is saved.
 
         Args:
             root: the folder of runs.
             target: the target as typed.
             options: how to call it.
-            asked: all other options that decide what is proved, as plain data.
+            choices: all other options that decide what is proved, as plain data.
         """
         self._root = root
-        self._job = Job(JobKey(target), target, options)
         self._path: Path | None = None
         forget_answers()
         with suppress(SettingsError, OSError, ValueError):  # then nothing is reused
-            circumstances = Circumstances(root, ()).digest(self._job)
-            name = hashlib.sha256(msgspec.json.encode([circumstances, msgspec.to_builtins(asked)])).hexdigest()
+            name = Circumstances(root, ()).digest(msgspec.to_builtins(choices), target, options)
             self._path = root / _FOLDER / f"{name}.json"
 
     def find(self) -> Fixes | None:
@@ -94,7 +93,7 @@ class EarlierProof:
             found = msgspec.json.decode(signed.text, type=_Proof)
             if not _is_current(found) or not _writes_only(found.fixes, found.files):
                 return None
-        except (OSError, ValueError, msgspec.MsgspecError):
+        except (OSError, ValueError, msgspec.MsgspecError):  # none, or damaged: the repair is proved again
             return None
         return replace(found.fixes, proved_at=found.at)
 
@@ -102,7 +101,7 @@ class EarlierProof:
         """Save what was proved; return why it is not saved, empty if it is or if there is nothing to apply."""
         if self._path is None:
             return "ctrace's settings or its installation cannot be read"
-        with suppress(OSError):
+        with suppress(OSError):  # one that stays counts only while its answers hold
             self._path.unlink(missing_ok=True)
         combined = chosen(fixes)
         if combined is None or not combined.files or fixes.interrupted or fixes.session.failure is not None:
@@ -110,13 +109,13 @@ class EarlierProof:
         files: dict[str, str] = {}
         answers = []
         try:
-            for each in evidence:
-                known = each.session.made_of
+            for run in evidence:
+                known = run.session.made_of
                 if not known:
                     raise NotReusableError("it is not known which files the target was loaded from")
-                mine, asked = answers_of(Ran(self._job, each.session, observed=each.observed), known, *each.folders)
-                files.update(mine)
-                answers.append(asked)
+                digests, answered = answers_of(run.session.asked, run.observed, known, *run.folders)
+                files.update(digests)
+                answers.append(answered)
             forget_answers()
             proof = _Proof(time.time(), _shown(fixes), files, tuple(answers))
             if not answers or not _is_current(proof) or not _writes_only(fixes, files):
@@ -136,8 +135,8 @@ class EarlierProof:
             raise NotReusableError("there is no key to sign it")
         self._path.parent.mkdir(parents=True, exist_ok=True)
         saved = sorted(self._path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
-        for each in saved[: max(len(saved) - _MOST_SAVED + 1, 0)]:
-            each.unlink(missing_ok=True)
+        for path in saved[: max(len(saved) - _MOST_SAVED + 1, 0)]:
+            path.unlink(missing_ok=True)
         write_text(self._path, msgspec.json.encode(_Signed(text, proof)).decode())
 
     def _covered(self, text: str) -> str:
@@ -148,14 +147,14 @@ class EarlierProof:
 
 def _shown(fixes: Fixes) -> Fixes:
     """Return a result without what no report of it shows."""
-    was = fixes.session
+    whole = fixes.session
     session = Session(
-        target=was.target,
-        environment=was.environment,
-        graphs=was.graphs,
-        breaks=was.breaks,
-        skips=was.skips,
-        limit=was.limit,
+        target=whole.target,
+        environment=whole.environment,
+        graphs=whole.graphs,
+        breaks=whole.breaks,
+        skips=whole.skips,
+        limit=whole.limit,
     )
     return replace(fixes, session=session)
 
@@ -167,9 +166,7 @@ def _is_current(found: _Proof) -> bool:
         OSError: a file is gone.
         ValueError: a file is no longer a regular file.
     """
-    return all(map(is_current, found.answers)) and all(
-        file_digest(Path(path)) == digest for path, digest in found.files.items()
-    )
+    return all(map(is_current, found.answers)) and are_unchanged(found.files)
 
 
 def _writes_only(fixes: Fixes, files: Mapping[str, str]) -> bool:

@@ -3,6 +3,7 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
 from shutil import which
 
 from msgspec import Struct
@@ -91,7 +92,7 @@ class Fixing:
                 self._session,
                 inference=self._choice.inference,
                 mined=self._mined(waiting),
-                conditions=tuple(dict.fromkeys(condition for each in waiting for condition in each.conditions)),
+                conditions=tuple(dict.fromkeys(chain.from_iterable(each.conditions for each in waiting))),
             )
             if waiting:
                 self._say("observing the target in eager")
@@ -216,12 +217,18 @@ class Fixing:
 
     def _solved(self) -> set[str]:
         """Return the findings that a proved repair is for."""
-        return {id_ for pair in self._tried if pair[1].outcome.proved for id_ in self._solves(*pair)}
+        solved: set[str] = set()
+        for candidate, attempt in self._tried:
+            if attempt.outcome.proved:
+                solved |= self._solves(candidate, attempt)
+        return solved
 
-    def _solves(self, each: Candidate, attempt: Attempt) -> set[str]:
+    def _solves(self, candidate: Candidate, attempt: Attempt) -> set[str]:
         """Return the findings that need no other repair after a proved one: a setting may only save graphs."""
-        mine = {each.finding, *each.findings}
-        return mine & self._fixed_by(attempt) if each.removes and each.kind == "configuration" else mine
+        findings = {candidate.finding, *candidate.findings}
+        if candidate.removes and candidate.kind == "configuration":
+            return findings & self._fixed_by(attempt)
+        return findings
 
     def _try_together(self) -> None:
         """Try the repairs of one finding together where each removes only one of its places."""

@@ -173,7 +173,7 @@ class Prover:
         try:
             self._many = self._many or self._runner.capture(Trial(), calls=CALLS)
             after = self._runner.capture(change.trial, calls=CALLS)
-        except FailedTrialError:
+        except FailedTrialError:  # what fails in more calls saves nothing there
             return None
         before = self._many
         if before.calls != after.calls or (after.limit.hit and not before.limit.hit):
@@ -251,9 +251,8 @@ class Prover:
         before = self._before
         assert before is not None
         if set(change.conditions) <= set(self._conditions) and not folder:
-            return replace(
-                before, sides=tuple(each for each in before.sides if each.condition in change.conditions)
-            ), None
+            sides = tuple(each for each in before.sides if each.condition in change.conditions)
+            return replace(before, sides=sides), None
         watched = self._runner.observe(Trial(), replace(self._request, conditions=change.conditions, values=folder))
         if watched.left_out:
             return watched, Check("probes", False, watched.left_out)

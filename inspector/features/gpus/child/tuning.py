@@ -13,6 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -195,7 +196,7 @@ def _fusion(nodes: list[Any], fuse: bool) -> Undecided:
         subject=" + ".join(f"{node.get_name()} ({_ops(each)})" for node, each in named),
         taken="fused" if fuse else "separate",
         candidates=(Candidate("fused"), Candidate("separate")),
-        lines=_lines([origin for each in origins for origin in each]),
+        lines=_lines([*chain.from_iterable(origins)]),
     )
 
 

@@ -70,6 +70,22 @@ def test_restores_changes(library: Any, change: Callable[[Any], object]) -> None
     assert vars(library.registry) == {"inner": {"deep": {}}}
 
 
+def test_names_the_package_whose_state_cannot_be_restored(library: Any) -> None:
+    library.Registry.size = property(lambda registry: vars(registry)["size"])
+    vars(library.registry)["size"] = 1
+    state = LibraryState()
+    vars(library.registry)["size"] = 2
+    library.cache.update(a=1)
+    assert state.restore() == ("somelib",)
+    assert library.cache == {}
+
+
+def test_restoring_says_nothing_if_it_succeeds(library: Any) -> None:
+    state = LibraryState()
+    library.cache.update(a=1)
+    assert state.restore() == ()
+
+
 def test_equal_content_is_no_change(library: Any) -> None:
     state = LibraryState()
     library.names.append("two")

@@ -157,6 +157,12 @@ def test_a_tensor_is_created_without_requires_grad():
     assert not list(constructs.made_with_gradients(scene(ran(text, broken(3, "GB0007", called="")))))
 
 
+def test_a_created_tensor_keeps_its_other_arguments():
+    text = "import torch\ndef forward(x, kw):\n    return torch.zeros(3, dtype=x.dtype, **kw, requires_grad=True)"
+    (found,) = constructs.made_with_gradients(scene(ran(text, broken(3, "GB0225", called=""))))
+    assert edited(found) == ["return torch.zeros(3, dtype=x.dtype, **kw)"]
+
+
 class TestEditOfLibrary:
     def test_it_is_no_advice_unless_a_trial_confirmed_it(self):
         text = (

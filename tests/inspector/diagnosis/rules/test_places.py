@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
-from ctrace.inspector.diagnosis.changes import apply_of, compiling, reading
+from ctrace.inspector.diagnosis.changes import apply_of, compile_statements, expression_of
 from ctrace.inspector.facts.diagnosis import ApplyKind, Counts
 from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.facts.session import Coverage, Graph, Session
@@ -101,7 +101,7 @@ def test_a_part_that_a_break_passes_through_is_not_compiled() -> None:
     ],
 )
 def test_statements(paths: list[str], statements: list[str]) -> None:
-    assert compiling(paths, LISTED) == statements
+    assert compile_statements(paths, LISTED) == statements
 
 
 LISTED = {
@@ -127,7 +127,7 @@ LISTED = {
     ],
 )
 def test_how_python_reaches_a_module(path: str, written: str) -> None:
-    assert reading(path, LISTED) == written
+    assert expression_of(path, LISTED) == written
     compile(written, "", "eval")  # it is Python
 
 

@@ -28,6 +28,9 @@ from tests.support.places import ROOT
 DATA = ROOT / "tests" / "data"
 
 
+KINDS = {f"artifact:ctrace_{kind.KIND}": kind for kind in OUR_RECORDS}
+
+
 def recorded() -> list[Path]:
     """Return the recorded logs and saved runs."""
     kinds = ("*.log", "diff/*.log.gz", "ranks/*/*", "runs/*.tar.gz")
@@ -68,6 +71,8 @@ def test_records_read_as_they_were_written(path: Path) -> None:
     for entry in entries(path):
         event = decode(entry)
         assert not isinstance(event, Unknown), entry.kind
+        if (kind := KINDS.get(entry.kind)) is not None:
+            assert isinstance(event, kind), entry.kind
         if isinstance(event, Record):
             written = json.loads(entry.payload)
             assert kept(written, payload_of(event)) == written, entry.kind

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
 _DRAWS = words("rand randn randint bernoulli")
+"""Functions of torch that draw from its generator and change nothing else."""
 
 
 def find(place: Place) -> Iterator[Rewrite]:
@@ -33,8 +34,8 @@ def find(place: Place) -> Iterator[Rewrite]:
     if code is None or branch is None:
         return
     test = cast("cst.BaseExpression", branch.test)
-    drawing = [full_name(code, one.func) for one in walk(test) if isinstance(one, cst.Call)]
-    if not any(each == f"torch.{name}" for each in drawing for name in _DRAWS):
+    drawing = [full_name(code, each.func) for each in walk(test) if isinstance(each, cst.Call)]
+    if not {f"torch.{name}" for name in _DRAWS}.intersection(drawing):
         return
     if isinstance(test, cst.BooleanOperation):
         return  # Python may skip one side, which would draw

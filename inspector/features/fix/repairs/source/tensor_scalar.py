@@ -381,11 +381,9 @@ def _as_tensor(code: Code, tensor: cst.BaseExpression, other: cst.BaseExpression
         text += ".long()"
     own = isinstance(tensor, cst.Call) and op_of(code, tensor) in _SAME_DTYPE and read(other) <= read(tensor)
     # Beside a tensor with dimensions, one without promotes like a number, unless one of both is not a float.
-    return (
-        text
-        if (own and scalar and not whole) or not isinstance(other, cst.Name)
-        else f"{text}.to({code.text(other)}.dtype)"
-    )
+    if (own and scalar and not whole) or not isinstance(other, cst.Name):
+        return text
+    return f"{text}.to({code.text(other)}.dtype)"
 
 
 REPAIR = SourceRepair("tensor_scalar", "a tensor instead of a number read from it", find)

@@ -105,14 +105,24 @@ def is_pure(code: Code, node: cst.CSTNode, extra: frozenset[str] = frozenset()) 
     return True
 
 
+def may_write_by_argument(call: cst.Call) -> bool:
+    """Whether an argument may let an op write to a tensor: `out=y`, `inplace=True`, or True in `F.relu(x, True)`."""
+    import libcst as cst
+
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value in {"out", "inplace"}:
+            return True
+        if arg.keyword is None and isinstance(arg.value, cst.Name) and arg.value.value == "True":
+            return True
+    return False
+
+
 def is_pure_call(code: Code, call: cst.Call, extra: frozenset[str] = frozenset()) -> bool:
     """Whether a call runs a known op that only computes its value; its arguments may do more."""
     import libcst as cst
 
-    if any(arg.keyword is not None and arg.keyword.value in {"out", "inplace"} for arg in call.args):
+    if may_write_by_argument(call):
         return False
-    if any(isinstance(arg.value, cst.Name) and arg.value.value == "True" and not arg.keyword for arg in call.args):
-        return False  # `F.relu(x, True)` works in place
     if isinstance(call.func, cst.Name) and call.func.value in _BUILTINS:
         return full_name(code, call.func) == call.func.value
     if full_name(code, call.func).startswith("math."):

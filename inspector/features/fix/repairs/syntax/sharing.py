@@ -14,6 +14,7 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     TESTS,
     is_number,
     is_pure_call,
+    may_write_by_argument,
     op_of,
 )
 from ctrace.inspector.features.fix.repairs.syntax.names import (
@@ -213,15 +214,18 @@ def doubtful(code: Code, near: cst.CSTNode) -> set[str]:
 
     function = code.function(near)
     nodes = walk(function) if function is not None else ()
-    calls = [one for one in nodes if isinstance(one, cst.Call)]
-    return {name for one in calls if not _is_harmless(code, one, _DEEPEST) for name in _given(one)}
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, cst.Call) and not _is_harmless(code, node, _DEEPEST):
+            names |= _passed_names(node)
+    return names
 
 
-def _given(call: cst.Call) -> set[str]:
+def _passed_names(call: cst.Call) -> set[str]:
     """Return the names whose tensors a call gets as they are: its arguments, and what it is a method of."""
     import libcst as cst
 
-    found = {name for arg in call.args for name in _bare_names(arg.value)}
+    found = set().union(*(_bare_names(arg.value) for arg in call.args))
     if isinstance(call.func, cst.Attribute):
         return found | (_bare_names(call.func.value) - {"self"})
     return found | (read(call.func) if not isinstance(call.func, cst.Name) else set())
@@ -232,7 +236,7 @@ def _is_harmless(code: Code, call: cst.Call, deep: int) -> bool:
     import libcst as cst
 
     whole = full_name(code, call.func)
-    if any(arg.keyword is not None and arg.keyword.value in {"out", "inplace"} for arg in call.args):
+    if may_write_by_argument(call):
         return False
     if is_pure_call(code, call) or whole in _HARMLESS:
         return True
@@ -247,7 +251,10 @@ def _is_harmless(code: Code, call: cst.Call, deep: int) -> bool:
 
 
 def _layer(code: Code, call: cst.Call) -> str:
-    """Return which layer of torch.nn a call of an attribute runs, by the one line of `__init__` that makes it."""
+    """Return which layer of torch.nn a call of an attribute runs, by the one line of `__init__` that makes it.
+
+    Empty: it is not known, or the layer may write to what it gets.
+    """
     import libcst as cst
 
     function = code.function(call)
@@ -257,7 +264,17 @@ def _layer(code: Code, call: cst.Call) -> str:
     if made is None or not isinstance(made[1], cst.Call):
         return ""
     package, _, kind = full_name(code, made[1].func).rpartition(".")
-    return kind if package == "torch.nn" else ""
+    if package != "torch.nn" or _may_be_in_place(kind, made[1]):
+        return ""
+    return kind
+
+
+def _may_be_in_place(kind: str, made: cst.Call) -> bool:
+    """Whether a line that makes a layer may set its `inplace`."""
+    if kind not in _BEFORE_INPLACE:
+        return False
+    is_named = any(arg.star or (arg.keyword is not None and arg.keyword.value == "inplace") for arg in made.args)
+    return is_named or len(made.args) > _BEFORE_INPLACE[kind]
 
 
 def _definitions(code: Code, call: cst.Call, name: str) -> list[cst.CSTNode]:
@@ -297,7 +314,7 @@ def _computes_only(code: Code, definition: cst.CSTNode, deep: int) -> bool:
             return False
         if isinstance(one, cst.Assign) and any(_root(target.target) for target in one.targets):
             return False
-        if isinstance(one, cst.Call) and (_writes(one) or (_given(one) and not _is_harmless(code, one, deep))):
+        if isinstance(one, cst.Call) and (_writes(one) or (_passed_names(one) and not _is_harmless(code, one, deep))):
             return False
     return True
 
@@ -308,6 +325,9 @@ _HARMLESS = words("print len range zip enumerate str repr type isinstance tuple 
 _ASKING = words("item tolist cpu backward register_hook retain_grad size dim numel new_tensor __init__")
 """Methods that neither write to a tensor nor keep it elsewhere."""
 _NEW_LAYERS = words("Linear Bilinear Conv1d Conv2d Conv3d LayerNorm GroupNorm RMSNorm Softmax GELU SiLU Tanh Sigmoid")
+"""Layers of torch.nn that write to nothing that they get, and return new memory (nn/modules/*.py:forward, 2.13)."""
+_BEFORE_INPLACE = {"SiLU": 0, "Dropout": 1}
+"""How many arguments come before `inplace` in the layers below that have it (nn/modules/*.py, 2.13)."""
 _VIEWING_LAYERS = words("Identity Flatten Dropout Embedding BatchNorm1d BatchNorm2d MultiheadAttention")
 """Layers that write to nothing that they get, and may return it."""
 

@@ -12,13 +12,13 @@ import pytest
 
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.jobs.answers import Observed
-from ctrace.inspector.features.check.jobs.circumstances import file_digest
 from ctrace.inspector.features.check.jobs.reuse import Reuse
 from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
+from ctrace.inspector.runs.dependencies.answers import Observed
+from ctrace.inspector.runs.dependencies.circumstances import file_digest
 from ctrace.inspector.runs.request import Options
 
 KEY = JobKey("net.py")
@@ -302,7 +302,7 @@ def test_reasons_are_grouped_and_few() -> None:
 
 
 def test_a_large_file_counts_by_its_identity(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctrace.inspector.features.check.jobs.answers._MOST_BYTES", 3)
+    monkeypatch.setattr("ctrace.inspector.runs.dependencies.answers._MOST_BYTES", 3)
     path = project / "native.bin"
     assert checked(Observed(read={str(path): tuple(stamp(str(path)))})).notes == ()
     assert is_reused()

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.jobs.circumstances import file_digest
 from ctrace.inspector.features.check.jobs.reuse import FOLDER, Reuse, reuse_note
 from ctrace.inspector.features.check.model import Job, JobKey, Ran, Site, SiteKey, SiteKind, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Finding, FindingKind, Seen
+from ctrace.inspector.runs.dependencies.circumstances import file_digest
 from ctrace.inspector.runs.request import Options
 
 KEY = JobKey("net.py")
@@ -89,7 +89,7 @@ def _replace_by_pipe(path: Path) -> None:
         lambda patch: patch.setenv("CTRACE_CORES", "1"),
         lambda patch: patch.syspath_prepend(_with_library()),
         lambda patch: patch.setattr("sys.version", "4.0"),
-        lambda patch: patch.setattr("ctrace.inspector.features.check.jobs.circumstances.__version__", "99"),
+        lambda patch: patch.setattr("ctrace.inspector.runs.dependencies.circumstances.__version__", "99"),
         lambda _patch: Path("pyproject.toml").write_text('[tool.ctrace]\nowned = ["net.py"]\n'),
     ],
 )

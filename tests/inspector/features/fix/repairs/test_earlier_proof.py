@@ -11,10 +11,10 @@ from ctrace.inspector.facts.diagnosis import Counts, Effect, RootCause, RootKind
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.jobs.answers import forget_answers
 from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
 from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes, Outcome, Step, Tried, base_of
 from ctrace.inspector.features.fix.repairs.running import Evidence
+from ctrace.inspector.runs.dependencies.answers import forget_answers
 from ctrace.inspector.runs.request import Options
 
 AFTER = "model = 2\n"
@@ -97,7 +97,7 @@ def test_other_options_are_proved_again(project: Project):
 @pytest.mark.parametrize("name", ["ctrace", "torch"])
 def test_another_version_is_proved_again(project: Project, monkeypatch: pytest.MonkeyPatch, name: str):
     assert project.earlier().keep(project.fixes(), project.evidence()) == ""
-    where = "ctrace.inspector.features.check.jobs.circumstances."
+    where = "ctrace.inspector.runs.dependencies.circumstances."
     if name == "ctrace":
         monkeypatch.setattr(f"{where}__version__", "9.9")
     else:

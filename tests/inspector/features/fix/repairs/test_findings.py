@@ -18,10 +18,12 @@ def test_lines_that_move_change_no_key():
 
 def test_each_key_belongs_to_a_cause():
     scene = scene_of(PARTIAL)
+    assert scene.causes
     for cause in scene.causes:
-        mine = keys_of_cause(cause, PARTIAL)
-        assert mine <= keys_of(PARTIAL)
-        assert all(words_of(key) for key in mine)
+        keys = keys_of_cause(cause, PARTIAL)
+        assert keys
+        assert keys <= keys_of(PARTIAL)
+        assert all(words_of(key) for key in keys)
 
 
 def test_a_recompilation_with_two_causes_is_two_findings():

@@ -16,6 +16,25 @@ ASKS_NOTHING = {
 }
 
 
+IN_PLACE = """import torch.nn.functional as F
+from torch import nn
+
+class M(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = {layer}
+
+    def forward(self, x):
+        y = x * 2
+        if y.sum() > 0:
+            h = y
+        else:
+            h = y * 3
+        {call}
+        return h + y
+"""
+
+
 def questions(source: str) -> list[str | None]:
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "if " in text)
     place = Place("/model.py", f"import torch\n{source}", line + 1, None, "", "", "", "")
@@ -30,3 +49,25 @@ def test_asks_where_somebody_else_may_hold_what_is_returned(name: str):
 @pytest.mark.parametrize("name", ASKS_NOTHING)
 def test_asks_nothing_where_nobody_can_tell(name: str):
     assert questions(ASKS_NOTHING[name]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("layer", "call"),
+    [
+        ("nn.SiLU(inplace=True)", "self.act(h)"),
+        ("nn.SiLU(True)", "self.act(h)"),
+        ("nn.Dropout(0.5, True)", "self.act(h)"),
+        ("nn.Dropout(*options)", "self.act(h)"),
+        ("nn.SiLU()", "F.relu(h, True)"),
+        ("nn.SiLU()", "F.relu(h, inplace=True)"),
+    ],
+)
+def test_asks_where_a_later_call_may_write_in_place(layer: str, call: str):
+    assert questions(IN_PLACE.format(layer=layer, call=call)) == [
+        "May the result be a new tensor where it was `y` itself?"
+    ]
+
+
+@pytest.mark.parametrize("layer", ["nn.SiLU()", "nn.Dropout()", "nn.Dropout(0.5)", "nn.Linear(4, 4, False)"])
+def test_asks_nothing_where_a_layer_only_computes(layer: str):
+    assert questions(IN_PLACE.format(layer=layer, call="self.act(h)")) == [None]

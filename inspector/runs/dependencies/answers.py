@@ -1,4 +1,4 @@
-"""What a job's result depends on: every question that its program asked, with the answer that it got.
+"""What a run's result depends on: every question that its program asked, with the answer that it got.
 
 *There is no such file* is an answer, too. Contents count for the user's files, and identity (size, times, inode) for
 libraries, system files and large files: a program cannot set the time of a change, so an edit in place shows there.
@@ -24,12 +24,11 @@ import msgspec
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.outcome import Asked
-from ctrace.inspector.features.check.jobs.circumstances import file_digest
-from ctrace.inspector.features.check.jobs.unrepeatable import unrepeatable
-from ctrace.inspector.features.check.model import Ran
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.dependencies.circumstances import file_digest
+from ctrace.inspector.runs.dependencies.unrepeatable import unrepeatable
 
 _MOST_BYTES = 64 << 20
 """A larger file of the user's counts by its stamp, too."""
@@ -44,7 +43,7 @@ _SUFFIXES = tuple(importlib.machinery.all_suffixes())
 _METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link", ".pth")
 _CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 _SHELL = ("_", "SHLVL", "OLDPWD", "CTRACE_DIR")
-"""Variables that a shell or a check changes; they count only if a program asks for them by name."""
+"""Variables that a shell or ctrace changes; they count only if a program asks for them by name."""
 _READS_VARIABLES = (b"environ", b"getenv", b"expandvars", b"expanduser")
 _TOOLS = frozenset(
     ("ldconfig", "ldconfig.real", "uname", "lscpu", "gcc", "g++", "cc", "c++", "clang", "clang++", "cc1", "cc1plus",
@@ -72,7 +71,7 @@ class Observed(Struct, frozen=True):
 
 
 class Answers(Struct, frozen=True):
-    """The questions of one job, grouped by folder, with their answers."""
+    """The questions of one run, grouped by folder, with their answers."""
 
     looked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For each folder, the names that were looked for in it, and what was there; see `system_calls.answer`."""
@@ -95,39 +94,39 @@ class Answers(Struct, frozen=True):
 
 
 class NotReusableError(Exception):
-    """The result of a job must not be reused; the message says why."""
+    """The result of a run must not be reused; the message says why."""
 
 
-def observed_of(ran: Ran) -> Observed:
-    """Return what the kernel saw of a job.
+def _decoded(observed: str) -> Observed:
+    """Decode what the kernel saw of a run.
 
     Raises:
         NotReusableError: that is not known.
     """
-    if not ran.observed:
+    if not observed:
         raise NotReusableError("ctrace cannot see here which files it looks for")
-    found = msgspec.json.decode(ran.observed, type=Observed)
+    found = msgspec.json.decode(observed, type=Observed)
     if found.hidden:
         raise NotReusableError(f"ctrace cannot see all that it asks: {found.hidden}")
     return found
 
 
-def answers_of(ran: Ran, files: Mapping[str, str], *folders: Path) -> tuple[dict[str, str], Answers]:
-    """Return the digests of the user's files that a job read, and its other questions with their answers.
+def answers_of(asked: Asked, observed: str, files: Mapping[str, str], *folders: Path) -> tuple[dict[str, str], Answers]:
+    """Return the digests of the user's files that a run read, and its other questions with their answers.
 
-    `files` are digests that are known already, empty for a file that changed or is large; `folders` are those in which
-    ctrace keeps runs, which are not the program's.
+    Args:
+        asked: what the program asked Python.
+        observed: what the kernel saw, as JSON.
+        files: digests that are known already, empty for a file that changed or is large.
+        folders: those in which ctrace keeps runs, which are not the program's.
 
     Raises:
-        NotReusableError: the result of the job must not be reused.
+        NotReusableError: the result of the run must not be reused.
         OSError: a file is gone.
     """
-    assert ran.session is not None
-    asked = ran.session.asked
-    observed = observed_of(ran)
-    own = (path for folder in folders for path in (folder.resolve(), folder.absolute()))
-    ours = [*_OURS, *(f"{each}{os.sep}" for each in (*own, *_caches_of_torch()))]
-    collected = _Collected(asked, observed, tuple(ours))
+    own = [*folders, *(folder.resolve() for folder in folders), *_caches_of_torch()]
+    ours = (*_OURS, *(f"{each.absolute()}{os.sep}" for each in own))
+    collected = _Collected(asked, _decoded(observed), ours)
     collected.refuse_deeds()
     digests = collected.digests(files)
     for path in digests:
@@ -149,14 +148,24 @@ def is_current(answers: Answers) -> bool:
     )
 
 
+def are_unchanged(files: Mapping[str, str]) -> bool:
+    """Whether files still have these digests.
+
+    Raises:
+        OSError: a file is gone.
+        ValueError: a file is no longer a regular file.
+    """
+    return all(file_digest(Path(path)) == digest for path, digest in files.items())
+
+
 def forget_answers() -> None:
-    """Look again, not only once for all jobs of a check."""
+    """Look again at what was looked up once for all runs."""
     for each in (_answer, _stamp, _listing, _names, _entries, _variables, _mentions):
         each.cache_clear()
 
 
 class _Collected:
-    """The questions of one job, before they are grouped."""
+    """The questions of one run, before they are grouped."""
 
     def __init__(self, asked: Asked, observed: Observed, ours: tuple[str, ...]) -> None:
         self._asked = asked
@@ -291,7 +300,7 @@ class _Collected:
 
 
 def _caches_of_torch() -> Iterator[Path]:
-    """Yield the folders of torch's and Triton's caches, which captures of a check make but do not read.
+    """Yield the folders of torch's and Triton's caches, which captures make but do not read.
 
     The default is that of torch/_inductor/runtime/cache_dir_utils.py (2.11 to 2.15).
     """
@@ -431,7 +440,7 @@ def _variables() -> Mapping[str, str]:
 
 
 def _has_same_variables(answers: Answers) -> bool:
-    """Whether no variable changed that the job may have read."""
+    """Whether no variable changed that the run may have read."""
     before, now = answers.variables, _variables()
     changed = {name for name in {*before, *now} if before.get(name) != now.get(name)}
     if not changed.isdisjoint(answers.asked):

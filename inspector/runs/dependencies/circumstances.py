@@ -1,6 +1,6 @@
-"""Compute one digest of everything but the model's files that a job's result depends on, in little time. For libraries,
+"""Compute one digest of everything but the model's files that a run's result depends on, in little time. For libraries,
 the digest covers the installed versions; for ctrace and torch, also files. It covers the working directory and the
-machine, too: only a repetition of the same check reuses a saved result.
+machine, too: only a repetition of the same command reuses a saved result.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ctrace.inspector.features.check.model import Job
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes.boot import options
 from ctrace.inspector.processes.machine import cores
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.version import __version__
 
@@ -37,11 +37,12 @@ _CHANGING = ("_", "SHLVL", "OLDPWD", _WHERE_RUNS_GO)
 
 
 class Circumstances:
-    """Computes a digest for each job of one check."""
+    """Computes a digest for each run of one command."""
 
     def __init__(self, root: Path, owned: Iterable[str]) -> None:
-        """Record the state of this process and its installation; `root` is the policy's folder, `owned` the policy's
-        setting of that name.
+        """Record the state of this process and its installation.
+
+        `root` is the folder that paths are relative to; `owned` names code of the user in addition to the settings.
 
         Raises:
             SettingsError: `[tool.ctrace]` in pyproject.toml is wrong.
@@ -72,10 +73,12 @@ class Circumstances:
             "variables": _variables(lambda name: name.startswith(_PREFIXES) or name in _NAMES),
         }
 
-    def digest(self, job: Job) -> str:
-        """Return one digest of a job and of everything but the model's files that its result depends on."""
-        of_job = {"key": str(to_builtins(job.key)), "target": job.target, "options": to_builtins(job.options)}
-        return _digest_of({**self._shared, **of_job})
+    def digest(self, key: Any, target: str, options: Options) -> str:
+        """Return one digest of a run and of everything but the model's files that its result depends on.
+
+        `key` is what else its result depends on, as plain data.
+        """
+        return _digest_of({**self._shared, "key": str(key), "target": target, "options": to_builtins(options)})
 
 
 def file_digest(path: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.check.jobs.unrepeatable import unrepeatable
+from ctrace.inspector.runs.dependencies.unrepeatable import unrepeatable
 
 NUMBERS = count()
 
