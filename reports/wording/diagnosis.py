@@ -50,7 +50,8 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
         return ""
     own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
     seconds = sum(cause.cost.seconds or 0 for cause in own.values())
-    return f"the recompilations took {fmt.seconds(seconds)}" if seconds else ""
+    word = "recompilation" if each.effect.before.recompiles == 1 else "recompilations"
+    return f"the {word} took {fmt.seconds(seconds)}" if seconds else ""
 
 
 def later_calls(session: Session) -> str:
