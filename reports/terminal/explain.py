@@ -35,7 +35,7 @@ def not_compared_lines(session: Session) -> Iterator[RenderableType]:
     """Say which scenarios were not compared with eager, and why."""
     reasons = not_compared(session)
     for why, names in list(reasons.items())[:_REASONS]:
-        shown = fmt.listed((fmt.one_line(name, 30) for name in names), 4)
+        shown = fmt.listed((fmt.one_line(name, 60) for name in names), 4)
         yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
     yield from more(len(reasons), "reason", most=_REASONS)
     explained = list(rounded(session))
