@@ -26,7 +26,9 @@ _REPORTED = {
 """How warnings begin that ctrace reports as findings (torch/_dynamo/variables/tensor.py:1759 and
 torch/_dynamo/convert_frame.py:1994, 2.13), with their subject and the command that shows it."""
 
-_UNTRACED = re.compile(rb".*/_dynamo/variables/\w+\.py:\d+: UserWarning: Dynamo does not know how to trace the builtin ")
+_UNTRACED = re.compile(
+    rb".*/_dynamo/variables/\w+\.py:\d+: UserWarning: Dynamo does not know how to trace the builtin "
+)
 """How a Python warning begins that torch adds to a break (torch/_dynamo/variables/functions.py:2431, 2.13)."""
 _UNTRACED_GOES_ON = (
     b"If it is a Python builtin, ",
