@@ -22,7 +22,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
-from ctrace.reports.wording.diagnosis import later_calls
+from ctrace.reports.wording.diagnosis import is_nothing, later_calls
 from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
@@ -105,7 +105,7 @@ def _environment(session: Session) -> Text:
 def _healthy(session: Session) -> Iterator[RenderableType]:
     """Show the next steps of a run without advice."""
     steps = next_steps(session)
-    if steps and steps[0].startswith("Nothing to fix"):  # not something to do
+    if steps and is_nothing(steps[0]):
         yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
     elif steps:
         yield section("What to do")
