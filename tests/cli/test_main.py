@@ -115,6 +115,15 @@ def test_a_wrong_command_line_is_two_lines(words: tuple[str, ...], lines: list[s
         assert done.stderr.splitlines() == lines
 
 
+@pytest.mark.parametrize("folder", [".", "sub/.."])
+def test_this_folder_is_no_name_of_a_run(folder: str, tmp_path: Path) -> None:
+    _saved(tmp_path)
+    (tmp_path / "sub").mkdir()
+    done = _ctrace("breaks", folder, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith("has no run and no trace log")
+
+
 def test_a_command_without_words_shows_its_help(tmp_path: Path) -> None:
     done = _ctrace(cwd=tmp_path)
     assert done.returncode == 2
