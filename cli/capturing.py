@@ -233,7 +233,8 @@ def saved(target: str | None, store: "Store", rank: int | None = None) -> "Sessi
         _refuse_rank(rank)
         return session_of_input()
     path = Path(target)
-    is_of_store = not path.is_absolute() and holds((store.root / target).is_dir)
+    is_name = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+    is_of_store = is_name and holds((store.root / target).is_dir)
     is_run = is_of_store or holds((path / "run.json").is_file)
     if holds(path.is_dir) and not is_run:
         return _read_log(*_log_of(path, rank), store)

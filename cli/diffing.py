@@ -1,11 +1,12 @@
 """Read or capture the two runs that `ctrace diff` compares."""
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctrace.cli.capturing import Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
@@ -52,29 +53,67 @@ _FLAGS = {"inputs": "--input"}
 """How the command line spells them where it differs."""
 
 
-def with_settings(found: "RunDiff", before: str, after: str) -> "RunDiff":
-    """Add which options differ, if both sides are saved runs of one target: they explain the rest."""
+def with_settings(found: "RunDiff", before: tuple[str, "Session"], after: tuple[str, "Session"]) -> "RunDiff":
+    """Add which options differ, if both sides are captures of one target: they explain the rest.
+
+    Each side is its name on the command line, and what was captured.
+    """
     from msgspec.structs import replace
 
-    from ctrace.inspector.errors import RunError
-    from ctrace.inspector.runs.rerun import request_of
-    from ctrace.inspector.runs.store import Store
-
-    store = Store()
-    try:
-        first, second = (request_of(store.load(name)) for name in (before, after))
-    except RunError:  # a log, a file, or a run that cannot be run again: nothing is known about its options
-        return found
-    if (first.path, first.module, first.name) != (second.path, second.module, second.name):
+    first, second = _capture_of(before[0]), _capture_of(after[0])
+    if first is None or second is None or first.target != second.target:
         return found
     listed = [
         f"{_FLAGS.get(name, f'--{name}')} {_option(name, first.options)}, then {_option(name, second.options)}"
         for name in _HOW
         if getattr(first.options, name) != getattr(second.options, name)
     ]
+    if first.args != second.args:
+        listed.insert(0, f"arguments {shlex.join(first.args) or 'none'}, then {shlex.join(second.args) or 'none'}")
     if not listed:
         return found
-    return replace(found, notes=(f"one target under other settings: {'; '.join(listed)}", *found.notes))
+    note = f"one target under other settings: {'; '.join(listed)}"
+    return replace(found, notes=(note, *found.notes), by_settings=_is_same_code(before[1], after[1]))
+
+
+class _Capture(NamedTuple):
+    """What one side of a diff captured, and how."""
+
+    target: tuple[str, str | None, str | None]
+    """The file, the module and the name of the object."""
+    args: tuple[str, ...]
+    options: "Options"
+
+
+def _capture_of(text: str) -> _Capture | None:
+    """Return how one side was captured; None: it is not known, as for a log."""
+    from ctrace.inspector.errors import CtraceError
+    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.rerun import request_of, resolved_of
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import ModelTarget, resolve
+
+    try:
+        request = request_of(Store().load(text))
+        target, options = resolved_of(request), request.options
+    except RunError:  # no saved run, or one that cannot be run again
+        path, chosen = _with_mode(text)
+        try:
+            target, options = resolve(path), Options(**chosen)
+        except CtraceError:  # a log
+            return None
+    key = str(target.path and target.path.resolve()), target.module
+    if isinstance(target, ModelTarget):
+        return _Capture((*key, target.name), (), options)
+    return _Capture((*key, None), target.args, options)
+
+
+def _is_same_code(before: "Session", after: "Session") -> bool:
+    """Whether the same source ran with the same versions, as far as both runs recorded them."""
+    one, other = before.environment, after.environment
+    versions = all(getattr(one, name) == getattr(other, name) for name in ("ctrace", "torch", "triton", "python"))
+    shared = before.listings.keys() & after.listings.keys()
+    return versions and bool(shared) and all(before.listings[file] == after.listings[file] for file in shared)
 
 
 def _option(name: str, options: "Options") -> str:
@@ -96,20 +135,30 @@ def side(text: str, timeout: float | None) -> "Session":
         CtraceError: it cannot be read or captured.
     """
     from ctrace.inspector.runs.store import Store
-    from ctrace.inspector.runs.target import holds
 
     found = saved(text, Store())
     if found is not None:
         return found
+    target, options = _with_mode(text)
+    return session_of(Request(target, timeout=timeout, options=options))[0]
+
+
+def _with_mode(text: str) -> tuple[str, dict[str, str]]:
+    """Split `model.py@MODE`; return the target and the options of its capture.
+
+    Raises:
+        TargetError: there is no such mode.
+    """
+    from ctrace.inspector.runs.target import holds
+
     target, at, mode = text.rpartition("@")
-    options = {}
-    if at and not holds(Path(text).exists):
-        if mode not in _MODES:
-            raise TargetError(
-                f"{text}: there is no mode {mode}", did_you_mean(mode, _MODES, f"choose one of: {', '.join(_MODES)}")
-            )
-        text, options = target, {"mode": mode}
-    return session_of(Request(text, timeout=timeout, options=options))[0]
+    if not at or holds(Path(text).exists):
+        return text, {}
+    if mode not in _MODES:
+        raise TargetError(
+            f"{text}: there is no mode {mode}", did_you_mean(mode, _MODES, f"choose one of: {', '.join(_MODES)}")
+        )
+    return target, {"mode": mode}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from ctrace.cli.console import complain, guarded_streams, say
 from ctrace.cli.process.signals import EndedBySignal, ending_in_order, ending_signal
 from ctrace.cli.process.streams import drop, open_standard_streams
-from ctrace.inspector.errors import CtraceError, Exit, RunError
+from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError, did_you_mean
 from ctrace.inspector.files.disk_errors import explained, is_of_the_system, reason
 from ctrace.inspector.version import __version__
 
@@ -117,6 +117,10 @@ def _print_surroundings() -> None:
     print(f"{os.cpu_count()} cores; CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}")
 
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a wrong command line; typer exports only this subclass of it."""
+
+
 def app(prog_name: str | None = None) -> None:
     """Run the command line; never returns."""
     gc.set_threshold(_COLLECT_AFTER)
@@ -134,6 +138,8 @@ def _ending(prog_name: str | None) -> None:
         _leave(signal)
     except CtraceError as error:
         _refuse(error)
+    except _UsageError as error:
+        _refuse_words(error)
     except OSError as error:
         if not is_of_the_system(error):
             _report_bug()
@@ -148,13 +154,14 @@ def _run(prog_name: str | None) -> None:
     """Run the command, and flush stdout while a failure can still be reported."""
     try:
         words = joined(_separated(sys.argv[1:]))
-        command_line(words)(words, prog_name=prog_name)
+        code = command_line(words)(words, prog_name=prog_name, standalone_mode=False)
     finally:
         try:
             sys.stdout.flush()
         except OSError as error:
             drop(sys.stdout)
             raise _no_report(error) from None
+    sys.exit(code or 0)
 
 
 def _separated(words: list[str]) -> list[str]:
@@ -186,6 +193,23 @@ def _leave(signal: EndedBySignal) -> NoReturn:
 def _refuse(error: CtraceError) -> NoReturn:
     complain(error.what, error.todo)
     sys.exit(error.exit_code)
+
+
+def _refuse_words(error: Any) -> NoReturn:
+    """Report a wrong command line in two lines; without any word, show the help."""
+    message = error.format_message()
+    if "\n" in message:  # the help, which typer raises for a command without words
+        print(message, file=sys.stderr)
+        sys.exit(error.exit_code)
+    context = error.ctx
+    where = f"ctrace {context.info_name}" if context is not None and context.parent is not None else "ctrace"
+    if context is not None and hasattr(error, "possibilities"):
+        known = [name for each in context.command.params for name in (*each.opts, *each.secondary_opts)]
+        todo = did_you_mean(error.option_name, known, f"{where} -h lists the options")
+        _refuse(TargetError(f"there is no option {error.option_name}", todo))
+    what, asks, guess = message.partition(" Did you mean ")
+    todo = f"did you mean {guess}" if asks else f"{where} -h shows how to write it"
+    _refuse(TargetError(f"{what[:1].lower()}{what[1:]}".rstrip("."), todo))
 
 
 def _system_error(error: OSError) -> RunError:

@@ -20,12 +20,24 @@ _WARNING = re.compile(
     rb"(?:\[rank\d+\]:)?W\d{4} [\d:.]+ \d+ (?P<place>torch/\S+:\d+)\] (?:\[[!\d/_]+\] )?(?P<text>.*)", re.DOTALL
 )
 """A line of a warning in torch's log; each line of a record has its head (torch/_logging/_internal.py:1026, 2.13)."""
+_BREAK = b"Graph break from "
 _REPORTED = {
-    b"Graph break from ": ("about a graph break", "ctrace breaks"),
+    _BREAK: ("about a graph break", "ctrace breaks"),
     b"torch._dynamo hit config.": ("about the recompile limit", "ctrace recompiles"),
 }
 """How warnings begin that ctrace reports as findings (torch/_dynamo/variables/tensor.py:1759 and
 torch/_dynamo/convert_frame.py:1994, 2.13), with their subject and the command that shows it."""
+
+_UNTRACED = re.compile(
+    rb".*/_dynamo/variables/\w+\.py:\d+: UserWarning: Dynamo does not know how to trace the builtin "
+)
+"""How a Python warning begins that torch adds to a break (torch/_dynamo/variables/functions.py:2431, 2.13)."""
+_UNTRACED_GOES_ON = (
+    b"If it is a Python builtin, ",
+    b"If it is a third-party C/C++ Python extension, ",
+    b"  torch._dynamo.utils.warn_once(",
+)
+"""How its other lines begin: the hints, and the line of torch that warns."""
 
 
 class _Repetitions:
@@ -79,9 +91,17 @@ class _Warnings:
         self._seen: set[tuple[bytes, bytes]] = set()
         self._head = b""
         self._is_shown = True
+        self._in_untraced = False
 
     def shows(self, line: bytes) -> bool:
         """Decide whether to show a line, and count it if ctrace reports what it warns of."""
+        if _UNTRACED.match(line):
+            self._in_untraced = True
+            self.reported[_BREAK] += 1
+            return False
+        self._in_untraced = self._in_untraced and line.startswith(_UNTRACED_GOES_ON)
+        if self._in_untraced:
+            return False
         match = _WARNING.match(line)
         if match is None:
             return True

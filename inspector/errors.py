@@ -91,10 +91,23 @@ _MOST_NAMES = 8
 
 def did_you_mean(asked: str, known: Iterable[str], otherwise: str = "") -> str:
     """Return advice on an unknown name: the nearest known name, else `otherwise`, else the list of known names."""
+    names = list(dict.fromkeys(known))
+    if (near := nearest(asked, names)) is not None:
+        return f"did you mean {near}?"
+    return otherwise or f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}"
+
+
+def nearest(asked: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like an unknown one; None: none is.
+
+    The dashes of options and the ends of Python files do not count: they make any two names alike.
+    """
     from difflib import get_close_matches  # slow to import, and only needed when something is wrong
 
-    names = list(dict.fromkeys(known))
-    near = get_close_matches(asked[:100], names, 1)
-    if near:
-        return f"did you mean {near[0]}?"
-    return otherwise or f"there are: {', '.join(names[:_MOST_NAMES]) or 'none'}"
+    by_word = {_word(name): name for name in reversed(list(known))}
+    near = get_close_matches(_word(asked[:100]), by_word, 1)
+    return by_word[near[0]] if near else None
+
+
+def _word(name: str) -> str:
+    return name.lstrip("-").removesuffix(".py")

@@ -6,7 +6,7 @@ from ctrace.inspector.features.compare.diff.changes import Change, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
-from ctrace.reports.wording.diff import answer, name_of, not_compared
+from ctrace.reports.wording.diff import answer, folded, name_of, not_compared
 
 _MOST = 20
 _LONGEST = 300
@@ -23,8 +23,10 @@ def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:
     yield f"\n{prose(answer(found))}"
     if found.notes:
         yield "\n" + "\n".join(f"- {prose(fmt.shortened(note, _LONGEST))}" for note in found.notes)
+    if line := folded(found, "`ctrace diff --all`"):
+        yield f"\n{prose(line)}"
     for what in What:
-        changes = [each for each in found.changes if each.what is what]
+        changes = [each for each in found.changes if each.what is what and each not in found.consequences]
         if changes:
             yield from _table(what, changes)
     if lines := not_compared(found):

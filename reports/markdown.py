@@ -26,7 +26,18 @@ from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
 from ctrace.reports.mermaid import picture
 from ctrace.reports.wording.comparison import basis, rounded
-from ctrace.reports.wording.diagnosis import MOST_ADVICE, MOST_CAUSES, checked, cost, is_failure_alone, symptoms
+from ctrace.reports.wording.diagnosis import (
+    MOST_ADVICE,
+    MOST_CAUSES,
+    advice_on,
+    asks_nothing,
+    cost,
+    effects,
+    is_failure_alone,
+    is_nothing,
+    later_calls,
+    symptoms,
+)
 from ctrace.reports.wording.fusion import bytes_text, missed_text
 from ctrace.reports.wording.target import kernel_facts
 
@@ -71,9 +82,8 @@ def _lines(session: Session) -> Iterator[str]:
             values = text(fmt.listed(group.values, 8))
             expected = text("yes" if group.expected else "no")
             times = text(str(len(group.compilations)))
-            numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
-            todo = next((advice[index] for index in numbers if index in advice), group.fix)
-            yield row(code(group.subject), text(group.kind), values, times, expected, text(todo))
+            todo = prose(advice_on(group, session, advice))
+            yield row(code(group.subject), text(group.kind), values, times, expected, todo)
     yield from _provoked(session)
     yield "\n| fact | value |\n|---|---|"
     for fact, value in _facts(session):
@@ -89,18 +99,33 @@ def _conclusion(session: Session) -> Iterator[str]:
     if session.environment.fast:
         yield f"\n{text(fast_sentence())}"
     found = diagnose(session)
-    yield from _advice(found) if found.advice else _bullets("What to do", next_steps(session))
+    yield from _advice(found) if found.advice else _steps(next_steps(session))
+    if later := later_calls(session):
+        yield f"\n{text(later)}"
     yield from _causes(found, session.environment.cwd)
+
+
+def _steps(steps: tuple[str, ...]) -> Iterator[str]:
+    """List the next steps of a run without advice; that there is nothing to do is no step."""
+    if steps and is_nothing(steps[0]):
+        yield f"\n{prose(' '.join(steps))}"
+    else:
+        yield from _bullets("What to do", steps)
 
 
 def _advice(found: Diagnosis) -> Iterator[str]:
     """List the best advice, with the result of its trial."""
-    yield "\n**What to do**\n"
-    for number, each in enumerate(found.advice[:MOST_ADVICE], 1):
-        shown = f" ({text(trial)})" if (trial := checked(each)) else ""
+    asked = [each for each in found.advice if not asks_nothing(each)]
+    if asked:
+        yield "\n**What to do**\n"
+    for number, each in enumerate(asked[:MOST_ADVICE], 1):
+        shown = f" ({text(effect)})" if (effect := effects(each, found)) else ""
         yield f"{number}. {prose(fmt.shortened(each.text, _SENTENCE))}{shown}"
-    if (left := len(found.advice) - MOST_ADVICE) > 0:
+    if (left := len(asked) - MOST_ADVICE) > 0:
         yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --json`."
+    for each in found.advice:
+        if asks_nothing(each):
+            yield f"\n{prose(fmt.shortened(each.text, _SENTENCE))}"
 
 
 def _causes(found: Diagnosis, cwd: str) -> Iterator[str]:

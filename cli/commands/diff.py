@@ -96,7 +96,8 @@ def _compared(
             return (f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"), compare(one, other)
     if after is None:
         raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
-    return (before, after), with_settings(compare(side(before, timeout), side(after, timeout)), before, after)
+    one, other = side(before, timeout), side(after, timeout)
+    return (before, after), with_settings(compare(one, other), (before, one), (after, other))
 
 
 def _show(

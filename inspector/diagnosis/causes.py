@@ -3,7 +3,7 @@ same cause puts them into one group. Each finding ends up in exactly one cause.
 """
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from pathlib import PurePath
@@ -56,7 +56,8 @@ def root_causes(session: Session) -> tuple[RootCause, ...]:
     groups = _Groups(_findings(session))
     for first, second in _same_cause(session):
         groups.join(first, second)
-    for broken, recompile in (*_of_breaks(session), *_of_split_calls(session), *_of_own_frames(session)):
+    pairs = (*_of_breaks(session), *_of_split_calls(session), *_of_own_frames(session))
+    for broken, recompile in groups.strongest_first(pairs):
         # Two breaks are not one cause because calls recompile for the results of both.
         if not groups.has_break(recompile):
             groups.join(broken, recompile)
@@ -93,6 +94,15 @@ class _Groups:
         while self._parent[each] is not each:
             each = self._parent[each]
         return each
+
+    def strongest_first(self, pairs: Iterable[tuple[Symptom, Symptom]]) -> list[tuple[Symptom, Symptom]]:
+        """Sort pairs by how many other pairs join the same two groups.
+
+        Of recompilations for a container that grows, the first may also be for the result of an earlier break.
+        """
+        known = [each for each in pairs if each[0] in self._parent and each[1] in self._parent]
+        votes = Counter((self._root(first), self._root(second)) for first, second in known)
+        return sorted(known, key=lambda pair: -votes[self._root(pair[0]), self._root(pair[1])])
 
     def has_break(self, each: Symptom) -> bool:
         """Whether a break is in the group of a finding."""

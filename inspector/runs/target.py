@@ -1,14 +1,13 @@
 """Resolve what the user typed to a target. Files are parsed here, never executed."""
 
 import ast
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, nearest
 from ctrace.inspector.log.files import is_log
 
 
@@ -127,8 +126,8 @@ def _no_such_file(path: Path) -> TargetError:
             return _is_no_model(f"{path} is a folder with logs of torch")
         return TargetError(f"{path} is a folder", "name a file, such as model.py, or a module as pkg.mod:name")
     folder = path.parent if holds(path.parent.is_dir) else Path()
-    near = difflib.get_close_matches(path.name, (entry.name for entry in folder.glob("*.py")), 1)
-    todo = f"did you mean {folder / near[0]}?" if near else "name a Python file, file.py:name or package.module:name"
+    near = nearest(path.name, (entry.name for entry in folder.glob("*.py")))
+    todo = f"did you mean {folder / near}?" if near else "name a Python file, file.py:name or package.module:name"
     return TargetError(f"there is no file {path}", todo)
 
 

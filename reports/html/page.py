@@ -21,7 +21,7 @@ from ctrace.reports.escape import Document, html_document, one, plain
 from ctrace.reports.html.documents import Document as Data
 from ctrace.reports.html.documents import Note, documents
 from ctrace.reports.html.packing import json_for_script, markup, source_hash
-from ctrace.reports.wording.diagnosis import checked
+from ctrace.reports.wording.diagnosis import effects, is_nothing
 
 PAGE_SCHEMA = 1
 """Version of the page's data; raise it when the scripts need different data."""
@@ -114,13 +114,15 @@ def _parts(page: Page, script: str, style: str) -> Iterator[str]:
 def _answer(session: Session) -> dict[str, Any]:
     """Return the first lines that `ctrace explain` prints."""
     found = diagnose(session)
-    advice = [{"text": plain(each.text), "trial": checked(each)} for each in found.advice]
+    steps = [(each.text, effects(each, found)) for each in found.advice]
+    steps = steps or [(each, "") for each in next_steps(session)]
     return {
         "verdict": str(session.verdict),
         "sentence": plain(fmt.shortened(sentence(session), _SENTENCE)),
         "target": plain(target_sentence(session)),
         "unknown": [plain(fmt.shortened(each, _SENTENCE)) for each in first_lines(session)],
-        "advice": advice or [{"text": plain(each), "trial": ""} for each in next_steps(session)],
+        "advice": [{"text": plain(text), "trial": trial} for text, trial in steps if not is_nothing(text)],
+        "nothing": [plain(text) for text, _ in steps if is_nothing(text)],
     }
 
 
@@ -132,5 +134,6 @@ def _first_answer(session: Session, title: str) -> str:
     lines += [f"<p>{markup(each)}</p>" for each in (*answer["unknown"], answer["target"]) if each]
     steps = "".join(f"<li>{markup(each['text'])}</li>" for each in answer["advice"])
     lines += [f"<h2>What to do</h2><ol>{steps}</ol>"] if steps else []
+    lines += [f"<p>{markup(each)}</p>" for each in answer["nothing"]]
     lines.append("<noscript><p>The rest of this page needs JavaScript. Everything is in this file.</p></noscript>")
     return "".join(lines)

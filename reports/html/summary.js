@@ -18,7 +18,7 @@ PAGES.push({
       dangers(data.dangers || []),
       damaged(data),
       h("div", { class: "columns" },
-        h("div", {}, advice(answer.advice), causes(data)),
+        h("div", {}, advice(answer.advice, answer.nothing), causes(data)),
         h("div", {}, facts(data), environment(data), scenarios(data))));
   },
 });
@@ -57,9 +57,10 @@ function damaged(data) {
     all.length > 50 ? h("p", {}, `And ${number(all.length - 50)} more, in the JSON report.`) : null);
 }
 
-function advice(steps) {
-  if (!steps.length) return section("What to do", empty("Nothing: ctrace found no change that helps."));
-  return section("What to do", h("ol", { class: "steps" }, steps.map((each) => h("li", {}, prose(each.text), each.trial ? h("p", { class: "trial" }, badge(each.trial.startsWith("checked") ? "checked" : "not checked", each.trial.startsWith("checked") ? "good" : ""), " ", each.trial.replace(/^checked: /, "")) : null))));
+function advice(steps, nothing) {
+  const apart = nothing.map((each) => h("p", {}, prose(each)));
+  if (!steps.length) return section("What to do", apart.length ? apart : empty("Nothing: ctrace found no change that helps."));
+  return section("What to do", h("ol", { class: "steps" }, steps.map((each) => h("li", {}, prose(each.text), each.trial ? h("p", { class: "trial" }, badge(each.trial.startsWith("checked") ? "checked" : "not checked", each.trial.startsWith("checked") ? "good" : ""), " ", each.trial.replace(/^checked: /, "")) : null))), apart);
 }
 
 function causes(data) {

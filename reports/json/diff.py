@@ -17,6 +17,7 @@ def render_diff_json(before: str, after: str, found: RunDiff, failed_on: Sequenc
         "compared": list(found.compared),
         "not_compared": [{"what": what, "why": why} for what, why in found.not_compared],
         "notes": list(found.notes),
+        "by_settings": found.by_settings,
         "failed_on": list(failed_on),
     }
     return json_document(data)

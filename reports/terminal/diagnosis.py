@@ -18,11 +18,9 @@ from ctrace.reports.wording.diagnosis import (
     MOST_ADVICE,
     MOST_CAUSES,
     asks_nothing,
-    at_stake,
-    checked,
     cost,
+    effects,
     is_failure_alone,
-    saved,
     symptoms,
 )
 
@@ -51,7 +49,7 @@ def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
             lines: list[RenderableType] = [
                 _hanging(Text(f"{head}{_bounded(each.text, _ADVICE)}", style="green"), len(head))
             ]
-            if effect := ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part):
+            if effect := effects(each, found):
                 lines.append(Padding(Text(effect, style="dim"), (0, 0, 0, len(head))))
             yield item(Group(*lines))
         left = len(asked) - MOST_ADVICE

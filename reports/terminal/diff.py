@@ -9,7 +9,7 @@ from rich.text import Text
 from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, more, section
-from ctrace.reports.wording.diff import answer, name_of, not_compared, places
+from ctrace.reports.wording.diff import answer, folded, name_of, not_compared, places
 
 _SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
 _LONGEST = 240
@@ -26,8 +26,11 @@ def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> 
         yield Text.assemble(("DIFFERENT", "bold yellow"), "  ", (names, "bold"), f"\n{answer(found)}")
     for note in found.notes:
         yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
+    hidden = () if all_of_it else found.consequences
+    if hidden:
+        yield Text(f"  {folded(found, '--all')}", style="dim")
     for what in What:
-        changes = [each for each in found.changes if each.what is what]
+        changes = [each for each in found.changes if each.what is what and each not in hidden]
         if changes:
             title = name_of(what)
             yield section(f"{title[:1].upper()}{title[1:]}")

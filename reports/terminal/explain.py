@@ -22,7 +22,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.diagnosis import causes, gradients_note, what_to_do
 from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
 from ctrace.reports.wording.comparison import rounded
-from ctrace.reports.wording.diagnosis import later_calls
+from ctrace.reports.wording.diagnosis import is_nothing, later_calls
 from ctrace.reports.wording.speed import sentence as speed
 
 _NAME = 24
@@ -35,7 +35,7 @@ def not_compared_lines(session: Session) -> Iterator[RenderableType]:
     """Say which scenarios were not compared with eager, and why."""
     reasons = not_compared(session)
     for why, names in list(reasons.items())[:_REASONS]:
-        shown = fmt.listed((fmt.one_line(name, 30) for name in names), 4)
+        shown = fmt.listed((fmt.one_line(name, 60) for name in names), 4)
         yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
     yield from more(len(reasons), "reason", most=_REASONS)
     explained = list(rounded(session))
@@ -105,7 +105,7 @@ def _environment(session: Session) -> Text:
 def _healthy(session: Session) -> Iterator[RenderableType]:
     """Show the next steps of a run without advice."""
     steps = next_steps(session)
-    if steps and steps[0].startswith("Nothing to fix"):  # not something to do
+    if steps and is_nothing(steps[0]):
         yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
     elif steps:
         yield section("What to do")

@@ -1,6 +1,6 @@
 """Screen of `ctrace recompiles`: what changed in which call, whether recompilations will stop, their cost, the fix."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -17,6 +17,7 @@ from ctrace.inspector.source.snippets import snippet
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.findings import source
 from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.wording.diagnosis import advice_on
 
 _VALUES = 8
 _WORDS = {
@@ -45,7 +46,9 @@ def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Itera
     advice = advised(session, Finding.RECOMPILE)
     for number, group in enumerate(shown, 1):
         yield Text()
-        yield item(Group(*_group(number, group, session, _advice(group, session, advice), taught, all_of_it=all_of_it)))
+        yield item(
+            Group(*_group(number, group, session, advice_on(group, session, advice), taught, all_of_it=all_of_it))
+        )
     if len(shown) < len(found):
         yield from more(len(found), "cause", "--all")
     for cache in caches(session):
@@ -96,12 +99,6 @@ def _group(
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
-
-
-def _advice(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
-    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change."""
-    numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
-    return next((advice[index] for index in numbers if index in advice), "" if group.expected else group.fix)
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:

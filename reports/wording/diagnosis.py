@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.findings.recompiles.view import RecompileGroup
 from ctrace.reports import format as fmt
 
 MOST_ADVICE = 3
@@ -29,7 +31,27 @@ _NO_ADVICE = re.compile(r"^(?:\S+:\d+: )?Nothing to (?:fix|change)\b(?! if)")
 
 def asks_nothing(each: Suggestion) -> bool:
     """Whether a suggestion says that nothing is to be done; those that depend on what the user needs ask something."""
-    return bool(_NO_ADVICE.search(each.text))
+    return is_nothing(each.text)
+
+
+def is_nothing(step: str) -> bool:
+    """Whether a step says that there is nothing to do."""
+    return bool(_NO_ADVICE.search(step))
+
+
+def effects(each: Suggestion, found: Diagnosis) -> str:
+    """Say what the trial of advice showed and saved; without a trial, what is at stake; empty: nothing is known."""
+    return ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part)
+
+
+def advice_on(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
+    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change.
+
+    Args:
+        advice: what `explain` advises, by the index of the recompilation.
+    """
+    numbers = (index for index, each in enumerate(session.recompiles) if each.compilation in group.compilations)
+    return next((advice[index] for index in numbers if index in advice), "" if group.expected else group.fix)
 
 
 def at_stake(each: Suggestion, found: Diagnosis) -> str:
@@ -50,7 +72,8 @@ def saved(each: Suggestion, found: Diagnosis) -> str:
         return ""
     own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
     seconds = sum(cause.cost.seconds or 0 for cause in own.values())
-    return f"the recompilations took {fmt.seconds(seconds)}" if seconds else ""
+    word = "recompilation" if each.effect.before.recompiles == 1 else "recompilations"
+    return f"the {word} took {fmt.seconds(seconds)}" if seconds else ""
 
 
 def later_calls(session: Session) -> str:

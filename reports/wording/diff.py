@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
+from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, size_of
 from ctrace.inspector.features.compare.diff.compare import counts
 from ctrace.reports import format as fmt
 
@@ -39,6 +39,15 @@ def answer(found: RunDiff) -> str:
 def numbers(by_how: dict[How, int]) -> str:
     """Write `2 added, 1 changed`."""
     return ", ".join(f"{by_how[how]} {how}" for how in How if how in by_how)
+
+
+def folded(found: RunDiff, where: str) -> str:
+    """Say in one line which changes follow from other settings, and where they are listed; empty if none do."""
+    number = sum(map(size_of, found.consequences))
+    if not number:
+        return ""
+    differ = "differs" if number == 1 else "differ"
+    return f"{fmt.count(number, 'kernel')} {differ}, as the settings do: see {where}"
 
 
 def not_compared(found: RunDiff) -> list[str]:

@@ -1,7 +1,9 @@
 """The answer of `ctrace fix` in words."""
 
 import time
+from collections import Counter
 
+from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.features.fix.repairs.result import Fixes, How, Outcome, chosen
 from ctrace.inspector.runs.trying import CALLS
 from ctrace.reports import format as fmt
@@ -31,17 +33,31 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     verb = "has" if 1 in (repaired, len(open_)) else "have"
     parts = [f"{repaired} of {fmt.count(len(open_), 'finding')} {verb} a proved repair"]
     if found is not None and not repaired:
-        parts = ["No finding is gone, but what is proved saves something"]
+        parts = ["No finding is repaired completely, but what is proved saves something"]
     if found is not None and (saved := saving(found.outcome)):
         parts[0] += f": {saved}"
-    if left:
-        parts.append(f"{len(left)} more with your choice, or in a library")
+    parts += _elsewhere(fixes, left, is_more=bool(repaired))
     way = _way(fixes)
     kept = "" if applies else " Nothing on disk has changed."
     sentence = f"{'; '.join(parts)}.{way}{kept}"
     if fixes.untried:
         sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
     return sentence
+
+
+def _elsewhere(fixes: Fixes, left: list[RootCause], *, is_more: bool) -> list[str]:
+    """Count the findings that the patch leaves and a proved repair removes, by why that repair is not in the patch."""
+    numbers = Counter(_why_apart(fixes, each.id) for each in left)
+    return [f"{f'{number} more' if is_more else fmt.count(number, 'finding')} {why}" for why, number in numbers.items()]
+
+
+def _why_apart(fixes: Fixes, finding: str) -> str:
+    repairs = [each for each in fixes.proved_for(finding) if finding in each.findings]
+    if all(each.library for each in repairs):
+        return "in a library"
+    return (
+        "with your choice" if any(each.question for each in repairs) else "by a repair that does not go with the others"
+    )
 
 
 def earlier(proved_at: float) -> str:

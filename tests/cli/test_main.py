@@ -86,7 +86,48 @@ def test_version(tmp_path: Path) -> None:
     assert _ctrace("--version", cwd=tmp_path).stdout.startswith("ctrace ")
     words = _ctrace("--version", "--verbose", cwd=tmp_path).stdout
     assert re.findall(r"^(\w+) ", words, re.MULTILINE)[:4] == ["ctrace", "python", "torch", "triton"]
-    assert "Missing command" in _ctrace("--verbose", cwd=tmp_path).stderr
+    assert "missing command" in _ctrace("--verbose", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("explain", "--bogus"), ["ctrace: there is no option --bogus", "  ctrace explain -h lists the options"]),
+        (("fix", "--aply"), ["ctrace: there is no option --aply", "  did you mean --apply?"]),
+        (("--versio",), ["ctrace: there is no option --versio", "  did you mean --version?"]),
+        (
+            ("explain", "--timeout", "soon"),
+            [
+                "ctrace: invalid value for '--timeout': 'soon' is not a valid float range",
+                "  ctrace explain -h shows how to write it",
+            ],
+        ),
+        (("breaks", "--limit"), None),
+        (("fusion", "a", "b"), None),
+        (("explian",), ["ctrace: no such command 'explian'", "  did you mean 'explain'?"]),
+        (("--verbose",), None),
+    ],
+)
+def test_a_wrong_command_line_is_two_lines(words: tuple[str, ...], lines: list[str] | None, tmp_path: Path) -> None:
+    done = _ctrace(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 2)
+    if lines is not None:
+        assert done.stderr.splitlines() == lines
+
+
+@pytest.mark.parametrize("folder", [".", "sub/.."])
+def test_this_folder_is_no_name_of_a_run(folder: str, tmp_path: Path) -> None:
+    _saved(tmp_path)
+    (tmp_path / "sub").mkdir()
+    done = _ctrace("breaks", folder, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith("has no run and no trace log")
+
+
+def test_a_command_without_words_shows_its_help(tmp_path: Path) -> None:
+    done = _ctrace(cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Start here:" in done.stderr + done.stdout
 
 
 WITHOUT_TORCH = (

@@ -73,6 +73,19 @@ def test_a_warning_that_ctrace_reports_is_one_note() -> None:
     assert _Shown(limit).notes == ["torch warned 1 time about the recompile limit: see ctrace recompiles"]
 
 
+def test_a_python_warning_about_a_break_is_part_of_the_note() -> None:
+    untraced = (
+        b"/lib/torch/_dynamo/variables/functions.py:2431: UserWarning: Dynamo does not know how to trace the builtin "
+        b"`x.f.` This function is a Python builtin.\n"
+        b"If it is a Python builtin, please file an issue.\n"
+        b"If it is a third-party C/C++ Python extension, please wrap it.\n"
+        b"  torch._dynamo.utils.warn_once(explanation)\n"
+    )
+    shown = _Shown(b"a\n" + untraced + b"b\n  torch._dynamo.utils.warn_once(mine)\n")
+    assert shown.lines[1:] == ["| a", "| b", "|   torch._dynamo.utils.warn_once(mine)"]
+    assert shown.notes == ["torch warned 1 time about a graph break: see ctrace breaks"]
+
+
 def test_another_warning_is_shown_once() -> None:
     first, again = (_warning("Profiler function will be ignored\nmore", number) for number in (3, 4))
     shown = _Shown(first + again + _warning("Profiler class will be ignored", 5))

@@ -8,9 +8,11 @@ import pytest
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import checked, line_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Suggestion
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.facts.session import Environment, Graph, Session
 from ctrace.inspector.features.check.state import sites_of
 from ctrace.inspector.features.fix.repairs.result import Fixes
+from ctrace.inspector.findings.recompiles.view import groups
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.html.page import render_html
@@ -21,6 +23,7 @@ from ctrace.reports.terminal.breaks import breaks_screen
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.fix import fix_screen
 from ctrace.reports.terminal.recompiles import recompiles_screen
+from ctrace.reports.wording.diagnosis import advice_on, asks_nothing, effects
 from tests.support.golden import drawn
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
@@ -65,3 +68,32 @@ def test_all_views_show_the_first_line_of_explain(session: Session, tmp_path: Pa
 
 def plain(document: object) -> str:
     return str(document).replace("\\", "").replace("&#x27;", "'").replace("&gt;", ">").replace("&lt;", "<")
+
+
+def test_markdown_and_report_show_what_is_at_stake_as_explain_does(session: Session) -> None:
+    found = diagnose(session)
+    shown = [effects(each, found) for each in found.advice[:3] if not asks_nothing(each)]
+    assert any(shown)
+    for effect in filter(None, shown):
+        assert effect in drawn(explain_screen(session, WIDE), WIDE)
+        assert effect in plain(render_markdown(session))
+        assert effect.replace("→", "u2192") in plain(render_html(session))  # in the page's JSON
+
+
+def test_nothing_to_fix_stands_apart_from_what_to_do() -> None:
+    session = Session(graphs=(Graph("0/0", "forward", "net.py", 1, 2),), environment=Environment(ctrace="1.0"))
+    for report in (render_markdown(session), drawn(explain_screen(session, WIDE), WIDE)):
+        assert "Nothing to fix." in report
+        assert "What to do" not in report
+    page = str(render_html(session))
+    assert "<p>Nothing to fix.</p>" in page
+    assert "<h2>What to do</h2>" not in page
+
+
+@pytest.mark.parametrize(("expected", "advice"), [(True, ""), (False, "Set `self.cos` in __init__.")])
+def test_an_expected_recompilation_asks_nothing(expected: bool, advice: str) -> None:
+    cause = Cause(CauseKind.NONE, "self.cos", "None", "torch.Tensor", fix="Set `self.cos` in __init__.")
+    session = Session(recompiles=(Recompile("0/1", "forward", "net.py", 1, expected, (cause,)),))
+    (group,) = groups(session)
+    assert advice_on(group, session, {}) == advice
+    assert advice_on(group, session, {0: "Pad x."}) == "Pad x."

@@ -52,6 +52,8 @@ class Before(Struct, frozen=True):
     eager: EagerRun | None
     runs: int
     """How often graphs had run."""
+    why_no_eager: str = ""
+    """Why there is no eager run; empty if there is one."""
 
     @property
     def counts(self) -> OpCounts | None:
@@ -101,9 +103,11 @@ class Dangers:
         except EagerError:
             if not index:
                 raise
-            run, arguments = None, call  # the compiled call reports the failure
+            run, arguments, why = None, call, "the model raises in eager"  # the compiled call reports the failure
+        else:
+            why = "" if run is not None else self._eager.why_not
         random = RandomStates()
-        return Before(scenario, index, arguments, call, inputs, way, world, random, run, self._ops.runs)
+        return Before(scenario, index, arguments, call, inputs, way, world, random, run, self._ops.runs, why)
 
     def _look(self, call: Call) -> tuple[World | None, World | None]:
         with self._recorder.watching("the state that the model reads"):
@@ -113,7 +117,7 @@ class Dangers:
     def after(self, before: Before, compiled: Results) -> None:
         """Compare the compiled call with the eager one; record a danger if they differ."""
         if before.eager is None:
-            self.skip(before.scenario, "the model cannot be called in eager")
+            self.skip(before.scenario, before.why_no_eager)
         elif before.world is None or before.inputs is None:
             self.skip(before.scenario, f"{_FAILED}: the state that the model reads is not known")
         elif before.eager.random and self._built:

@@ -109,6 +109,8 @@ class Eager:
         self._kept: list[Any] | None = None
         self._forces_eager = around is nullcontext  # `around` chooses for itself
         """Whether functions that the model itself compiles run eagerly, too."""
+        self.why_not = ""
+        """Why `run` last returned None."""
 
     def run(
         self,
@@ -263,15 +265,16 @@ class Eager:
         """
         why = kind_and_message(error).splitlines()[0]
         if self._around is not nullcontext:
-            what = "the model was not called in eager on the CPU in place of the GPU"
-            self._recorder.problem(f"{what}, so its results were not compared ({why})")
+            self.why_not = "the model was not called in eager on the CPU in place of the GPU"
+            self._recorder.problem(f"{self.why_not}, so its results were not compared ({why})")
             return
         try:
             called(self._model, way.make(), way, train=self._train)
         except Exception as itself:
             raise EagerError from itself
         self._copier = None
-        self._recorder.problem(f"{_NOT_COMPARED}: a copy of the model raises, and the model itself does not ({why})")
+        self.why_not = "a copy of the model raises, and the model itself does not"
+        self._recorder.problem(f"{_NOT_COMPARED}: {self.why_not} ({why})")
 
     def has_room(self, call: Call) -> bool:
         """Whether float64 copies of the model and its arguments fit into memory."""
@@ -290,7 +293,8 @@ class Eager:
         except Exception as error:
             self._copier = None
             why = kind_and_message(error).splitlines()[0]
-            self._recorder.problem(f"{self._missing()}: the model cannot be copied for an eager run ({why})")
+            self.why_not = "the model cannot be copied for an eager run"
+            self._recorder.problem(f"{self._missing()}: {self.why_not} ({why})")
             return None
         self._has_copied = True
         return copy

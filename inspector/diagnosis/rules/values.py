@@ -147,23 +147,24 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
     text = scene.session.listings.get(each.file, "")
     where = "the same line" if line == each.line else f"line {line}"
     package = package_of(each.file)
+    value = f"`{shortened(each.expression)}`" if each.expression else "this value"
     if package:
         return (
-            f"{at_break(each)}: {package} branches on this value ({where}), so the break is needed as long as both "
+            f"{at_break(each)}: {package} branches on {value} ({where}), so the break is needed as long as both "
             "cases occur. If you know which one does, patch this line to that constant; else keep the break."
         )
     if _leaves_loop(text, each.line, line) or any(skip.rule == "loop" for skip in scene.skips(cause)):
         return (
-            f"{at_break(each)}: the loop reads this value in Python and branches on it ({where}): compile the part "
+            f"{at_break(each)}: the loop reads {value} in Python and branches on it ({where}): compile the part "
             "that computes one step, as a separate method or module, and run the loop eagerly."
         )
     if _only_raises(text, line):
         return (
-            f"{at_break(each)}: the code tests this value ({where}) only to raise: use torch._assert_async with a "
+            f"{at_break(each)}: the code tests {value} ({where}) only to raise: use torch._assert_async with a "
             "condition that is a tensor, which stays in the graph, or check outside of compiled code."
         )
     return (
-        f"{at_break(each)}: the code branches on this value ({where}): select with torch.where or torch.cond if both "
+        f"{at_break(each)}: the code branches on {value} ({where}): select with torch.where or torch.cond if both "
         "sides are tensors; else keep the break. Without the number, the branch itself breaks the graph."
     )
 

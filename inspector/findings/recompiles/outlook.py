@@ -9,6 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.findings import CacheUse, Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.knowledge.words.counting import count
 
 
 class Outlook(StrEnum):
@@ -96,8 +97,11 @@ def _later(session: Session) -> str:
     later = later_calls_of(session.trials)
     if later is None:
         return ""
+    if not later.recompiles:
+        return f"; {later.calls} calls of the model do not recompile"
     limit = " and hit the recompile limit" if later.limit_hit else ""
-    return f"; {later.calls} calls of the model recompile {later.recompiles} times in all{limit}"
+    times = count(later.recompiles, "time")
+    return f"; {later.calls} calls of the model recompile {times} in all{limit}, for this cause or another"
 
 
 def _is_number(members: Sequence[tuple[Recompile, Cause]]) -> bool:

@@ -5,6 +5,7 @@ from msgspec import Struct
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Scenario, Session
+from ctrace.inspector.knowledge.words.counting import count
 
 
 class Provoked(Struct, frozen=True):
@@ -56,11 +57,12 @@ def _without_recompile(session: Session, scenario: Scenario) -> str:
 
 
 def not_compared(session: Session) -> dict[str, list[str]]:
-    """Return the scenarios whose results were not compared with eager, by reason."""
+    """Return the scenarios with calls that were not compared with eager, by reason."""
     found: dict[str, list[str]] = {}
     for each in session.scenarios:
         if each.not_compared:
-            found.setdefault(each.not_compared, []).append(each.name)
+            partly = f" ({each.compared} of {count(each.calls, 'call')} compared)" if each.compared else ""
+            found.setdefault(each.not_compared, []).append(f"{each.name}{partly}")
     return found
 
 

@@ -7,12 +7,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ctrace.cli.diffing import worktrees
+from ctrace.cli.diffing import with_settings, worktrees
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Target
+from ctrace.inspector.features.compare.diff.compare import compare
+from ctrace.inspector.runs.load import load_log
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
+from ctrace.reports.diff_markdown import render_diff_markdown
+from ctrace.reports.json.diff import render_diff_json
+from ctrace.reports.terminal.diff import diff_screen
+from tests.support.golden import drawn
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA
 
@@ -115,13 +122,13 @@ def test_missing_run_is_refused(tmp_path: Path):
     assert (ran.code, len(ran.err.splitlines())) == (2, 2)
 
 
-def _run(folder: Path, model: str, options: Options) -> str:
+def _run(folder: Path, model: str, options: Options, recorded: str = "base") -> str:
     """Save a run of a model under options; its log is a recorded one."""
     (folder / model).touch()
     run = Store(folder / "runs").create(Target(str(folder / model), None))
     request = CaptureRequest("model", str(folder / model), None, None, (), options, str(run.log))
     run.request.write_text(request.to_json())
-    run.log.write_bytes(gzip.decompress(Path(log("base")).read_bytes()))
+    run.log.write_bytes(gzip.decompress(Path(log(recorded)).read_bytes()))
     return str(run.folder)
 
 
@@ -145,6 +152,48 @@ def test_equal_options_and_other_targets_name_none(tmp_path: Path):
     assert _settings(plain, again) == []
     assert _settings(plain, _run(tmp_path, "n.py", Options(train=True))) == []
     assert _settings(plain, log("base")) == []
+
+
+def test_kernels_that_differ_because_of_settings_are_one_line(tmp_path: Path):
+    before, after = (load_log(Path(log(name))) for name in ("base", "double"))
+    after = replace(after, listings=before.listings)  # the same code, called with other inputs
+    sides = _run(tmp_path, "m.py", Options()), _run(tmp_path, "m.py", Options(inputs=("float64[4,16]",)))
+    found = with_settings(compare(before, after), (sides[0], before), (sides[1], after))
+    line = "2 kernels differ, as the settings do: see --all"
+    folded = drawn(diff_screen("a", "b", found, all_of_it=False), 80)
+    assert line in folded
+    assert "\nKernels" not in folded
+    whole = drawn(diff_screen("a", "b", found, all_of_it=True), 80)
+    assert line not in whole
+    assert "\nKernels" in whole
+    assert "2 kernels differ, as the settings do: see `ctrace diff --all`" in render_diff_markdown("a", "b", found)
+    data = json.loads(render_diff_json("a", "b", found))
+    assert data["by_settings"]
+    assert [each["what"] for each in data["changes"]].count("kernel") == 2
+
+
+def test_a_target_with_a_mode_and_arguments_of_a_program_are_settings(tmp_path: Path):
+    (tmp_path / "m.py").write_text("model = 1\n")
+    session = load_log(Path(log("base")))
+    model = str(tmp_path / "m.py")
+    found = with_settings(compare(session, session), (model, session), (f"{model}@max-autotune", session))
+    assert found.notes == ("one target under other settings: --mode not set, then max-autotune",)
+    program = [
+        CaptureRequest("program", model, None, None, args, Options(), "log") for args in ((), ("--size", "big one"))
+    ]
+    names = [_run(tmp_path, "m.py", Options()) for _ in program]
+    for name, request in zip(names, program, strict=True):
+        Store(tmp_path).load(name).request.write_text(request.to_json())
+    found = with_settings(compare(session, session), (names[0], session), (names[1], session))
+    assert found.notes == ("one target under other settings: arguments none, then --size 'big one'",)
+
+
+def test_kernels_that_differ_because_of_code_are_listed(tmp_path: Path):
+    plain = _run(tmp_path, "m.py", Options())
+    other = _run(tmp_path, "m.py", Options(mode="max-autotune"), "one_op_more")
+    ran = ctrace("diff", plain, other)
+    assert "as the settings do" not in ran.out
+    assert "\nKernels" in ran.out
 
 
 def git(folder: Path, *words: str) -> str:

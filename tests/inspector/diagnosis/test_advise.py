@@ -139,3 +139,9 @@ def test_what_needs_no_change_is_left_out_beside_what_does(monkeypatch: pytest.M
     monkeypatch.setattr(rules, "RULES", (rule,))
     assert [each.text for each in diagnose(printing(2)).advice] == ["Change this."]
     assert [each.text for each in diagnose(printing(1)).advice] == ["Nothing to change there."]
+
+
+def test_advice_without_a_place_begins_as_a_sentence() -> None:
+    failure = Failure(FailurePhase.RUN, "InductorError", "LoweringException: no")
+    (only,) = diagnose(Session(failure=failure)).advice
+    assert only.text.startswith("The code raises InductorError when it is compiled. ")

@@ -16,6 +16,7 @@ from ctrace.inspector.facts.session import Compilation, Failure, FailurePhase, S
 from ctrace.inspector.findings.graphs.attention import State, answer_of, state_of
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.runs.load import load_log
+from ctrace.inspector.source.names import RESULT
 from tests.inspector.diagnosis.scenes import FILE, broken, ran
 from tests.support import fusions, guarded, kernelsessions, recompiled, sessions, targeted, userkernels
 from tests.support.helpers import MODEL
@@ -188,6 +189,22 @@ def test_breaks_whose_results_both_change_stay_apart() -> None:
     again = Recompile("1/1", "f", MODEL, 2, False, changed)
     causes = root_causes(Session(breaks=(clock, number), recompiles=(again,)))
     assert [len(each.symptoms) for each in causes] == [2, 1]
+
+
+def test_a_container_that_grows_belongs_to_the_break_that_stores_in_it() -> None:
+    """The first of its recompilations is for the result of an earlier break, too."""
+    branch, stored = (
+        sessions.bare_break(file=MODEL, line=line, source=text, expression=text)
+        for line, text in ((2, "loss.item()"), (3, "float(loss)"))
+    )
+    result = Cause(CauseKind.BREAK_RESULT, RESULT, "1.5", "2.5", 2, file=MODEL)
+    grows = [Cause(CauseKind.LENGTH, "len(history)", str(n), str(n + 1), 3, file=MODEL) for n in range(3)]
+    again = [
+        Recompile(f"1/{n + 1}", "f", MODEL, 2, False, (result, cause) if not n else (cause,))
+        for n, cause in enumerate(grows)
+    ]
+    causes = root_causes(Session(breaks=(branch, stored), recompiles=tuple(again)))
+    assert [(each.line, len(each.symptoms)) for each in causes] == [(3, 4), (2, 1)]
 
 
 def test_a_call_that_dynamo_is_kept_out_of_is_no_number_of_a_tensor() -> None:

@@ -137,6 +137,12 @@ def test_a_misspelt_file_is_guessed(file: Path, text: str):
     assert error.todo == "did you mean net.py?"
 
 
+def test_a_common_end_does_not_make_files_alike(file: Path):
+    file.write_text("model = 1")
+    Path("syn.py").write_text("")
+    assert refused("missing.py").todo == "name a Python file, file.py:name or package.module:name"
+
+
 @pytest.mark.parametrize("text", ["weights.bin", "nowhere/net.py", "nowhere/net.py:model", "", ":", "model:"])
 def test_no_such_file(file: Path, text: str):
     assert refused(text).todo

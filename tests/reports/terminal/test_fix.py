@@ -13,6 +13,7 @@ from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes,
 from ctrace.reports.json.repairs.fix import render_fix_json
 from ctrace.reports.library_issue import library_findings, render_issues
 from ctrace.reports.terminal.fix import fix_screen
+from ctrace.reports.wording.fix import answer
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import CWD, ENVIRONMENT, MODEL
 
@@ -123,6 +124,24 @@ HOSTILE = replace(FIXES, repairs=(replace(WRONG, summary="\x1b[31mred\u202e ::er
 )
 def test_screen(name: str, fixes: Fixes, width: int):
     assert_golden(f"fix-{name}-{width}.txt", drawn(fix_screen(fixes, width, target="model.py"), width))
+
+
+def test_a_patch_that_only_saves_does_not_deny_what_it_saves():
+    saving = replace(TOGETHER, findings=())
+    first = answer(
+        replace(
+            FIXES, findings=(PRINT,), repairs=(replace(SCALARS, finding=PRINT.id, findings=()), SILENT), combined=saving
+        )
+    )
+    assert first == (
+        "No finding is repaired completely, but what is proved saves something: graphs 42 → 4, graph breaks 3 → 1, "
+        "ops in graphs 61% → 97%; 1 finding with your choice. Graphs: 42 → 17 → 4. Nothing on disk has changed."
+    )
+
+
+def test_a_repair_that_does_not_go_with_the_others_is_not_a_librarys():
+    left = replace(FIXES, findings=(BRANCH, NUMBER), combined=replace(TOGETHER, findings=(BRANCH.id,)))
+    assert "; 1 more by a repair that does not go with the others." in answer(left)
 
 
 def test_hostile_text_is_harmless():

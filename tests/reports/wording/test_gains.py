@@ -41,8 +41,10 @@ def test_nothing_is_claimed_without_a_measured_time() -> None:
 def test_tried_advice_names_the_time_of_the_recompilations_that_it_removes() -> None:
     gone = Effect(Counts(graphs=2, breaks=0, recompiles=1), Counts(graphs=1, breaks=0, recompiles=0))
     some = Effect(Counts(graphs=3, breaks=0, recompiles=2), Counts(graphs=2, breaks=0, recompiles=1))
-    assert saved(Suggestion("Pad x.", ("1",), True, gone), FOUND) == "the recompilations took 4.2 s"
+    assert saved(Suggestion("Pad x.", ("1",), True, gone), FOUND) == "the recompilation took 4.2 s"
     assert saved(Suggestion("Pad x.", ("1",), True, some), FOUND) == ""
+    both = Effect(Counts(graphs=3, breaks=0, recompiles=2), Counts(graphs=1, breaks=0, recompiles=0))
+    assert saved(Suggestion("Pad x.", ("1",), True, both), FOUND) == "the recompilations took 4.2 s"
 
 
 @pytest.mark.parametrize(

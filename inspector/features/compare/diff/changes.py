@@ -55,11 +55,23 @@ class RunDiff(Struct, frozen=True):
     """The kinds that were not compared, each with the reason."""
     notes: tuple[str, ...] = ()
     """How the environments of the runs differ, such as the version of torch, and what is not known about them."""
+    by_settings: bool = False
+    """Whether both runs compiled the same code with the same torch under other settings, so that kernels differ."""
+
+    @property
+    def consequences(self) -> tuple[Change, ...]:
+        """The changes that follow from other settings."""
+        return tuple(each for each in self.changes if each.what is What.KERNEL) if self.by_settings else ()
 
     @property
     def equal(self) -> bool:
         """Whether no difference was found in what both runs recorded."""
         return not self.changes
+
+
+def size_of(change: Change) -> int:
+    """Count the things that a change is about: kernels of one graph that differ only in bytes are one change."""
+    return max(1, len(change.follows) - 1) if change.what is What.KERNEL else 1
 
 
 def edited(what: What, where: str, was: str, now: str, detail: tuple[str, ...] = ()) -> Change:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.diff.caches import cache_changes
-from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, edited
+from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, edited, size_of
 from ctrace.inspector.features.compare.diff.fusion import fusion_changes
 from ctrace.inspector.features.compare.diff.graphs import Pairs, changes_of, pairs_of
 from ctrace.inspector.features.compare.diff.guards import are_recorded, guard_changes
@@ -136,9 +136,9 @@ def _notes(before: Session, after: Session) -> Iterator[str]:
 
 
 def counts(changes: tuple[Change, ...]) -> dict[What, dict[How, int]]:
-    """Count changes by kind."""
+    """Count what differs, by kind."""
     found: dict[What, dict[How, int]] = {}
     for change in changes:
         by_how = found.setdefault(change.what, {})
-        by_how[change.how] = by_how.get(change.how, 0) + 1
+        by_how[change.how] = by_how.get(change.how, 0) + size_of(change)
     return found

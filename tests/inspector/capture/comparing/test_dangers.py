@@ -105,3 +105,15 @@ def test_a_proven_cause_stays(dangers: Dangers, recorder: FakeRecorder, monkeypa
     dangers.after(before("proven", ONES), TWOS)
     assert recorder.records == ["dangers_withdrawn", "danger environment"]
     assert (dangers.compared("proven"), dangers.not_compared("proven")) == (1, "")
+
+
+def test_a_call_without_an_eager_one_says_why(recorder: FakeRecorder) -> None:
+    def run(*_: Any) -> None:
+        return None
+
+    eager: Any = SimpleNamespace(run=run, why_not="the model cannot be copied for an eager run")
+    ops: Any = SimpleNamespace(runs=1, has_code_without_graph=False)
+    found = Dangers(None, eager, recorder, ops, built=False)  # type: ignore[arg-type]
+    ahead = found.before("base", 1, Call((), {}), None, None)  # type: ignore[arg-type]
+    found.after(ahead, None)  # type: ignore[arg-type]
+    assert found.not_compared("base") == "the model cannot be copied for an eager run"

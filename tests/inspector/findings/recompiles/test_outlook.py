@@ -95,7 +95,16 @@ class TestOutcomes:
     def test_later_calls_of_the_unchanged_model_are_named_beside_what_two_do_not_tell(self):
         tried = Tried(UNCHANGED, None, 1.0, outlook=LaterCalls(10, 8, 7, limit_hit=True))
         found = prospect(session(trials=(tried,)), members("4", "8", kind="attribute_value"))
-        assert found.why.endswith("; 10 calls of the model recompile 7 times in all and hit the recompile limit")
+        ends = "; 10 calls of the model recompile 7 times in all and hit the recompile limit, for this cause or another"
+        assert found.why.endswith(ends)
+
+    @pytest.mark.parametrize(
+        ("recompiles", "words"),
+        [(0, "; 10 calls of the model do not recompile"), (1, "recompile 1 time in all, for this cause or another")],
+    )
+    def test_later_calls_are_counted_in_words(self, recompiles: int, words: str):
+        tried = Tried(UNCHANGED, None, 1.0, outlook=LaterCalls(10, 1 + recompiles, recompiles, limit_hit=False))
+        assert words in prospect(session(trials=(tried,)), members("4", "8", kind="attribute_value")).why
 
     @pytest.mark.parametrize(
         "kind", ["size", "attribute_value", "argument_value", "global_value", "length", "identity"]

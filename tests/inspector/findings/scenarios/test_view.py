@@ -38,6 +38,12 @@ def test_what_was_not_compared_is_grouped_by_reason():
     assert not_compared(sessions.DANGEROUS) == {"the model gives different results each time": ["clock"]}
 
 
+def test_a_scenario_whose_first_call_was_compared_says_so():
+    partly = Scenario("base", 2, compared=1, not_compared="the model cannot be copied for an eager run")
+    found = not_compared(Session(scenarios=(partly,)))
+    assert found == {"the model cannot be copied for an eager run": ["base (1 of 2 calls compared)"]}
+
+
 def test_a_share_of_ops_that_was_not_measured_has_a_reason():
     own = Environment(ctrace="1.0")
     refused = Scenario("base", 2, not_compared="the model cannot be called in eager")
