@@ -176,9 +176,13 @@ def _hint(size: Any) -> int | None:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a sympy number as an int, or None for an infinity or a fraction."""
+    """Return a sympy number as an int, or None for an infinity or a fraction.
+
+    A bound of more than 64 bits is an infinity, too: no size reaches it, and a reader refuses such a number.
+    """
     text = str(value)
-    return int(text) if text.removeprefix("-").isdecimal() else None
+    number = int(text) if text.removeprefix("-").isdecimal() else None
+    return number if number is None or -(2**63) <= number < 2**63 else None
 
 
 def _strides(tensor: Any) -> tuple[Any, ...]:
