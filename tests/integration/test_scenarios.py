@@ -129,4 +129,4 @@ def test_modules_that_cannot_be_listed_are_a_problem_of_ctrace_alone(ctrace: Com
     ctrace.write("model.py", UNLISTED)
     result = ctrace("explain", "model.py", "--json", "--backend", "eager")
     assert (result.code, result.report["error"], len(result.report["graphs"])) == (0, None, 1)
-    assert any("the modules of the target could not be recorded" in each for each in result.report["problems"])
+    assert any("the modules of the target could not be recorded" in each["what"] for each in result.report["problems"])
