@@ -280,8 +280,7 @@ DOORLESS = {
     "capture.probe -> gpus": 1,
     # the child process observes the calls of a proof
     "capture.main -> fix": 2,
-    # a comparison matches sites as the lock does; a proof reports as a check does
-    "compare -> check": 10,
+    # a proof reports as a check does
     "fix -> check": 4,
     # a kernel is timed as a model is
     "workshop -> time": 7,

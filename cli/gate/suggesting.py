@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ctrace.cli.gate.check_request import words_of
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.model import Job, Site
+from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.features.check.model import Job
 from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.inspector.runs.store import Store
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.model import SiteKey, SiteKind
+from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.gate.places import Spot, spot

@@ -34,7 +34,7 @@ are null if there is no such file.
 
 from typing import Any
 
-from ctrace.inspector.features.check.model import Site
+from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.policy.model import Allow, Count
 from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome

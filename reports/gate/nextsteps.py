@@ -3,7 +3,7 @@
 import shlex
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.verdict import FindingKind, Outcome
 from ctrace.reports.gate.places import near
 from ctrace.reports.gate.words import gravest_first

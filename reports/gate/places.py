@@ -5,7 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ctrace.inspector.features.check.model import JobKey, Site
+from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.features.check.model import JobKey
 from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
 from ctrace.inspector.files.writing import working_folder
 

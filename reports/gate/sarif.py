@@ -11,7 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.features.check.model import JobKey, Site, SiteKey
+from ctrace.inspector.facts.sites import Site, SiteKey
+from ctrace.inspector.features.check.model import JobKey
 from ctrace.inspector.features.check.policy.model import Allow
 from ctrace.inspector.features.check.verdict import FindingKind, Outcome
 from ctrace.inspector.findings.breaks.lessons import Lesson, lesson

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt

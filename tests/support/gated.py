@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Environment, Graph, Session
-from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Known, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
 from ctrace.inspector.features.check.outcome import judged
 from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.state import state_of

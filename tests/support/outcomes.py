@@ -6,7 +6,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
-from ctrace.inspector.features.check.model import JobKey, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import JobKey, Lock, State
 from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 

@@ -6,12 +6,13 @@ from datetime import date
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.lock.matching import Matched, matched
-from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, Site, SiteKey, SiteKind, State
+from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
 from ctrace.inspector.features.check.policy.allowed import allowing
 from ctrace.inspector.features.check.policy.model import CPU, STRICT, Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.state import OF_SITES, count_of
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Seen
+from ctrace.inspector.findings.site_matching import Matched, matched
 
 NAMES = {
     Count.BREAKS: "graph breaks",

@@ -1,16 +1,14 @@
 """The data of a check: jobs, their results, and the lock's baseline. A *job* is one capture: of a model, in one of the
-policy's scenarios, for a target (the CPU or a target GPU). A *site* is a place that keeps a model from compiling well;
-its content identifies it, not its line number.
+policy's scenarios, for a target (the CPU or a target GPU).
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.facts.findings import Cost, Owner
+from ctrace.inspector.facts.sites import Known, Site
 from ctrace.inspector.features.check.policy.model import CPU, Count, Limits
 from ctrace.inspector.runs.request import Options
 
@@ -47,59 +45,6 @@ class JobKey(Struct, frozen=True, order=True):
         return " · ".join([self.model, *more])
 
 
-class SiteKind(StrEnum):
-    """The kind of problem at a site."""
-
-    BREAK = "break"
-    DISABLED = "disabled"
-    """A break that the author requested."""
-    SKIP = "skip"
-    RECOMPILE = "recompile"
-    """A recompilation after warm-up; see `state.is_after_warm_up`."""
-    DANGER = "danger"
-    """A compiled call and eager produced different results."""
-
-
-class SiteKey(Struct, frozen=True, order=True):
-    """Identifies a site across runs, even if code is moved or reformatted."""
-
-    kind: SiteKind
-    causes: tuple[str, ...]
-    """Sorted: for a break, gb ids; for a skip, gb ids or a rule's name; for the others, kinds of causes."""
-    owner: Owner
-    place: str
-    """`path/of/file.py::Class.method`, with `/`; the path is relative to the policy's folder or to site-packages."""
-    text: str
-    """Normalized source of the statement, without comments and line breaks; for a recompilation, the values that
-    changed.
-    """
-
-
-class Site(Struct, frozen=True):
-    """A site in a run."""
-
-    key: SiteKey
-    times: int = 1
-    """For a break, how many compilations of its function hit it; for a recompilation, how often it happened."""
-    file: str = ""
-    line: int = 0
-    source: str = ""
-    """The source line with its indentation; empty if not known."""
-    span: tuple[int, int] | None = None
-    """The columns of the cause in the line without its indentation; see `findings.Frame.span`."""
-    reason: str = ""
-    fix: str = ""
-    cost: Cost = field(default_factory=Cost)
-    by_inductor: bool = False
-    """For a recompilation, whether guards that Inductor added to a graph may be the cause."""
-    follows: SiteKey | None = None
-    """The break that leads the site's root cause: the one around it in the same line, or the one before a recompilation
-    for its result.
-    """
-    places: int = 1
-    """How many equal statements of the function this site stands for; limits count each of them."""
-
-
 class State(Struct, frozen=True):
     """What a check compares of a job's results."""
 
@@ -117,13 +62,6 @@ class State(Struct, frozen=True):
     """How many graphs with symbolic sizes have no record of Inductor's guards."""
     notes: tuple[str, ...] = ()
     """Notes on the run, such as made-up input values."""
-
-
-class Known(Struct, frozen=True):
-    """A site in the lock."""
-
-    key: SiteKey
-    times: int = 1
 
 
 class Job(Struct, frozen=True):

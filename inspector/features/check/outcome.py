@@ -6,12 +6,12 @@ from pathlib import PurePosixPath
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.features.check.judge import Judge
-from ctrace.inspector.features.check.lock.matching import matched
 from ctrace.inspector.features.check.model import JobKey, Lock
 from ctrace.inspector.features.check.policy.allowed import useless
 from ctrace.inspector.features.check.policy.model import Policy
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome, Seen
+from ctrace.inspector.findings.site_matching import matched
 from ctrace.inspector.knowledge.versions.differences import changed_counts
 from ctrace.inspector.knowledge.versions.releases import release_of
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.model import Job, JobKey, Lock, Site, State
+from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.features.check.model import Job, JobKey, Lock, State
 from ctrace.inspector.features.check.policy.model import Allow, Count, Policy
 from ctrace.inspector.features.check.suggestion import Suggestion
 

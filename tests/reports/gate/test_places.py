@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.model import JobKey, Lock, Site
+from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.features.check.model import JobKey, Lock
 from ctrace.inspector.features.check.policy.model import Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.places import Spot, model_file, near, own_spot, site_spot, spot

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.model import Site
+from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.features.check.verdict import FindingKind, Outcome
 from ctrace.inspector.version import __version__
 from ctrace.reports.gate.sarif import gb_rule, render_sarif

@@ -1,4 +1,1 @@
-"""`ctrace.lock`: its records of how models compiled, and how today's findings match them.
-
-Start in `matching.py`.
-"""
+"""`ctrace.lock`: its records of how models compiled. Start in `file.py`."""

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ctrace.inspector.errors import LockError
+from ctrace.inspector.facts.sites import Known, SiteKey
 from ctrace.inspector.features.check.lock.records import Counts, Record, read_record, record_line
-from ctrace.inspector.features.check.model import Baseline, JobKey, Known, Lock, SiteKey
+from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.policy.yaml_nodes import named
 from ctrace.inspector.files.lock import locked
 from ctrace.inspector.files.writing import check_regular, write_output

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.lock.matching import matched
-from ctrace.inspector.features.check.model import Baseline, JobKey, Known, Lock, Site, SiteKey, State
+from ctrace.inspector.facts.sites import Known, Site, SiteKey
+from ctrace.inspector.features.check.model import Baseline, JobKey, Lock, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.state import OF_SITES
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.inspector.findings.site_matching import matched
 
 
 def updated(outcome: Outcome, *, only_improve: bool = False) -> Lock:

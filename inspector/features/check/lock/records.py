@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.check.model import JobKey, Known, SiteKey, SiteKind
+from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import JobKey
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date
 from fnmatch import fnmatchcase
 
-from ctrace.inspector.features.check.model import SiteKey
+from ctrace.inspector.facts.sites import SiteKey
 from ctrace.inspector.features.check.policy.model import Allow
 
 

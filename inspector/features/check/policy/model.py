@@ -22,7 +22,7 @@ class Count(StrEnum):
     SKIPPED = "skipped"
     """Functions of which no part is compiled."""
     RECOMPILES = "recompiles"
-    """Recompilations after warm-up; see `state.is_after_warm_up`."""
+    """Recompilations after warm-up; see `sites.is_after_warm_up`."""
     GRAPHS = "graphs"
     EAGER_OPS = "eager_ops"
     """Aten ops of an eager call that are in no graph."""

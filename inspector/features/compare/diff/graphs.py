@@ -7,14 +7,14 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.graphs import GraphStage
 from ctrace.inspector.facts.session import Compilation, Graph, Session
-from ctrace.inspector.features.check.lock.matching import paired
-from ctrace.inspector.features.check.lock.paths import relative_path
-from ctrace.inspector.features.check.lock.statements import qualified_name, statement
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
 from ctrace.inspector.features.compare.diff.nodes import NodeChange, fingerprint, graph_changes
 from ctrace.inspector.features.compare.diff.sites import place, root_of
 from ctrace.inspector.findings.graphs.text.fx import FxGraph
 from ctrace.inspector.findings.graphs.view import Compiled, compiled
+from ctrace.inspector.findings.site_matching import paired
+from ctrace.inspector.source.relative_paths import relative_path
+from ctrace.inspector.source.statements import qualified_name, statement
 
 _ATEN = (GraphStage.FORWARD, GraphStage.INFERENCE, GraphStage.BACKWARD, GraphStage.POST_GRAD)
 _MOST = 6

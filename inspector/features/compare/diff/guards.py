@@ -7,13 +7,13 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.guards import Guard
-from ctrace.inspector.features.check.lock.matching import paired
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
 from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
 from ctrace.inspector.features.compare.diff.nodes import without_numbers
 from ctrace.inspector.findings.graphs.text.scan import pieces
 from ctrace.inspector.findings.guards.printed_tree import parse
 from ctrace.inspector.findings.guards.view import about
+from ctrace.inspector.findings.site_matching import paired
 
 _ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
 """Addresses and ids of objects: no two processes have the same ones."""

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.kernels import Kernel, Stage
-from ctrace.inspector.features.check.lock.matching import paired
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
 from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
 from ctrace.inspector.findings.kernels.view import label_of
+from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.words.counting import count
 
 _NAME = re.compile(r"\b(?:triton|cpp)_(?:[a-z]+_)?fused_\w+")

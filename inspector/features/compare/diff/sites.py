@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from ctrace.inspector.diagnosis.sites import sites_of
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.lock.matching import matched
-from ctrace.inspector.features.check.lock.paths import relative_path
-from ctrace.inspector.features.check.lock.statements import put_aside_names, put_aside_roots
-from ctrace.inspector.features.check.model import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.state import sites_of
+from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
+from ctrace.inspector.findings.site_matching import matched
+from ctrace.inspector.source.relative_paths import relative_path
+from ctrace.inspector.source.statements import put_aside_names, put_aside_roots
 
 _WHAT = {
     SiteKind.BREAK: What.BREAK,
@@ -33,8 +33,10 @@ def place(session: Session, file: str, line: int | None) -> str:
 
 def site_changes(before: Session, after: Session) -> Iterator[Change]:
     """Yield the sites that appeared, disappeared or changed."""
-    olds = {site.key: site for site in sites_of(before, root_of(before))}
-    found = matched(sites_of(after, root_of(after)), [Known(site.key, site.times) for site in olds.values()])
+    olds = {site.key: site for site in sites_of(before, root_of(before), warm_up=True)}
+    found = matched(
+        sites_of(after, root_of(after), warm_up=True), [Known(site.key, site.times) for site in olds.values()]
+    )
     for key in found.gone:
         old = olds[key.key]
         yield Change(_WHAT[old.key.kind], How.REMOVED, _where(before, old), was=_described(old))

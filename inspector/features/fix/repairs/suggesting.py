@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.check.model import Job, JobKey, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import Job, JobKey
 from ctrace.inspector.features.check.suggestion import Suggestion
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.features.fix.repairs.findings import scene_of

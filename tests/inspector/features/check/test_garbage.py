@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError
 from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
 from ctrace.inspector.features.check.lock.file import load_lock, lock_text, parse_lock
-from ctrace.inspector.features.check.model import Baseline, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.policy.file import load_policy
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.policy.starter import starter

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.judge import NAMES, gone_site, named, new_site
-from ctrace.inspector.features.check.model import SiteKey, SiteKind
 from ctrace.inspector.features.check.policy.model import Count
 from tests.support.gated import site
 

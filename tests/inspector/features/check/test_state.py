@@ -3,13 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.sites import is_after_warm_up
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.facts.findings import BreakKind, CacheUse, Cause, CauseKind, Cost, Limit, Owner, Recompile, Skip
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Compilation, Coverage, Environment, Session
-from ctrace.inspector.features.check.model import SiteKey, SiteKind
+from ctrace.inspector.facts.sites import SiteKey, SiteKind
 from ctrace.inspector.features.check.policy.model import Count
-from ctrace.inspector.features.check.state import is_after_warm_up, minor_of
+from ctrace.inspector.features.check.state import minor_of
 from tests.support.gated import GB, ROOT, at_text, counts_of, session_of, state
 from tests.support.helpers import MODEL as MODEL_FILE
 from tests.support.helpers import SITE, Log, recorded

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
 from ctrace.inspector.features.check.jobs.reuse import FOLDER, Reuse, reuse_note
-from ctrace.inspector.features.check.model import Job, JobKey, Ran, Site, SiteKey, SiteKind, State
+from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Finding, FindingKind, Seen
 from ctrace.inspector.runs.dependencies.circumstances import file_digest

@@ -6,8 +6,9 @@ import pytest
 
 from ctrace.inspector.errors import Exit, LockError
 from ctrace.inspector.facts.findings import Owner
+from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
 from ctrace.inspector.features.check.lock.file import load_lock, lock_text, parse_lock, write_lock
-from ctrace.inspector.features.check.model import Baseline, JobKey, Known, Lock, SiteKey, SiteKind
+from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
 from ctrace.inspector.features.check.policy.model import Count
 
 BREAK = SiteKey(SiteKind.BREAK, ("GB0170",), Owner.USER, "mask.py::Mask.forward", "if is_pad.any():")

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.policy.allowed import allowing, allows, useless
 from ctrace.inspector.features.check.policy.model import Allow
 from tests.support.gated import GB, TODAY, site

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.model import Job, JobKey, Site
+from ctrace.inspector.features.check.model import Job, JobKey
 from ctrace.inspector.features.check.suggestion import Suggestion
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.features.fix.repairs import suggesting

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.check.lock.paths import relative_path
+from ctrace.inspector.source.relative_paths import relative_path
 
 ROOT = Path("/home/user/project")
 PREFIXES = {"/opt/libs": "library", "C:\\Python311\\Lib": "library"}

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Break, Owner
-from ctrace.inspector.features.check.lock.matching import matched
-from ctrace.inspector.features.check.model import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.findings.site_matching import matched
 from tests.support.gated import ROOT, at_text, checked_of, kinds, lock_of, seen_of, session_of, site, state
 from tests.support.helpers import fuzzing
 

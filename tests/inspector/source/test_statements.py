@@ -4,13 +4,7 @@ import warnings
 
 import pytest
 
-from ctrace.inspector.features.check.lock.statements import (
-    put_aside_names,
-    put_aside_roots,
-    qualified_name,
-    start_of,
-    statement,
-)
+from ctrace.inspector.source.statements import put_aside_names, put_aside_roots, qualified_name, start_of, statement
 
 SOURCE = '''\
 import torch

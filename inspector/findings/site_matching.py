@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ctrace.inspector.features.check.lock.statements import put_aside_names, put_aside_roots
-from ctrace.inspector.features.check.model import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.source.statements import put_aside_names, put_aside_roots
 
 New = TypeVar("New")
 Old = TypeVar("Old")
