@@ -2,20 +2,25 @@
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ctrace.cli.gate.check_request import words_of
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.facts.sites import Site
-from ctrace.inspector.features.check.model import Job
-from ctrace.inspector.features.check.verdict import Outcome
+from ctrace.inspector.facts.sites import Site, SiteKey
+from ctrace.inspector.facts.suggested_repair import SuggestedRepair
+from ctrace.inspector.features.check.model import Job, JobKey
+from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.runs.store import Store
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.fix.repairs.result import Tried
+    from ctrace.inspector.features.fix.repairs.running import Budget
 
 DEFAULT_BUDGET = "5m"
 
@@ -24,7 +29,6 @@ def suggested(outcome: Outcome, jobs: Iterable[Job], store: Store, seconds: floa
     """Return the outcome with a suggestion at each finding that has a site, within a time for all searches."""
     from ctrace.cli.progress import progress
     from ctrace.inspector.features.fix.repairs.running import Budget
-    from ctrace.inspector.features.fix.repairs.suggesting import with_suggestions
     from ctrace.inspector.runs.load import load
 
     def saved(name: str) -> "Session | None":
@@ -35,7 +39,52 @@ def suggested(outcome: Outcome, jobs: Iterable[Job], store: Store, seconds: floa
 
     by_key = {each.key: each for each in jobs}
     with progress(is_program=False) as shown:
-        return with_suggestions(outcome, by_key, saved, Budget(seconds), _command, shown.say)
+        return with_suggestions(outcome, by_key, saved, Budget(seconds), shown.say)
+
+
+def with_suggestions(
+    outcome: Outcome,
+    jobs: Mapping[JobKey, Job],
+    saved: Callable[[str], "Session | None"],
+    budget: "Budget",
+    say: Callable[[str], None],
+) -> Outcome:
+    """Add to each finding at a site a proved repair, or why none is proved; search once for each site.
+
+    Args:
+        outcome: the check.
+        jobs: its jobs, to run their models again.
+        saved: reads a saved run by name; None: it cannot be read.
+        budget: the time for all searches together.
+        say: reports progress.
+    """
+    from ctrace.inspector.features.fix.repairs.suggesting import INTERRUPTED, RepairSearch
+
+    found: dict[SiteKey, SuggestedRepair] = {}
+    for one in outcome.checked:
+        sites = [each.site for each in one.findings if each.site is not None and each.site.key not in found]
+        if any(each.why == INTERRUPTED for each in found.values()):
+            found |= {each.key: SuggestedRepair(why=INTERRUPTED) for each in sites}
+        elif sites and one.job in jobs:
+            job = jobs[one.job]
+            session = saved(one.run) if one.run is not None else None
+            search = RepairSearch(
+                job.target, job.options, session, budget, partial(_command, job), partial(_say_of, job.key, say)
+            )
+            found |= search.suggestions(sites)
+    return replace(outcome, checked=tuple(_suggested(one, found) for one in outcome.checked))
+
+
+def _say_of(job: JobKey, say: Callable[[str], None], what: str) -> None:
+    say(f"{job}: {what}")
+
+
+def _suggested(one: Checked, found: Mapping[SiteKey, SuggestedRepair]) -> Checked:
+    findings = tuple(
+        replace(each, suggestion=found[each.site.key]) if each.site is not None and each.site.key in found else each
+        for each in one.findings
+    )
+    return replace(one, findings=findings)
 
 
 def _command(job: Job, repair: "Tried", site: Site) -> str:

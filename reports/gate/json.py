@@ -35,8 +35,8 @@ are null if there is no such file.
 from typing import Any
 
 from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.features.check.policy.model import Allow, Count
-from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.gate.places import near, own_spot, site_spot
@@ -107,7 +107,7 @@ def _finding(finding: Finding, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _suggestion(found: Suggestion, outcome: Outcome) -> dict[str, Any]:
+def _suggestion(found: SuggestedRepair, outcome: Outcome) -> dict[str, Any]:
     return {
         "repair": found.repair or None,
         "kind": found.kind or None,

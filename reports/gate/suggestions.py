@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
+from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import is_hidden, without_commands
 
 
-def suggestion_lines(found: Suggestion | None) -> Iterator[str]:
+def suggestion_lines(found: SuggestedRepair | None) -> Iterator[str]:
     """Yield what the search for a repair found, in one or two lines."""
     if found is None:
         return
@@ -25,7 +25,7 @@ def suggestion_lines(found: Suggestion | None) -> Iterator[str]:
     yield f"`{found.command}`"
 
 
-def sarif_fixes(found: Suggestion | None, artifact: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
+def sarif_fixes(found: SuggestedRepair | None, artifact: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the `fixes` of a result: one fix, for a proved repair of the user's own files, or none.
 
     Args:
@@ -65,7 +65,7 @@ def _replacement(each: Replacement) -> dict[str, Any]:
     return {"deletedRegion": region, "insertedContent": {"text": text}}
 
 
-def review_block(found: Suggestion) -> tuple[int, int, str] | None:
+def review_block(found: SuggestedRepair) -> tuple[int, int, str] | None:
     """Return lines of the file and the code block that GitHub offers as a change of these lines.
 
     None: the repair is in several places, or its text has letters that a report must not show as they are.
@@ -82,7 +82,7 @@ def review_block(found: Suggestion) -> tuple[int, int, str] | None:
     return None if block is None else (first, max(one.end - 1, first), block)
 
 
-def patch_block(found: Suggestion) -> str | None:
+def patch_block(found: SuggestedRepair) -> str | None:
     """Return the patch of a repair as a code block; None: it has letters that a report must not show as they are."""
     return _fenced("diff", found.patch) if found.is_ready and found.patch else None
 

@@ -7,9 +7,9 @@ from msgspec import Struct, field
 
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.model import Job, JobKey, Lock, State
 from ctrace.inspector.features.check.policy.model import Allow, Count, Policy
-from ctrace.inspector.features.check.suggestion import Suggestion
 
 
 class FindingKind(StrEnum):
@@ -81,7 +81,7 @@ class Finding(Struct, frozen=True):
     """Whether the lock may lack it only because ctrace did not record Inductor's guards when it wrote the lock."""
     consequences: tuple["Finding", ...] = ()
     """In reports, the findings that the same change removes."""
-    suggestion: Suggestion | None = None
+    suggestion: SuggestedRepair | None = None
     """The repair that `--suggest` looked for; None: it did not look."""
 
 

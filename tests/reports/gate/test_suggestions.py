@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.suggestion import Replacement, Suggestion
 from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.inspector.features.fix.repairs.replacing import replacements
 from ctrace.reports.gate.annotations import render_annotations
@@ -24,7 +24,7 @@ from tests.support import outcomes
 FILE = f"{outcomes.CWD}/models/mask.py"
 BEFORE = "import torch\n\n\ndef f(x):\n    if x.any():\n        return x\n    return -x\n"
 AFTER = "import torch\n\n\ndef f(x):\n    return torch.where(x.any(), x, -x)\n"
-PROVED = Suggestion(
+PROVED = SuggestedRepair(
     "tensor_branch",
     "source",
     "Replace the branch on `x.any()` by torch.where.",
@@ -36,12 +36,12 @@ PROVED = Suggestion(
 LINES = st.text("ab`:\n\r", max_size=20)
 
 
-def suggesting(found: Suggestion) -> Outcome:
+def suggesting(found: SuggestedRepair) -> Outcome:
     """Make an outcome of one finding with a suggestion."""
     return outcomes.only(replace(outcomes.new_site(outcomes.BRANCH), suggestion=found))
 
 
-def fixes(found: Suggestion) -> list[dict[str, Any]]:
+def fixes(found: SuggestedRepair) -> list[dict[str, Any]]:
     """Return the fixes of the only result, after a look at the whole report."""
     report = json.loads(render_sarif(suggesting(found)).encode())
     VALIDATOR.validate(report)
@@ -87,14 +87,14 @@ def test_a_fix_of_sarif_makes_any_repaired_file(before: str, after: str):
 @pytest.mark.parametrize(
     "found",
     [
-        Suggestion(why="no repair known"),
+        SuggestedRepair(why="no repair known"),
         replace(PROVED, question="May it print less?"),
         replace(PROVED, library="einops"),
         replace(PROVED, proved=False, why="eager differs"),
         replace(PROVED, patch="", replacements=(), how="model.eval() before the first call"),
     ],
 )
-def test_only_what_can_be_applied_as_it_is_is_a_fix(found: Suggestion):
+def test_only_what_can_be_applied_as_it_is_is_a_fix(found: SuggestedRepair):
     assert fixes(found) == []
     assert "```" not in render_table(suggesting(found))
 
@@ -134,7 +134,9 @@ def test_a_fence_in_the_code_does_not_end_the_block():
 
 @given(ANY)
 def test_any_text_is_shown_safely(text: str):
-    found = Suggestion(text, text, text, proved=True, command=text or "-", patch=text, replacements=PROVED.replacements)
+    found = SuggestedRepair(
+        text, text, text, proved=True, command=text or "-", patch=text, replacements=PROVED.replacements
+    )
     found = replace(found, replacements=(Replacement(FILE, 5, 6, text, text),))
     outcome = suggesting(found)
     assert json.loads(render_check_json(outcome).encode())["jobs"]
@@ -147,7 +149,7 @@ def test_what_each_report_says():
     (first, command) = suggestion_lines(PROVED)
     assert first == "Proved repair: Replace the branch on `x.any()` by torch.where."
     assert command == "`ctrace fix models/mask.py --apply`"
-    (line,) = suggestion_lines(Suggestion("tensor_where", "source", "Do it.", why="eager differs"))
+    (line,) = suggestion_lines(SuggestedRepair("tensor_where", "source", "Do it.", why="eager differs"))
     assert line == "No proved repair: tensor_where is unproved, because eager differs"
     asked, _ = suggestion_lines(replace(PROVED, question="May it print less?"))
     assert asked == "Proved, if you agree: Replace the branch on `x.any()` by torch.where. May it print less?"

@@ -4,8 +4,8 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from ctrace.inspector.facts.suggested_repair import Replacement
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.suggestion import Replacement
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """A line of a file as editors count lines; `str.splitlines` also ends one at a form feed."""

@@ -1,99 +1,59 @@
-"""Search for proved repairs of the findings of a check, one search for each model that has some."""
+"""Search for proved repairs of the sites of one target."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
+from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.features.check.suggestion import Suggestion
-from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.features.fix.repairs.findings import scene_of
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice, Say
 from ctrace.inspector.features.fix.repairs.replacing import replacements
 from ctrace.inspector.features.fix.repairs.result import Fixes, Tried, base_of
 from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
 
 _TIMES_AS_LONG = 5.0
 _LEAST_LIMIT = 60.0
 _NO_TIME = "no time was left to look for a repair"
-_INTERRUPTED = "the search was interrupted"
-Command = Callable[[Job, Tried, Site], str]
+INTERRUPTED = "the search was interrupted"
+"""Why there is no repair after Ctrl-C."""
+Command = Callable[[Tried, Site], str]
 """Writes the command that shows a repair."""
 
 
-def with_suggestions(
-    outcome: Outcome,
-    jobs: Mapping[JobKey, Job],
-    saved: Callable[[str], Session | None],
-    budget: Budget,
-    command: Command,
-    say: Say,
-) -> Outcome:
-    """Add to each finding at a site a proved repair, or why none is proved.
+class RepairSearch(Struct, frozen=True):
+    """The search for repairs of one target."""
 
-    Args:
-        outcome: the check.
-        jobs: its jobs, to run their models again.
-        saved: reads a saved run by name; None: it cannot be read.
-        budget: the time for all searches together.
-        command: writes the command that shows a repair.
-        say: reports progress.
-    """
-    found: dict[SiteKey, Suggestion] = {}
-    for one in outcome.checked:
-        sites = [each.site for each in one.findings if each.site is not None and each.site.key not in found]
-        if any(each.why == _INTERRUPTED for each in found.values()):
-            found |= {each.key: Suggestion(why=_INTERRUPTED) for each in sites}
-        elif sites and one.job in jobs:
-            found |= _Search(jobs[one.job], one, saved, budget, command, say).suggestions(sites)
-    return replace(outcome, checked=tuple(_suggested(one, found) for one in outcome.checked))
+    target: str
+    """What to run, in the form that `ctrace explain` accepts."""
+    options: Options
+    session: Session | None
+    """What an earlier run of the target recorded; None: the search begins with a run."""
+    budget: Budget
+    command: Command
+    """Writes the command that shows a repair."""
+    say: Say
+    """Reports progress."""
 
-
-def _suggested(one: Checked, found: Mapping[SiteKey, Suggestion]) -> Checked:
-    findings = tuple(
-        replace(each, suggestion=found[each.site.key]) if each.site is not None and each.site.key in found else each
-        for each in one.findings
-    )
-    return replace(one, findings=findings)
-
-
-class _Search:
-    """The search for one job."""
-
-    def __init__(
-        self,
-        job: Job,
-        checked: Checked,
-        saved: Callable[[str], Session | None],
-        budget: Budget,
-        command: Command,
-        say: Say,
-    ) -> None:
-        self._job = job
-        self._checked = checked
-        self._saved = saved
-        self._budget = budget
-        self._command = command
-        self._say = lambda what: say(f"{job.key}: {what}")
-
-    def suggestions(self, sites: list[Site]) -> dict[SiteKey, Suggestion]:
+    def suggestions(self, sites: list[Site]) -> dict[SiteKey, SuggestedRepair]:
         """Return one suggestion for each site."""
-        if self._budget.is_spent:
-            return {each.key: Suggestion(why=_NO_TIME) for each in sites}
+        if self.budget.is_spent:
+            return {each.key: SuggestedRepair(why=_NO_TIME) for each in sites}
         try:
             fixes = self._fixes(sites)
         except (InterruptedTrialError, KeyboardInterrupt):
-            return {each.key: Suggestion(why=_INTERRUPTED) for each in sites}
+            return {each.key: SuggestedRepair(why=INTERRUPTED) for each in sites}
         except (CtraceError, FailedTrialError) as error:
-            return {each.key: Suggestion(why=str(error)) for each in sites}
+            return {each.key: SuggestedRepair(why=str(error)) for each in sites}
         return {each.key: self._suggestion(each, fixes) for each in sites}
 
     def _fixes(self, sites: list[Site]) -> Fixes:
@@ -104,23 +64,22 @@ class _Search:
             FailedTrialError: it cannot be run again.
             InterruptedTrialError: Ctrl-C.
         """
-        job = self._job
-        resolved = resolve(job.target, has_inputs=bool(job.options.inputs))
-        session = self._saved(self._checked.run) if self._checked.run is not None else None
+        resolved = resolve(self.target, has_inputs=bool(self.options.inputs))
+        session = self.session
         total = session.time.total if session is not None else None
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
-        options = replace(job.options, target=None, build=False)
+        options = replace(self.options, target=None, build=False)
         path = str(resolved.path.resolve()) if resolved.path is not None else None
-        with Runner(resolved, options, limit, self._budget) as runner:
+        with Runner(resolved, options, limit, self.budget) as runner:
             session = session or runner.capture(Trial())
             scene = scene_of(session)
             ids = tuple(dict.fromkeys(cause.id for site in sites for cause in causes_at(site, session, scene.causes)))
             if not ids:
                 return Fixes(session, scene.causes)
             choice = RepairChoice(findings=ids)
-            return Fixing(session, runner, self._budget, target=path, choice=choice, say=self._say).run()
+            return Fixing(session, runner, self.budget, target=path, choice=choice, say=self.say).run()
 
-    def _suggestion(self, site: Site, fixes: Fixes) -> Suggestion:
+    def _suggestion(self, site: Site, fixes: Fixes) -> SuggestedRepair:
         ids = {each.id for each in causes_at(site, fixes.session, fixes.findings)}
         proved = [each for each in fixes.repairs if each.proved and ids & {each.finding, *each.findings}]
         combined = fixes.combined
@@ -129,16 +88,16 @@ class _Search:
         # Only the combination ran through Inductor.
         together = [each for each in free if (each.name, each.summary) in taken]
         if together and combined is not None and not combined.outcome.proved:
-            return Suggestion(repair=together[0].name, summary=together[0].summary, why=combined.outcome.why)
+            return SuggestedRepair(repair=together[0].name, summary=together[0].summary, why=combined.outcome.why)
         if together or proved:
             chosen = (together or free or proved)[0]
             note = combined.outcome.note if together and combined is not None else chosen.outcome.note
             return self._proved(chosen, site, fixes, note)
         return _unproved(ids, fixes)
 
-    def _proved(self, each: Tried, site: Site, fixes: Fixes, note: str) -> Suggestion:
+    def _proved(self, each: Tried, site: Site, fixes: Fixes, note: str) -> SuggestedRepair:
         ready = not each.question and not each.library
-        return Suggestion(
+        return SuggestedRepair(
             each.name,
             each.kind,
             each.summary,
@@ -147,23 +106,23 @@ class _Search:
             question=each.question,
             library=each.library,
             how=each.how,
-            command=self._command(self._job, each, site),
+            command=self.command(each, site),
             patch=each.patch,
             replacements=replacements(base_of(fixes), each.files) if ready else (),
         )
 
 
-def _unproved(ids: set[str], fixes: Fixes) -> Suggestion:
+def _unproved(ids: set[str], fixes: Fixes) -> SuggestedRepair:
     """Say what was tried for some causes, and why it is not proved."""
     tried = [each for each in fixes.repairs if each.finding in ids]
     if fixes.unstable:
-        return Suggestion(why=f"nothing can be proved: {fixes.unstable}")
+        return SuggestedRepair(why=f"nothing can be proved: {fixes.unstable}")
     if fixes.interrupted:
-        return Suggestion(why=_INTERRUPTED)
+        return SuggestedRepair(why=INTERRUPTED)
     if tried:
         best = tried[0]
-        return Suggestion(best.name, best.kind, best.summary, why=best.outcome.why)
-    return Suggestion(why=_NO_TIME if fixes.budget_spent else "ctrace knows no repair for it")
+        return SuggestedRepair(best.name, best.kind, best.summary, why=best.outcome.why)
+    return SuggestedRepair(why=_NO_TIME if fixes.budget_spent else "ctrace knows no repair for it")
 
 
 _LISTS: Mapping[SiteKind, tuple[str, ...]] = {

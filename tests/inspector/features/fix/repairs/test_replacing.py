@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctrace.inspector.facts.suggested_repair import Replacement
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.check.suggestion import Replacement
 from ctrace.inspector.features.fix.repairs.replacing import replacements
 
 LINES = st.text("ab\n\r\x0c\u2028", max_size=30)

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ctrace.cli.gate.suggesting import with_suggestions
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site
+from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.features.check.suggestion import Suggestion
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.features.fix.repairs import suggesting
 from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes, Tried
 from ctrace.inspector.features.fix.repairs.result import Outcome as Proof
 from ctrace.inspector.features.fix.repairs.running import Budget, InterruptedTrialError
-from ctrace.inspector.features.fix.repairs.suggesting import causes_at, with_suggestions
+from ctrace.inspector.features.fix.repairs.suggesting import causes_at
 from ctrace.inspector.runs.request import Options
 from tests.support import outcomes
 from tests.support.gated import at_text, session_of
@@ -48,7 +49,7 @@ def fixes(*repairs: Tried, **parts: Any) -> Fixes:
 
 def suggested(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: Callable[[], Fixes], *sites: Site, jobs: int = 1
-) -> list[Suggestion | None]:
+) -> list[SuggestedRepair | None]:
     """Search for suggestions with a made-up result of each search."""
 
     class Fixing:
@@ -70,7 +71,6 @@ def suggested(
         {key: Job(key, str(model), Options()) for key in keys},
         lambda _: SESSION,
         Budget(None),
-        lambda job, repair, site: f"ctrace fix {job.key.model} --only {repair.name} # {site.line}",
         lambda _: None,
     )
     return [each.suggestion for one in outcome.checked for each in one.findings]
@@ -80,7 +80,7 @@ def test_a_proved_repair_is_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (found,) = suggested(monkeypatch, tmp_path, lambda: fixes(tried()))
     assert found is not None
     assert (found.proved, found.is_ready, found.repair) == (True, True, "tensor_branch")
-    assert found.command == "ctrace fix net0.py --only tensor_branch # 2"
+    assert found.command == f"ctrace fix {tmp_path / 'net.py'} --only tensor_branch --finding mask.py:2 --apply"
     assert [(each.file, each.line, each.end) for each in found.replacements] == [(FILE, 2, 6)]
 
 

@@ -20,7 +20,7 @@ class Replacement(Struct, frozen=True):
     """The line before the replaced ones, whole; empty at the top of the file."""
 
 
-class Suggestion(Struct, frozen=True):
+class SuggestedRepair(Struct, frozen=True):
     """The outcome of the search for a repair of one finding."""
 
     repair: str = ""
