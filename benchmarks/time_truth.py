@@ -22,12 +22,13 @@ import torch
 from torch.utils.benchmark import Timer
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.features.time.child import stopwatch
-from ctrace.inspector.features.time.child.compilations import Compilations
+from ctrace.inspector.capture.timing import stopwatch
+from ctrace.inspector.capture.timing.compilations import Compilations
+from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.facts.rounds import RoundDone
 from ctrace.inspector.features.time.child.cuda_graphs import Skips
-from ctrace.inspector.features.time.child.rounds import Bench, run_rounds, warm_up
-from ctrace.inspector.features.time.events import Event, RoundDone
-from ctrace.inspector.features.time.ratios import Verdict, compared
+from ctrace.inspector.features.time.events import Event
+from ctrace.inspector.findings.ratios import Verdict, compared
 
 LEAST_EQUAL = 0.95
 CLOSE = 0.05

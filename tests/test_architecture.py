@@ -159,7 +159,7 @@ def test_tests_use_the_installed_names(path: Path):
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    pass\nelse:\n    from ctrace.inspector import capture"),
         ("ctrace.inspector.runs.store", "def f():\n    from ctrace.inspector import capture"),
         ("ctrace.inspector.features.time.fold", "import torch"),
-        ("ctrace.inspector.features.time.fold", "from ctrace.inspector.features.time.child import rounds"),
+        ("ctrace.inspector.features.time.fold", "from ctrace.inspector.features.time.child import main"),
         ("ctrace.cli.commands.run", "from ctrace.inspector.capture import run"),
         ("ctrace.inspector.findings.breaks.view", "from . import graphs"),
         ("ctrace.inspector.findings.breaks.view", "from ..model import Session"),
@@ -184,7 +184,7 @@ def test_bad_import_is_found(module: str, source: str):
         ),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
-        ("ctrace.inspector.features.time.child.rounds", "import torch"),
+        ("ctrace.inspector.capture.timing.rounds", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    from ctrace.inspector.capture.run import Watch"),
         ("ctrace.inspector.runs.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
@@ -211,6 +211,7 @@ ORDER = (
     ("capture.attention", "capture.fusion", "capture.guards"),
     ("capture.dynamo", "features.gpus.child"),
     ("capture.codegen", "capture.calls"),
+    ("capture.timing",),
     ("capture.state",),
     ("capture.comparing",),
     ("capture.capturing", "capture.scenarios", "features.fix.child", "features.time.child"),
@@ -280,8 +281,6 @@ DOORLESS = {
     "capture.probe -> gpus": 1,
     # the child process observes the calls of a proof
     "capture.main -> fix": 2,
-    # a kernel is timed as a model is
-    "workshop -> time": 7,
     # a kernel's package is run on the virtual GPU
     "workshop -> gpus": 4,
 }

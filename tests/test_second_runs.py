@@ -45,7 +45,7 @@ RUNS_AGAIN = {
     "inspector/capture/scenarios.py": DRIVER,
     "inspector/features/time/child/accuracy.py": OWN_PROCESS,
     "inspector/features/time/child/main.py": OWN_PROCESS,
-    "inspector/features/time/child/rounds.py": OWN_PROCESS,
+    "inspector/capture/timing/rounds.py": OWN_PROCESS,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
     "inspector/features/workshop/child/triton_ops/main.py": OWN_PROCESS,
 }
@@ -60,7 +60,7 @@ OURS = {
     "ctrace.inspector.features.workshop.child.kernel_sides.called",
     "ctrace.inspector.features.workshop.child.kernel_sides.called_each",
     "ctrace.inspector.features.fix.child.calls.observe",
-    "ctrace.inspector.features.time.child.stopwatch",
+    "ctrace.inspector.capture.timing.stopwatch",
     "ctrace.inspector.features.gpus.child.triton_interpreter.run_interpreted",
     "triton.testing.do_bench",
 }

@@ -1,8 +1,8 @@
 """Describe times, and say what they mean."""
 
 from ctrace.inspector.features.time.model import Measured, Part
-from ctrace.inspector.features.time.ratios import Comparison, Interval, Verdict
 from ctrace.inspector.features.time.view import crowd, fixed_costs
+from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
 from ctrace.reports import format as fmt
 
 HEADS = {

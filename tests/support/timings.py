@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import (
     Compiled,
     Differed,
@@ -13,11 +14,9 @@ from ctrace.inspector.features.time.events import (
     KernelUsed,
     Noted,
     Peaks,
-    RoundDone,
     Setup,
     SharesMeasured,
     Skipped,
-    WarmedUp,
 )
 from ctrace.inspector.features.time.fold import folded
 from ctrace.inspector.features.time.model import Measured, Timings

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from ctrace.inspector.features.time.events import KernelUsed, SharesMeasured
 from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.ratios import Verdict
 from ctrace.inspector.features.time.view import ranking
+from ctrace.inspector.findings.ratios import Verdict
 from ctrace.inspector.knowledge.words.counting import count
 
 _SHOWN_KERNELS = 3

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from msgspec import Struct, field, to_builtins
 
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.files.typed_json import typed
 
 SIDES = ("eager", "compiled")
@@ -29,31 +30,6 @@ class Setup(Struct, frozen=True):
     scenarios: tuple[str, ...]
     parts: tuple[str, ...]
     """`forward`, `backward`, `step`."""
-
-
-class WarmedUp(Struct, frozen=True):
-    """The warm-up calls of one side, before the first round."""
-
-    scenario: str
-    part: str
-    side: str
-    seconds: tuple[float, ...]
-    compiled: tuple[int, ...]
-    """Indexes of the calls in which torch compiled something."""
-    recorded: int
-    """The number of CUDA graphs that the calls recorded."""
-    settled: bool
-
-
-class RoundDone(Struct, frozen=True):
-    """The time of a call of each side, in one round."""
-
-    scenario: str
-    part: str
-    eager: float
-    compiled: float
-    clean: bool = True
-    """Whether torch compiled nothing during the round."""
 
 
 class Peaks(Struct, frozen=True):

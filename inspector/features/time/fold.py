@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import (
     AutotuningPrinted,
     Compiled,
@@ -13,14 +14,12 @@ from ctrace.inspector.features.time.events import (
     Failed,
     Noted,
     Peaks,
-    RoundDone,
     Setup,
     SharesMeasured,
-    WarmedUp,
 )
 from ctrace.inspector.features.time.model import Measured, Part
-from ctrace.inspector.features.time.ratios import compared, has_trend, interval_of
 from ctrace.inspector.features.time.request import Configuration
+from ctrace.inspector.findings.ratios import compared, has_trend, interval_of
 
 _LAST = 3
 """How many of the last warm-up calls to use; their median is the time of a call."""

@@ -2,9 +2,10 @@
 
 from msgspec import Struct
 
-from ctrace.inspector.features.time.events import Compiled, Differed, Failed, Noted, Setup, SharesMeasured, WarmedUp
-from ctrace.inspector.features.time.ratios import Comparison, Interval
+from ctrace.inspector.facts.rounds import WarmedUp
+from ctrace.inspector.features.time.events import Compiled, Differed, Failed, Noted, Setup, SharesMeasured
 from ctrace.inspector.features.time.request import Configuration
+from ctrace.inspector.findings.ratios import Comparison, Interval
 
 
 class Part(Struct, frozen=True):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.features.time.events import SharesMeasured
 from ctrace.inspector.features.time.model import Measured, Part, Timings
-from ctrace.inspector.features.time.ratios import Interval, Verdict, quotient, verdict_of
+from ctrace.inspector.findings.ratios import Interval, Verdict, quotient, verdict_of
 
 EAGER = "eager"
 _CPP = "cpp_fused"

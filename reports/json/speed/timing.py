@@ -5,8 +5,8 @@ from typing import Any
 from ctrace.inspector.features.time.differences import Difference, differences
 from ctrace.inspector.features.time.events import SharesMeasured
 from ctrace.inspector.features.time.model import Measured, Part, Timings
-from ctrace.inspector.features.time.ratios import Comparison, Interval, Verdict
 from ctrace.inspector.features.time.view import break_even, kernels_a_call, ranking
+from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
 from ctrace.reports.escape import Document, json_document
 from ctrace.reports.json.explain import SCHEMA
 

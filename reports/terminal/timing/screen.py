@@ -6,8 +6,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.features.time.model import Measured, Part, Timings
-from ctrace.inspector.features.time.ratios import Verdict
 from ctrace.inspector.features.time.view import Breakdown, Share, break_even, breakdowns
+from ctrace.inspector.findings.ratios import Verdict
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import fix, hanging, section

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from ctrace.inspector.features.time.differences import Difference, differences
 from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.ratios import Verdict
 from ctrace.inspector.features.time.view import EAGER, Ranking, kernels_a_call, ranking
+from ctrace.inspector.findings.ratios import Verdict
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.timing.screen import footer

@@ -9,7 +9,7 @@ from ctrace.inspector.capture.comparing.results import leaves
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.core.exception_text import type_name
 from ctrace.inspector.capture.state.copies import copied
-from ctrace.inspector.features.time.child.rounds import Bench
+from ctrace.inspector.capture.timing.rounds import Bench
 from ctrace.inspector.features.time.events import Differed
 
 RANDOM = "two eager calls differ, too"

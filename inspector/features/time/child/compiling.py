@@ -3,8 +3,8 @@
 import ast
 from typing import Any
 
+from ctrace.inspector.capture.timing.compilations import Compilations
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.features.time.child.compilations import Compilations
 from ctrace.inspector.features.time.child.cuda_graphs import Skips
 from ctrace.inspector.features.time.child.memory import pool_bytes
 from ctrace.inspector.features.time.events import Compiled, Skipped

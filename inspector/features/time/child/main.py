@@ -16,15 +16,15 @@ from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
 from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.timing import stopwatch
+from ctrace.inspector.capture.timing.compilations import Compilations
+from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.child import stopwatch
 from ctrace.inspector.features.time.child.accuracy import differed
 from ctrace.inspector.features.time.child.autotuning import autotuning_recorded
-from ctrace.inspector.features.time.child.compilations import Compilations
 from ctrace.inspector.features.time.child.compiling import check_backend, check_configuration, compiled, outcome
 from ctrace.inspector.features.time.child.cuda_graphs import Skips
 from ctrace.inspector.features.time.child.memory import peak_of
-from ctrace.inspector.features.time.child.rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.features.time.child.shares import shares_of
 from ctrace.inspector.features.time.events import Done, Event, Failed, Noted, Peaks, Setup, line_of
 from ctrace.inspector.features.time.request import TimingRequest

@@ -3,7 +3,7 @@
 import gc
 from typing import Any
 
-from ctrace.inspector.features.time.child.rounds import Bench
+from ctrace.inspector.capture.timing.rounds import Bench
 
 
 def peak_of(bench: Bench, side: int) -> int | None:

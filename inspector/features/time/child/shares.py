@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.features.time.child.rounds import Bench
-from ctrace.inspector.features.time.child.stopwatch import synchronizer
+from ctrace.inspector.capture.timing.rounds import Bench
+from ctrace.inspector.capture.timing.stopwatch import synchronizer
 from ctrace.inspector.features.time.events import SIDES, KernelUsed, SharesMeasured
 
 _SECONDS = 0.1

@@ -6,12 +6,12 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import gradients
-from ctrace.inspector.features.time.child import stopwatch
-from ctrace.inspector.features.time.child.compilations import Compilations
-from ctrace.inspector.features.time.child.rounds import Bench, run_rounds, warm_up
-from ctrace.inspector.features.time.events import Event, RoundDone
-from ctrace.inspector.features.time.ratios import compared
+from ctrace.inspector.capture.timing import stopwatch
+from ctrace.inspector.capture.timing.compilations import Compilations
+from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.workshop.kernel_packages.model import Times
+from ctrace.inspector.findings.ratios import compared
 from ctrace.inspector.runs.request import Options
 
 _CALLS = 20
@@ -53,7 +53,7 @@ class Timing:
         """Return the medians of a call of each side."""
         seen: list[RoundDone] = []
 
-        def record(event: Event) -> None:
+        def record(event: WarmedUp | RoundDone) -> None:
             if isinstance(event, RoundDone) and event.clean:
                 seen.append(event)
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.time.ratios import ROUNDS
 from ctrace.inspector.features.workshop.child.correctness import compared
 from ctrace.inspector.features.workshop.child.importing import Imported, Operator, imported
 from ctrace.inspector.features.workshop.child.inputs import Case, cases, every_case
@@ -40,6 +39,7 @@ from ctrace.inspector.features.workshop.kernel_packages.model import (
 )
 from ctrace.inspector.features.workshop.kernel_packages.package import package_at
 from ctrace.inspector.features.workshop.tasks.running import Failed
+from ctrace.inspector.findings.ratios import ROUNDS
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.table import gpu_named
 

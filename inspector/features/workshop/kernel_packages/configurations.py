@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.features.time.ratios import Verdict, compared
 from ctrace.inspector.features.workshop.kernel_packages.model import Configuration, SizeClass, Tried, Tuned, TunedKernel
 from ctrace.inspector.features.workshop.kernel_packages.package import KERNELS, Package
 from ctrace.inspector.files.writing import write_output
+from ctrace.inspector.findings.ratios import Verdict, compared
 
 LIST = "CONFIGS"
 _BEGIN, _END = "<!-- tuned: begin -->", "<!-- tuned: end -->"

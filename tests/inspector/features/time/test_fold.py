@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec import to_builtins
 
-from ctrace.inspector.features.time.events import Done, Event, Noted, Results, RoundDone, Setup, WarmedUp, line_of
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
+from ctrace.inspector.features.time.events import Done, Event, Noted, Results, Setup, line_of
 from ctrace.inspector.features.time.fold import folded
-from ctrace.inspector.features.time.ratios import Verdict
 from ctrace.inspector.features.time.request import Configuration, TimingRequest
 from ctrace.inspector.features.time.view import break_even, breakdowns, crowd, fixed_costs
+from ctrace.inspector.findings.ratios import Verdict
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from tests.support import timings
 

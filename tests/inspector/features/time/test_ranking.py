@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from ctrace.inspector.features.time.differences import differences, short_name
 from ctrace.inspector.features.time.events import KernelUsed
 from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.ratios import Verdict
 from ctrace.inspector.features.time.view import ranking
+from ctrace.inspector.findings.ratios import Verdict
 from tests.support import timings
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.features.time.child.compilations import Compilations
-from ctrace.inspector.features.time.child.stopwatch import Block, synchronizer, without_collector
-from ctrace.inspector.features.time.events import Event, RoundDone, WarmedUp
-from ctrace.inspector.features.time.ratios import is_enough
+from ctrace.inspector.capture.timing.compilations import Compilations
+from ctrace.inspector.capture.timing.stopwatch import Block, synchronizer, without_collector
+from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
+from ctrace.inspector.findings.ratios import is_enough
 
 _QUIET = 6
 """Calls in a row that must compile nothing before times count: CUDA graphs are recorded at the third."""
@@ -48,7 +48,7 @@ class Bench(Struct):
     make: Callable[[], Call]
     fresh: bool
     compilations: Compilations
-    record: Callable[[Event], None]
+    record: Callable[[WarmedUp | RoundDone], None]
     device: str = "cpu"
     """The type of device that the model computes on."""
     cached: Call | None = None

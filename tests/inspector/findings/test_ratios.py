@@ -8,15 +8,7 @@ from itertools import repeat
 
 import pytest
 
-from ctrace.inspector.features.time.ratios import (
-    Verdict,
-    compared,
-    has_trend,
-    interval_of,
-    is_enough,
-    quotient,
-    verdict_of,
-)
+from ctrace.inspector.findings.ratios import Verdict, compared, has_trend, interval_of, is_enough, quotient, verdict_of
 
 Noise = Callable[[random.Random], Iterator[tuple[float, float]]]
 ROUNDS = 15
