@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctrace.cli.capturing import Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
@@ -143,7 +143,7 @@ def side(text: str, timeout: float | None) -> "Session":
     return session_of(Request(target, timeout=timeout, options=options))[0]
 
 
-def _with_mode(text: str) -> tuple[str, dict[str, str]]:
+def _with_mode(text: str) -> tuple[str, dict[str, Any]]:
     """Split `model.py@MODE`; return the target and the options of its capture.
 
     Raises:

@@ -58,14 +58,15 @@ def timings(plan: "Plan", target: str, *, is_table: bool) -> "Timings":
 
 
 def _step(event: "Event | None") -> str:
+    from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
     from ctrace.inspector.features.time import events as ev
 
     match event:
         case ev.Setup():
             return "warming up"
-        case ev.WarmedUp(scenario=scenario, part=part, side=side):
+        case WarmedUp(scenario=scenario, part=part, side=side):
             return f"{scenario} {part}: {side} is warm"
-        case ev.RoundDone(scenario=scenario, part=part):
+        case RoundDone(scenario=scenario, part=part):
             return f"{scenario} {part}: measuring"
         case ev.Peaks():
             return "profiling"

@@ -19,6 +19,7 @@ MODEL_COPY = "a copy of the model with copies of the arguments, and all states r
 OWN_PROCESS = "a process that only measures or proves: the program runs in another one"
 DRIVER = "the calls that the user asked for: ctrace takes the place of the program's loop"
 GUARDS = "guards, which only read"
+LAUNCH = "the program's own launch, in another way: no second one"
 
 RUNS_AGAIN = {
     "inspector/capture/built_kernels/gpu.py": ISOLATED,
@@ -46,6 +47,7 @@ RUNS_AGAIN = {
     "inspector/features/time/child/accuracy.py": OWN_PROCESS,
     "inspector/features/time/child/main.py": OWN_PROCESS,
     "inspector/capture/timing/rounds.py": OWN_PROCESS,
+    "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
     "inspector/features/workshop/child/triton_ops/main.py": OWN_PROCESS,
 }
@@ -61,7 +63,7 @@ OURS = {
     "ctrace.inspector.features.workshop.child.kernel_sides.called_each",
     "ctrace.inspector.features.fix.child.calls.observe",
     "ctrace.inspector.capture.timing.stopwatch",
-    "ctrace.inspector.features.gpus.child.triton_interpreter.run_interpreted",
+    "ctrace.inspector.capture.kernels.interpreted.run_interpreted",
     "triton.testing.do_bench",
 }
 """What runs something a second time, or is only needed for that, by its import."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from os import getpid
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from ctrace.inspector.capture.attention.record import attention
 from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.built_kernels.record import built_kernels
 from ctrace.inspector.capture.codegen.emit import emitting
+from ctrace.inspector.capture.core.child_doors import child_door
 from ctrace.inspector.capture.core.environment import environment
 from ctrace.inspector.capture.core.files_read import files_read
 from ctrace.inspector.capture.core.imports import watch_imports
@@ -38,10 +40,6 @@ from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
 from ctrace.inspector.capture.torch_log.listings import listings
 from ctrace.inspector.capture.torch_log.structured import structured
 from ctrace.inspector.facts.events.run import Ended, ModeChosen
-from ctrace.inspector.features.gpus.child.stand_ins import traced_as_there
-from ctrace.inspector.features.gpus.child.torch_cuda_answers import facts
-from ctrace.inspector.features.gpus.child.traced_questions import questions
-from ctrace.inspector.features.gpus.child.triton_interpreter import interpreter
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 
@@ -146,8 +144,9 @@ def _sources(
     )
     yield from (userkernels, cuda_graphs, autotuning)
     if gpu is not None:
-        yield from (facts(gpu), questions, interpreter, traced_as_there)
+        yield from child_door("gpus").sources(gpu)
     if build:
         yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
     else:
-        yield emitting(gpu, cores)
+        device = None if gpu is None else partial(child_door("gpus").VirtualDevice, gpu)
+        yield emitting(device, cores)

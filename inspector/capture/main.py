@@ -27,6 +27,7 @@ from ctrace.inspector.capture.calls.ways import Call, plan
 from ctrace.inspector.capture.capturing import capturing
 from ctrace.inspector.capture.comparing.eager import Around, EagerError
 from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.child_doors import child_door
 from ctrace.inspector.capture.core.exception_text import kind_and_message, message, text_of, traceback_text, type_name
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -36,9 +37,6 @@ from ctrace.inspector.capture.scenarios import Order, run_scenarios
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.fix.child.effects import seed
-from ctrace.inspector.features.fix.child.observation import observe_model, observe_program
-from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence
 from ctrace.inspector.processes.forking import COMPILES_FIRST
 from ctrace.inspector.processes.system_calls import begin
 from ctrace.inspector.processes.watcher import OBSERVED
@@ -161,7 +159,7 @@ def _run_program(request: CaptureRequest, preloaded: Preloaded, recorder: Record
         if request.options.fast:
             around.enter_context(every_backend_traces(request.options, recorder))
         if request.proof is not None:
-            observe_program(lambda: run_program(request, preloaded), request.proof)
+            child_door("fix").observe_program(lambda: run_program(request, preloaded), request.proof)
         else:
             run_program(request, preloaded)
 
@@ -195,13 +193,13 @@ def _run_model(
     loading: Around = nullcontext
     eagerly: Around = nullcontext
     if request.gpu is not None:
-        pretence = Pretence(recorder, request.gpu.name)
+        pretence = child_door("gpus").pretence(recorder, request.gpu)
         loading, eagerly = pretence.loading, pretence.running
     trial = request.trial or Trial()
     reporting = _Reporting(recorder, "load", request.path)
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
-            seed()  # models draw their weights as they are made
+            child_door("fix").seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:
@@ -213,7 +211,7 @@ def _run_model(
     reporting = _Reporting(recorder, "run", request.path)
     with reporting, settings_of(trial):
         if request.proof is not None:
-            observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
+            child_door("fix").observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
             return
         run_scenarios(
             Loaded(loaded.model, scenarios, trial.parts),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.capture.capturing import capturing
-from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
+from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.log.reader import Entry, read
 
 _RECORDS = {
@@ -39,7 +39,7 @@ def main(_loaded: frozenset[str]) -> None:
     """Print a JSON list of findings; redirect torch's own output to stderr."""
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    findings = [_device(), *_probe(), _target()]
+    findings = [_device(), *_probe(), *([child_door("gpus").probe()] if has_child_door("gpus") else [])]
     answer.write(json.dumps(findings))
     answer.close()
     sys.stdout.flush()
@@ -50,25 +50,6 @@ def _device() -> dict[str, Any]:
 
     found = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu, no GPU; kernels are C++"
     return {"name": "device", "ok": True, "found": found}
-
-
-def _target() -> dict[str, Any]:
-    """Differentiate on fake GPU tensors, as `--target` does; if that aborts the process, it prints no answer."""
-    import torch
-    from torch._subclasses import FakeTensorMode
-
-    hooks = Hooks((9, 0))
-    refused = hooks.refused()
-    if not refused:
-        with hooks.presented(), FakeTensorMode(), torch.autograd.set_multithreading_enabled(False):
-            tensor = torch.empty_strided((2, 2), (2, 1), device="cuda:0", requires_grad=True)
-            torch.autograd.grad((tensor @ tensor).sum(), [tensor])
-    return {
-        "name": "code for a target GPU",
-        "ok": not refused,
-        "found": refused or "for the forward and the backward",
-        "todo": "--target emits no code for the backward pass here; please report it with your torch version",
-    }
 
 
 def _probe() -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ import pytest
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import checked, line_of
+from ctrace.inspector.diagnosis.sites import sites_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Suggestion
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Environment, Graph, Session
-from ctrace.inspector.features.check.state import sites_of
 from ctrace.inspector.features.fix.repairs.result import Fixes
 from ctrace.inspector.findings.recompiles.view import groups
 from ctrace.inspector.runs.load import load

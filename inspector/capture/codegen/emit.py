@@ -16,6 +16,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.codegen.backward import Backwards
+from ctrace.inspector.capture.codegen.elsewhere import Elsewhere
 from ctrace.inspector.capture.codegen.generate import Codegen
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.patch import patched
@@ -30,14 +32,6 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.guards.lowering import add_late_guards, has_hinted_symbols, late_guards
 from ctrace.inspector.facts.events.run import InductorGuardsSeen
-from ctrace.inspector.features.gpus.child.choices.flex import trainable
-from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Metal
-from ctrace.inspector.features.gpus.child.move_graph import move
-from ctrace.inspector.features.gpus.child.refusals import graph_name, without_code
-from ctrace.inspector.features.gpus.child.stand_ins import StandIns
-from ctrace.inspector.features.gpus.child.tuning import can_be_left_open, left_open
-from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
 _TUNING = (
     "max_autotune",
@@ -79,10 +73,11 @@ def unmeasured(recorder: Recorder) -> Tuning:
     return Tuning(_off(_TUNING), nullcontext, lambda: recorder.problem(what))
 
 
-def listed(recorder: Recorder) -> Tuning:
-    """List the candidates of each choice for the target GPU."""
-    if can_be_left_open():
-        return Tuning(_off(_PROCESSES), lambda: left_open(recorder), lambda: None)
+def listed(recorder: Recorder, there: Elsewhere) -> Tuning:
+    """List the candidates of each choice for another device."""
+    candidates = there.candidates()
+    if candidates is not None:
+        return Tuning(_off(_PROCESSES), candidates, lambda: None)
     what = "autotuning candidates could not be listed: this version of torch chooses between them differently"
     return Tuning(_off(_TUNING), nullcontext, lambda: recorder.problem(what))
 
@@ -96,33 +91,39 @@ def _off(names: tuple[str, ...]) -> dict[str, bool]:
 Context = Callable[[], AbstractContextManager[Any]]
 
 
-def emitting(gpu: TargetGpu | None, cores: int | None = None) -> Source:
-    """Make the source that emits code for `gpu`, or for the program's device."""
+Device = Callable[[Recorder], Elsewhere]
+"""Makes what presents a device, for one capture."""
+
+
+def emitting(device: Device | None, cores: int | None = None) -> Source:
+    """Make the source that emits code for another device, or for the program's own."""
 
     def source(recorder: Recorder, when: When) -> AbstractContextManager[None]:
-        return _emit(recorder, when, None if gpu is None else VirtualGpu(gpu, recorder), cores)
+        return _emit(recorder, when, None if device is None else device(recorder), cores)
 
     return source
 
 
 @contextmanager
-def _emit(recorder: Recorder, when: When, gpu: VirtualGpu | None, most: int | None) -> Iterator[None]:
+def _emit(recorder: Recorder, when: When, there: Elsewhere | None, most: int | None) -> Iterator[None]:
     """Make Inductor emit code and build nothing; at the end, wait for pending code generation."""
     cores = Cores(most)
-    codegen = Codegen(recorder, cores, None if gpu is None else Metal(recorder, gpu, cores))
+    codegen = Codegen(recorder, cores, None if there is None else there.compiler(cores))
     with ExitStack() as patches:
 
         def install(compile_fx: ModuleType) -> None:
-            tuning = unmeasured(recorder) if gpu is None else listed(recorder)
-            inside = _configured(tuning) if gpu is None else _for_target(recorder, gpu, _configured(tuning))
+            tuning = unmeasured(recorder) if there is None else listed(recorder, there)
+            inside = _configured(tuning)
+            if there is not None:
+                inside = partial(there.emitting, inside)
             backwards = patches.enter_context(Backwards.collected(recorder, inside))
-            emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, gpu)
+            emitter = _Emitter(compile_fx.compile_fx, recorder, tuning, backwards, inside, there)
             patches.enter_context(patched(compile_fx, "compile_fx", emitter))
             # Patch this last, so that an unbuilt graph never runs as if it were built.
             _build_nothing(patches, codegen, recorder, emitter.is_active)
 
-        if gpu is not None:
-            patches.enter_context(trainable(recorder, when))
+        if there is not None:
+            patches.enter_context(there.patches(when))
         when("torch._inductor.config", lambda config: patches.enter_context(patched(config, "compile_threads", 1)))
         when("torch._inductor.compile_fx", install)
         try:
@@ -149,17 +150,6 @@ def _configured(tuning: Tuning) -> Context:
     return inside
 
 
-def _for_target(recorder: Recorder, gpu: VirtualGpu, configured: Context) -> Context:
-    """Return a context that also presents the target GPU; failing to emit code in it does not end the program."""
-
-    @contextmanager
-    def inside() -> Iterator[None]:
-        with gpu.present(), configured(), without_code(recorder, gpu.facts.name):
-            yield
-
-    return inside
-
-
 class _Emitter:
     """Replaces `compile_fx`."""
 
@@ -170,7 +160,7 @@ class _Emitter:
         tuning: Tuning,
         backwards: Backwards,
         inside: Context,
-        gpu: VirtualGpu | None,
+        there: Elsewhere | None,
     ) -> None:
         self._original = original
         self._recorder = recorder
@@ -178,7 +168,7 @@ class _Emitter:
         self._tuning = tuning
         self._backwards = backwards
         self._inside = inside
-        self._gpu = gpu
+        self._there = there
         self._own = threading.local()
 
     def is_active(self) -> bool:
@@ -208,14 +198,13 @@ class _Emitter:
         return self._backwards.triggering(self._running(eager), pending)
 
     def _running(self, eager: Any) -> Callable[..., Any]:
-        """Return a function that runs a graph; for a target GPU, ops that have no CPU kernel return zeros."""
-        if self._gpu is None:
+        if self._there is None:
             return cast(Callable[..., Any], eager.forward)
-        return StandIns(self._recorder, self._gpu.facts.name).in_graph(eager, graph_name())
+        return self._there.running(eager)
 
     def _emit(self, model: Any, example_inputs: Any, *args: Any, **kwargs: Any) -> None:
-        with nullcontext() if self._gpu is None else self._gpu.tracing(example_inputs):
-            inputs = example_inputs if self._gpu is None else move(model, example_inputs)
+        with nullcontext() if self._there is None else self._there.tracing(example_inputs):
+            inputs = example_inputs if self._there is None else self._there.moved(model, example_inputs)
             call = self._signature.bind(model, inputs, *args, **kwargs)
             tuning = self._tuning if self._recorder.keeps("codegen") else replace(self._tuning, problem=lambda: None)
             call.arguments["config_patches"] = tuning.allowed(call.arguments.get("config_patches") or {})

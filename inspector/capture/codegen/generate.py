@@ -12,24 +12,24 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from ctrace.inspector.capture.codegen.elsewhere import KernelCompiler
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.events.run import CodegenEnded, CodegenFailed, CodegenStarted
-from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Job, Metal
 
 
 class Codegen:
-    """Generates code, compiles its kernels with `metal`, and tracks the forks that still run."""
+    """Generates code, compiles its kernels with `compiler`, and tracks the forks that still run."""
 
-    def __init__(self, recorder: Recorder, cores: Cores, metal: Metal | None) -> None:
+    def __init__(self, recorder: Recorder, cores: Cores, compiler: KernelCompiler | None) -> None:
         self._recorder = recorder
         self._cores = cores
-        self._metal = metal
+        self._compiler = compiler
         self._forks: list[int] = []
-        self._later: list[Job] = []
+        self._later: list[Any] = []
 
     def generate(self, graph: Any) -> None:
         """Generate and record the code of `graph`, a `GraphLowering` that has run."""
@@ -44,21 +44,21 @@ class Codegen:
         for pid in self._forks:
             end(pid)
         self._forks = []
-        if self._metal is not None:
-            self._metal.discard()
+        if self._compiler is not None:
+            self._compiler.discard()
 
     def wait(self) -> None:
         """Wait for all forks, and compile the kernels for which no core was free."""
-        if self._metal is not None:
-            self._metal.compile(self._later)
+        if self._compiler is not None:
+            self._compiler.compile(self._later)
         self._later = []
         for pid in self._forks:
             self._runs(pid, block=True)
         self._forks = []
-        if self._metal is not None:
-            self._metal.end()
+        if self._compiler is not None:
+            self._compiler.end()
 
-    def _record(self, graph: Any) -> list[Job]:
+    def _record(self, graph: Any) -> list[Any]:
         """Generate and record code, and return its kernels that need compiling."""
         from torch._logging._internal import trace_structured
 
@@ -68,7 +68,7 @@ class Codegen:
         text = code.value if hasattr(code, "value") else str(code)
         trace_structured("inductor_output_code", lambda: {"filename": ""}, payload_fn=lambda: text)
         self._recorder.add(CodegenEnded(current_stage(), seconds))
-        return [] if self._metal is None else self._metal.jobs(text, Part.under_way())
+        return [] if self._compiler is None else self._compiler.jobs(text, Part.under_way())
 
     def _generate_beside(self, graph: Any) -> None:
         self._recorder.add(CodegenStarted(current_stage()))
@@ -79,11 +79,11 @@ class Codegen:
         # which it would record no graph: whether there is one is known only in the fork.
         graph.scheduler = SimpleNamespace(nodes=[], count_kernel_nodes=lambda _nodes: 1)
 
-    def _compile_beside(self, jobs: list[Job]) -> None:
+    def _compile_beside(self, jobs: list[Any]) -> None:
         """Compile kernels in a fork if a core is free, else at the end, because nothing waits for the kernels."""
-        if jobs and self._metal is not None and self._cores.take():
-            metal = self._metal
-            if self._forked(lambda: self._holding_a_core(lambda: metal.compile(jobs))):
+        if jobs and self._compiler is not None and self._cores.take():
+            compiler = self._compiler
+            if self._forked(lambda: self._holding_a_core(lambda: compiler.compile(jobs))):
                 return
         self._later += jobs
 
@@ -100,8 +100,8 @@ class Codegen:
         def work() -> None:
             _single_threaded()
             jobs = self._record(graph)
-            if self._metal is not None:
-                self._metal.compile(jobs)
+            if self._compiler is not None:
+                self._compiler.compile(jobs)
 
         self._holding_a_core(work)
 

@@ -28,8 +28,6 @@ from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
 from ctrace.inspector.facts.events.run import DangersWithdrawn
 from ctrace.inspector.facts.scenarios import Rule
-from ctrace.inspector.features.gpus.child.stand_ins import why_not_real
-from ctrace.inspector.features.gpus.child.triton_interpreter import why_unknown
 
 _NO_CODE = "no compiled code ran in this call, so that a difference is the model's own"
 _NOTHING = "the result has no values to compare: the model returns an iterator, a function or another such object"
@@ -122,7 +120,7 @@ class Dangers:
             self.skip(before.scenario, f"{_FAILED}: the state that the model reads is not known")
         elif before.eager.random and self._built:
             self.skip(before.scenario, "built kernels draw other random numbers than eager")
-        elif unknown := why_unknown() or why_not_real(self._recorder):
+        elif unknown := self._recorder.doubt:
             self.skip(before.scenario, unknown)
         else:
             with self._recorder.watching("the comparison with eager"):

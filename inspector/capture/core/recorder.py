@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -22,7 +22,14 @@ class Recorder(Struct):
     log: TraceLog
     postponed: Postponed = field(default_factory=Postponed)
     """What hooks measure once the program is over."""
+    doubts: list[Callable[[], str]] = field(default_factory=list)
+    """Each returns why the program's values are not real, such as kernels that nothing here can run; "" if they are."""
     _failed: set[str] = field(default_factory=set)
+
+    @property
+    def doubt(self) -> str:
+        """The first reason why the program's values are not real; "" if there is none."""
+        return next(filter(None, (why() for why in self.doubts)), "")
 
     def keeps(self, name: str) -> bool:
         """Whether `record(name, ...)` writes a record now; if not, a hook can skip its work."""

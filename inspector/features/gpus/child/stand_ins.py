@@ -32,7 +32,7 @@ class _Made:
     ops: dict[str, None]
 
 
-def why_not_real(recorder: Recorder) -> str:
+def _why_not_real(recorder: Recorder) -> str:
     """Return why the program's values are not real, or "" if all are."""
     names = _Made.ops if _Made.recorder is recorder else {}
     return "; ".join(f"{name} has no kernel on the CPU and gave zeros" for name in names)
@@ -93,6 +93,7 @@ def traced_as_there(recorder: Recorder, when: When) -> Iterator[None]:
     Such a kernel calls `device_hint` (2.11 to 2.13, _meta_registrations.py). Change the answer of `device_hint` only
     after a refusal, so that the strides of all other results stay those of the CPU, where the graph runs.
     """
+    recorder.doubts.append(lambda: _why_not_real(recorder))
     with ExitStack() as patches:
 
         def install(module: ModuleType) -> None:

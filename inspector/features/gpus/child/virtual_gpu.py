@@ -14,11 +14,11 @@ from typing import Any
 from ctrace.inspector.capture.built_kernels.gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.features.gpus.child.choices.convolution import convolved_as_on
 from ctrace.inspector.features.gpus.child.choices.padding import padding_left_open
 from ctrace.inspector.features.gpus.child.choices.sdpa import attention_as_on
 from ctrace.inspector.features.gpus.child.torch_side.constants import constants_on_cpu
-from ctrace.inspector.features.gpus.child.torch_side.driver import Driver
 from ctrace.inspector.features.gpus.child.torch_side.generators import one_generator
 from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
 from ctrace.inspector.features.gpus.child.torch_side.speed import as_fast_as

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.features.gpus.child.triton_interpreter import run_interpreted
+from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.features.workshop.child.checks import (
     configurations,
     guarded_call,

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.built_kernels.cubin import resources
+from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.facts.target import Multiprocessor
-from ctrace.inspector.features.gpus.child.torch_side.driver import Driver
 from ctrace.inspector.features.workshop.child.importing import Operator
 from ctrace.inspector.features.workshop.child.inputs import Case
 from ctrace.inspector.features.workshop.kernel_packages.model import Configuration

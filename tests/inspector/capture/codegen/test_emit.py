@@ -1,6 +1,7 @@
 """Problems that emitting records for what it leaves out, and switches that it restores."""
 
 import gc
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,6 +11,7 @@ pytest.importorskip("torch")
 from torch._inductor import config
 
 from ctrace.inspector.capture.codegen import emit
+from ctrace.inspector.capture.codegen.elsewhere import Elsewhere
 from ctrace.inspector.capture.core.recorder import Recorder
 
 
@@ -46,9 +48,9 @@ def test_autotuning_of_the_whole_process_counts_as_asked_for(problems: Any) -> N
     assert len(problems.found) == 1
 
 
-def test_a_torch_that_chooses_differently_has_no_candidates(problems: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emit, "can_be_left_open", lambda: False)
-    emit.listed(cast(Recorder, problems)).allowed({"max_autotune": True})
+def test_a_torch_that_chooses_differently_has_no_candidates(problems: Any) -> None:
+    there = cast(Elsewhere, SimpleNamespace(candidates=lambda: None))
+    emit.listed(cast(Recorder, problems), there).allowed({"max_autotune": True})
     assert problems.found == [
         "autotuning candidates could not be listed: this version of torch chooses between them differently"
     ]

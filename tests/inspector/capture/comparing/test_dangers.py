@@ -28,6 +28,7 @@ class FakeRecorder:
     def __init__(self) -> None:
         self.records: list[str] = []
         self.problems: list[str] = []
+        self.doubt = ""
 
     def add(self, record: Record) -> None:
         self.records.append(f"{record.KIND} {getattr(record, 'kind', '')}".strip())
@@ -52,8 +53,7 @@ def recorder() -> FakeRecorder:
 
 
 @pytest.fixture
-def dangers(recorder: FakeRecorder, monkeypatch: pytest.MonkeyPatch) -> Dangers:
-    monkeypatch.setattr(module, "why_not_real", lambda _recorder: "")
+def dangers(recorder: FakeRecorder) -> Dangers:
     ops = SimpleNamespace(runs=1, has_code_without_graph=False)
     return Dangers(None, None, recorder, ops, built=False)  # type: ignore[arg-type]
 

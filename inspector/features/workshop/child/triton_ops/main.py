@@ -17,8 +17,8 @@ from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.capture.state.copies import copied
-from ctrace.inspector.features.gpus.child.triton_interpreter import run_interpreted
 from ctrace.inspector.features.workshop.child.checks import watched, wrong_access
 from ctrace.inspector.features.workshop.child.tasks.answering import answer
 from ctrace.inspector.features.workshop.child.triton_ops.writes import written_by

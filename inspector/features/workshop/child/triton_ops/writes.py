@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.features.gpus.child.torch_side.driver import Driver
+from ctrace.inspector.capture.kernels.compile_driver import Driver
 from ctrace.inspector.knowledge.gpus.table import gpu_named
 from ctrace.inspector.knowledge.versions.names import KERNEL_ANALYSIS
 
