@@ -322,6 +322,7 @@ def captured(
     """Check the options, then capture the target; by default it shares our terminal."""
     from ctrace.cli.console import say_left, say_unsaved
     from ctrace.cli.progress import progress
+    from ctrace.inspector.features.doors import doors
     from ctrace.inspector.runs.capture import capture
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.options import check_options
@@ -339,7 +340,7 @@ def captured(
                     from ctrace.inspector.runs.trying import with_trials
 
                     session = with_trials(session, add, resolved, options, say=shown.say)
-                if compare_speed:
+                if compare_speed and "time" in doors():
                     from ctrace.inspector.features.time.brief import with_speed
 
                     session = with_speed(resolved, options, shown.say)(session, add)

@@ -1,7 +1,6 @@
 """The steps of `ctrace fix`: run the target, search for repairs, show them, and write them where the user asks."""
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
 
-_TIME = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
-_UNITS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 _TIMES_AS_LONG = 5.0
 _LEAST_LIMIT = 60.0
 
@@ -38,20 +35,6 @@ class FixRequest(Struct, frozen=True):
     report: bool = False
     output: Path | None = None
     fail_on_unfixed: bool = False
-
-
-def seconds_of(text: str | None) -> float | None:
-    """Return the seconds of `120s`, `5m` or `90`; None: no limit.
-
-    Raises:
-        TargetError: it is no time.
-    """
-    if text is None:
-        return None
-    match = _TIME.fullmatch(text.strip())
-    if match is None or not float(match["number"]):
-        raise TargetError(f"--budget {text}: not a time", "write it as 120s, 5m or 1h")
-    return float(match["number"]) * _UNITS[match["unit"]]
 
 
 def refuse(request: FixRequest) -> None:

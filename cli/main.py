@@ -27,6 +27,11 @@ _GROUPS = {
 }
 """All commands, in the groups and in the order of `ctrace --help`: that in which people need them."""
 _PANELS = {name: group for group, names in _GROUPS.items() for name in names}
+_OF_CORE = frozenset((
+    "explain", "breaks", "recompiles", "guards", "shapes", "graphs", "fusion", "report", "browse", "cudagraphs",
+    "autotune", "kernels", "run", "runs", "serve", "targets", "schema", "doctor",
+))  # fmt: skip
+"""The commands that need no feature; each other one is offered if the feature whose door names it is there."""
 _COLLECT_AFTER = 50_000
 """How many new objects start a search for garbage: with Python's 700, a view spends a twentieth of its time on it."""
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -72,9 +77,17 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     commands.callback(invoke_without_command=True)(_options)
-    for name in words[:1] if words and words[0] in _PANELS else _PANELS:
+    for name in words[:1] if words and words[0] in _OF_CORE else _named(words):
         _add(commands, name)
     return commands
+
+
+def _named(words: Sequence[str]) -> list[str]:
+    """Return the command that the first word names, if it is one of a feature that is there; else all commands."""
+    from ctrace.inspector.features.doors import doors
+
+    offered = _OF_CORE.union(*(door.commands for door in doors().values()))
+    return [words[0]] if words and words[0] in offered else [name for name in _PANELS if name in offered]
 
 
 def _add(commands: typer.Typer, name: str) -> None:

@@ -1,5 +1,6 @@
 """Options that several commands share, each declared once."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,6 +8,9 @@ import typer
 
 if TYPE_CHECKING:
     from ctrace.inspector.processes.engines import Engine
+
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
+_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; `ctrace schema COMMAND` prints its schema.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for an issue or a pull request.")]
@@ -85,6 +89,22 @@ Rank = Annotated[
     int | None,
     typer.Option("--rank", metavar="N", min=0, help="Of a folder with the logs of several ranks, read rank N."),
 ]
+
+
+def seconds_of(text: str | None) -> float | None:
+    """Return the seconds of `120s`, `5m` or `90`; None: no limit.
+
+    Raises:
+        TargetError: it is no time.
+    """
+    from ctrace.inspector.errors import TargetError
+
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not float(match["number"]):
+        raise TargetError(f"--budget {text}: not a time", "write it as 120s, 5m or 1h")
+    return float(match["number"]) * _SECONDS[match["unit"]]
 
 
 def engine_of(name: str | None) -> "Engine":

@@ -197,6 +197,7 @@ def test_good_import_passes(module: str, source: str):
 
 ORDER = (
     ("errors", "version", "install_folders"),
+    ("features.doors",),
     ("files", "processes", "facts"),
     ("knowledge", "log", "source"),
     ("findings",),
@@ -227,6 +228,7 @@ A feature's `child` is a room of its own: it is of the child process, where the 
 """
 INSPECTOR = "ctrace.inspector"
 FEATURES = f"{INSPECTOR}.features"
+DOORS = f"{FEATURES}.doors"
 FACES = {INSPECTOR, CAPTURE, FEATURES}
 """Packages that hold rooms and nothing else."""
 
@@ -269,8 +271,10 @@ def test_every_room_is_on_the_map():
 
 
 def feature(name: str) -> str:
-    """Return the feature that a name belongs to; "" for the core."""
-    return name.removeprefix(f"{FEATURES}.").partition(".")[0] if name.startswith(f"{FEATURES}.") else ""
+    """Return the feature that a name belongs to; "" for the core, which has the list of doors."""
+    if not name.startswith(f"{FEATURES}.") or within(name, DOORS):
+        return ""
+    return name.removeprefix(f"{FEATURES}.").partition(".")[0]
 
 
 def past_doors() -> Counter[str]:

@@ -126,11 +126,11 @@ def check(
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
 
-    from ctrace.cli.fixing import seconds_of
     from ctrace.cli.gate.check_request import CheckRequest
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
     from ctrace.cli.gate.suggesting import DEFAULT_BUDGET
+    from ctrace.cli.options import seconds_of
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.request import Options
 

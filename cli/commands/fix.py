@@ -82,7 +82,8 @@ def fix(
     A program runs whole for each try.
     """
     from ctrace.cli.console import check_output
-    from ctrace.cli.fixing import FixRequest, fixed, refuse, seconds_of, undone
+    from ctrace.cli.fixing import FixRequest, fixed, refuse, undone
+    from ctrace.cli.options import seconds_of
     from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
     from ctrace.inspector.runs.request import Options
 

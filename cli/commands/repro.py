@@ -57,7 +57,7 @@ def repro(
     Each step of the reduction is tried, and keeps the finding at its line. The result goes to stdout.
     """
     from ctrace.cli.console import check_output
-    from ctrace.cli.fixing import seconds_of
+    from ctrace.cli.options import seconds_of
     from ctrace.cli.reproducing import ReproRequest, reproduced
     from ctrace.inspector.runs.request import Options
 

@@ -1,6 +1,7 @@
 """Check that options fit together and fit the target, before a process starts."""
 
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.doors import require
 from ctrace.inspector.runs.inputs import parse_input, parse_vary
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
@@ -53,8 +54,9 @@ def check_target(*, build: bool = False, backend: str | None = None) -> None:
     """Refuse options that exclude `--target`.
 
     Raises:
-        TargetError: an option excludes it.
+        TargetError: an option excludes it, or the virtual GPU is not there.
     """
+    require("gpus", "--target")
     if build:
         todo = "remove one: --target generates kernels for a GPU that may not be present, so they cannot run"
         raise TargetError("--target and --build exclude each other", todo)

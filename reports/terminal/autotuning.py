@@ -21,8 +21,8 @@ from ctrace.inspector.findings.autotuning.view import (
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, headline, item, section, table
 from ctrace.reports.wording import autotuning as words
+from ctrace.reports.wording.durations import duration
 from ctrace.reports.wording.kernels import lines_text
-from ctrace.reports.wording.timing import duration
 
 _MOST = 5
 _MOST_KERNELS = 8

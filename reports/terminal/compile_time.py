@@ -12,7 +12,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 from ctrace.reports.wording.compile_time import circumstances, headline, use
-from ctrace.reports.wording.timing import duration
+from ctrace.reports.wording.durations import duration
 
 _SMALL = 0.01
 """Share of the compile time below which a step is left out."""

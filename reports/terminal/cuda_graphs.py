@@ -11,7 +11,7 @@ from ctrace.inspector.findings.cuda_graphs.view import cuda_graphs, outlook, rem
 from ctrace.inspector.findings.target.view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import fix, hanging, headline, item, more, section
-from ctrace.reports.wording.timing import duration
+from ctrace.reports.wording.durations import duration
 
 _STYLES = {CudaGraphStatus.RECORDED: "green", CudaGraphStatus.SKIPPED: "red", CudaGraphStatus.UNKNOWN: "yellow"}
 _MOST = 8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned
 from ctrace.inspector.findings.autotuning.view import Margin, Noise, margin, timed, winner
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.timing import duration
+from ctrace.reports.wording.durations import duration
 
 _NOISE = {
     Noise.BEYOND: "beyond the spread of their runs",

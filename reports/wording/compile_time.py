@@ -8,7 +8,7 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.compile_time import view
 from ctrace.inspector.findings.compile_time.fold import lanes_of
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.timing import duration
+from ctrace.reports.wording.durations import duration
 
 _LARGEST = 2
 

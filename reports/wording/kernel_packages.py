@@ -2,7 +2,7 @@
 
 from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Element, Times
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.timing import duration
+from ctrace.reports.wording.durations import duration
 
 
 def applied_line(found: Applied) -> str:

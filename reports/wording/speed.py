@@ -2,7 +2,7 @@
 
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.reports import format as fmt
-from ctrace.reports.wording.timing import duration, times
+from ctrace.reports.wording.durations import duration, times
 
 
 def sentence(found: Speed) -> str:

@@ -4,6 +4,7 @@ from ctrace.inspector.features.time.model import Measured, Part
 from ctrace.inspector.features.time.view import crowd, fixed_costs
 from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
 from ctrace.reports import format as fmt
+from ctrace.reports.wording.durations import digits, duration, times
 
 HEADS = {
     Verdict.FASTER: "FASTER",
@@ -17,32 +18,12 @@ _LOUD = 0.25
 """If eager times spread at least this much, something else disturbs them."""
 
 
-def duration(seconds: float | None) -> str:
-    """Write a time with three digits: `12.3 µs`, `0.82 ms` is `820 µs`, `1.15 ms`, `2.10 s`."""
-    if seconds is None:
-        return "not measured"
-    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
-        if abs(seconds) < limit * 0.9995:
-            return f"{_digits(seconds * factor)} {unit}"
-    return f"{_digits(seconds)} s"
-
-
-def _digits(value: float) -> str:
-    size = abs(value)
-    return f"{value:.0f}" if size >= 99.95 else f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
-
-
-def times(ratio: float) -> str:
-    """Write a factor: `1.42x`, `12.3x`."""
-    return f"{_digits(ratio)}x"
-
-
 def speedup(found: Comparison | None) -> str:
     """Write a comparison for a table: `1.42x (1.38 to 1.47)`."""
     if found is None:
         return "not measured"
     ratio = found.ratio
-    return f"{times(ratio.median)} ({_digits(ratio.low)} to {_digits(ratio.high)})"
+    return f"{times(ratio.median)} ({digits(ratio.low)} to {digits(ratio.high)})"
 
 
 def short_verdict(found: Comparison | None) -> str:
@@ -81,11 +62,11 @@ def _unit(part: Part) -> str:
 
 
 def _span(ratio: Interval, rounds: str) -> str:
-    return f"{_digits(ratio.low)} to {_digits(ratio.high)} over {rounds}"
+    return f"{digits(ratio.low)} to {digits(ratio.high)} over {rounds}"
 
 
 def _range(ratio: Interval, rounds: str) -> str:
-    return f"{_digits(ratio.low)}x to {_digits(ratio.high)}x over {rounds}"
+    return f"{digits(ratio.low)}x to {digits(ratio.high)}x over {rounds}"
 
 
 def inverse(ratio: Interval) -> Interval:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.fixing import seconds_of
+from ctrace.cli.options import seconds_of
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.applying import apply

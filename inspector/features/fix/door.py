@@ -1,0 +1,5 @@
+"""`ctrace fix` and `ctrace repro`."""
+
+from ctrace.inspector.features.doors import Door
+
+DOOR = Door(commands=("fix", "repro"))
