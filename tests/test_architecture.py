@@ -279,7 +279,7 @@ DOORLESS = {
     "capture.main -> gpus": 1,
     "capture.probe -> gpus": 1,
     # the child process observes the calls of a proof
-    "capture.main -> fix": 2,
+    "capture.main -> fix": 1,
     # a comparison matches sites as the lock does; a proof reports as a check does
     "compare -> check": 10,
     "fix -> check": 4,

@@ -32,11 +32,11 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.guards.eager_backend import every_backend_traces
+from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.scenarios import Order, run_scenarios
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.fix.child.effects import seed
 from ctrace.inspector.features.fix.child.observation import observe_model, observe_program
 from ctrace.inspector.features.gpus.child.eager_on_cpu import Pretence
 from ctrace.inspector.processes.forking import COMPILES_FIRST
@@ -84,6 +84,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             cores=request.cores,
             files=request.records_files,
             caches=options.caches,
+            seed=request.seed,
             is_whole=True,
         ) as recorder,
         exits(recorder),
