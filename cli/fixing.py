@@ -117,7 +117,10 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (session.time.total or 0.0))
     budget = Budget(request.budget)
     target = str(resolved.path.resolve()) if resolved.path is not None else None
-    with progress(is_program=False) as shown, Runner(resolved, request.options, limit, budget) as runner:
+    with (
+        progress(is_program=False) as shown,
+        Runner(resolved, request.options, limit, budget, seed=session.environment.seed) as runner,
+    ):
         search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
         fixes = search.run()
         evidence = [Evidence(session, child.observed, (store.root,)), *filter(None, [runner.evidence])]

@@ -30,6 +30,7 @@ from ctrace.inspector.capture.guards.recompiles import recompiles
 from ctrace.inspector.capture.guards.record import guards
 from ctrace.inspector.capture.guards.stacks import GuardStacks
 from ctrace.inspector.capture.isolation.allocator_statistics import program_statistics
+from ctrace.inspector.capture.isolation.random_states import seeded
 from ctrace.inspector.capture.kernels.cuda_graphs import cuda_graphs
 from ctrace.inspector.capture.kernels.record import kernels
 from ctrace.inspector.capture.kernels.user_kernels import userkernels
@@ -58,6 +59,7 @@ def capturing(
     cores: int | None = None,
     files: bool = False,
     caches: str | None = None,
+    seed: int | None = None,
     is_whole: bool = False,
 ) -> Iterator[Recorder]:
     """Record everything that torch.compile does in this block into `log`.
@@ -75,6 +77,7 @@ def capturing(
         cores: the maximum number of cores that forks may use to emit code.
         files: record which files the program depends on.
         caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
+        seed: what the generators of random numbers start with; None: what Python and torch choose.
         is_whole: the process runs nothing after this block.
     """
     recorder = Recorder(TraceLog(log, spare))
@@ -83,10 +86,9 @@ def capturing(
         with ExitStack() as active:
             when = _guarded(active.enter_context(watch_imports()), recorder)
             recorder.add(ModeChosen(build, fast))
-            sources = _sources(
-                build=build, time_kernels=time_kernels, cost=cost, ops=ops, owned=owned, gpu=gpu, cores=cores
-            )
-            for source in sources if caches is None else _few_sources(owned, caches):
+            sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, gpu=gpu, cores=cores)
+            started = (environment(owned, seed), seeded(seed))
+            for source in (*started, *(sources if caches is None else _few_sources(caches))):
                 active.enter_context(source(recorder, when))
             if files:
                 active.enter_context(files_read(owned)(recorder, when))
@@ -114,9 +116,9 @@ def _guarded(when: When, recorder: Recorder) -> When:
     return guarded
 
 
-def _few_sources(owned: Iterable[str], caches: str) -> Iterator[Source]:
+def _few_sources(caches: str) -> Iterator[Source]:
     """Return the sources that do not slow down compiling: what torch itself logs and counts."""
-    yield from (environment(owned), structured, listings, cache_records(caches), cache_counters)
+    yield from (structured, listings, cache_records(caches), cache_counters)
 
 
 def _sources(
@@ -125,12 +127,11 @@ def _sources(
     time_kernels: bool,
     cost: bool,
     ops: OpCounter | None,
-    owned: Iterable[str],
     gpu: TargetGpu | None,
     cores: int | None,
 ) -> Iterator[Source]:
     stacks = GuardStacks()
-    yield from (environment(owned), structured, listings, no_caches, counters, collector, frames, bytecode)
+    yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
     yield from (
         guards(stacks, cost=cost),
         recompiles(stacks),

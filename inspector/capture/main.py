@@ -33,6 +33,7 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
 from ctrace.inspector.capture.guards.eager_backend import every_backend_traces
+from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.scenarios import Order, run_scenarios
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
@@ -82,6 +83,7 @@ def main(loaded: frozenset[str], start: Start = NEW) -> None:
             cores=request.cores,
             files=request.records_files,
             caches=options.caches,
+            seed=request.seed,
             is_whole=True,
         ) as recorder,
         exits(recorder),
@@ -199,7 +201,7 @@ def _run_model(
     reporting = _Reporting(recorder, "load", request.path)
     with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
         if request.proof is not None:
-            child_door("fix").seed()  # models draw their weights as they are made
+            seed()  # models draw their weights as they are made
         loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
         end_if_forked()
         if request.trial is None:

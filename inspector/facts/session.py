@@ -66,6 +66,8 @@ class Environment(Struct, frozen=True):
     """What disabled torch.compile, such as an environment variable."""
     settings: Mapping[str, bool] = field(default_factory=dict)
     """Those of `torch._dynamo.config` that advice may change, as the last compilation had them."""
+    seed: int | None = None
+    """What the generators of random numbers started with, for runs to compare with this one; None: not known."""
 
 
 class Scenario(Struct, frozen=True):

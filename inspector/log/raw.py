@@ -448,6 +448,7 @@ class Raw(Struct):
             what = f"this run was written by a newer ctrace (schema {event.schema}; this one reads up to {LOG_SCHEMA})"
             raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
         self.environment.update(ctrace=event.ctrace, python=event.python, triton=event.triton, cwd=event.cwd)
+        self.environment["seed"] = event.seed
         self.prefixes.update(event.prefixes)
         self.home = event.home
 

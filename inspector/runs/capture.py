@@ -1,5 +1,6 @@
 """Run a target, save the run, and build its Session."""
 
+import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.events.core import Event
     from ctrace.inspector.facts.session import Session
 
+_SEED_BITS = 32
+"""NumPy takes no more."""
+
 # Imports that are needed only while the program runs come later, so that the program starts early.
 
 
@@ -42,6 +46,7 @@ def capture(
     proof: ProofRequest | None = None,
     calls: int = 0,
     seconds: float = 0.0,
+    seed: int | None = None,
     then: "Callable[[Session, Adds], Session] | None" = None,
 ) -> "Session":
     """Run a target, save the run in `store`, and return its Session.
@@ -49,7 +54,8 @@ def capture(
     Code in `owned` counts as the user's, in addition to the settings. With a `child`, other threads can end it.
     A run with a `name` is not pruned. If the run cannot be saved, `store.unsaved` has the error. A `trial` changes the
     model before the first call, to check a piece of advice. With a `proof`, the child observes the target's calls and
-    writes the result to the proof's file. `calls` and `seconds` are those of `CaptureRequest`. `then` adds
+    writes the result to the proof's file. `calls`, `seconds` and `seed` are those of `CaptureRequest`; a
+    run that is compared with another needs its seed, any other gets a new one. `then` adds
     to the log and the session what is found out after the run: trials of its advice, a comparison with eager.
 
     Raises:
@@ -76,6 +82,7 @@ def capture(
                     proof=proof,
                     calls=calls,
                     seconds=seconds,
+                    seed=secrets.randbits(_SEED_BITS) if seed is None else seed,
                     records_files=child.records_files,
                 )
             ),

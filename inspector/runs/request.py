@@ -78,6 +78,8 @@ class CaptureRequest(Struct, frozen=True):
     call."""
     seconds: float = 0.0
     """The time for calls that cycle; none begins later."""
+    seed: int | None = None
+    """What the generators of random numbers start with; None: with what Python and torch choose."""
 
     def to_json(self) -> str:
         """Return the request as JSON."""

@@ -93,6 +93,7 @@ def with_trials(
                 trial=trial,
                 calls=CALLS,
                 seconds=limit / 2,
+                seed=session.environment.seed,
             )
         if found.failure is not None and found.failure.phase is FailurePhase.INTERRUPT:
             raise _InterruptedError

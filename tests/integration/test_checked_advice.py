@@ -90,3 +90,67 @@ def test_the_part_that_a_loop_calls_is_compiled_instead_of_the_whole(ctrace: Com
     assert found["apply"]["kind"] == "place"
     assert found["apply"]["text"] == "model.cell.forward = torch.compile(model.cell.forward)"
     assert found["effect"]["breaks"][1] == 0
+
+
+DRAWING = """\
+import os
+import random
+
+import torch
+
+OTHER
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.linear(x)
+        note(h)
+        s = h.abs().max().item()
+        return h / s
+
+
+@torch.compiler.disable
+def note(h):
+    import numpy
+
+    drawn = float(h.sum()), float(torch.rand(())), random.random(), numpy.random.rand()
+    with open("drawn.txt", "a") as file:
+        print(os.getpid(), *drawn, file=file)
+
+
+model = Net()
+
+
+def inputs():
+    return (torch.randn(6, 4),)
+"""
+START_ANEW = "os.environ['OF_THE_MODEL'] = '1'"
+"""What only a new process can do before torch is imported, so that a fork asks for one."""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("other", ["", START_ANEW])
+def test_trials_draw_the_numbers_of_the_run(ctrace: Command, other: str):
+    """Else a trial might take another side of a branch, or count it as its effect that a value was not drawn."""
+    ctrace.write("net.py", DRAWING.replace("OTHER", other))
+    first = drawn_in(ctrace)
+    assert len(first) > 2
+    assert all(len(numbers) >= 2 and numbers[:2] == first[0][:2] for numbers in first)
+    assert first[0][0] != first[0][1]
+    assert drawn_in(ctrace)[0][0] != first[0][0]
+
+
+def drawn_in(ctrace: Command) -> list[list[str]]:
+    """Explain the model; return what each process drew in each call, where an eager call draws what it is compared with."""
+    assert ctrace("explain", "net.py", "--json").code == 0
+    file = ctrace.folder / "drawn.txt"
+    lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
+    file.unlink()
+    return [
+        list(dict.fromkeys(numbers for one, numbers in lines if one == process))
+        for process in dict.fromkeys(process for process, _ in lines)
+    ]

@@ -20,19 +20,21 @@ from ctrace.inspector.log.schema import LOG_SCHEMA
 from ctrace.inspector.version import __version__
 
 
-def environment(owned: Iterable[str]) -> Source:
-    """Make the source that records the environment; `owned` are paths that count as the user's."""
+def environment(owned: Iterable[str], seed: int | None = None) -> Source:
+    """Make the source that records the environment; `owned` are paths that count as the user's, `seed` what random
+    numbers start with.
+    """
 
     @contextmanager
     def source(recorder: Recorder, when: When) -> Iterator[None]:
-        with _recorded(recorder, when, dict.fromkeys(owned, Owner.USER)):
+        with _recorded(recorder, when, dict.fromkeys(owned, Owner.USER), seed):
             yield
 
     return source
 
 
 @contextmanager
-def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner]) -> Iterator[None]:
+def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner], seed: int | None) -> Iterator[None]:
     """Record the folders of ctrace and Python at the start, torch's when it is imported, and the device at the end."""
     recorder.add(
         Started(
@@ -43,6 +45,7 @@ def _recorded(recorder: Recorder, when: When, owned: dict[str, Owner]) -> Iterat
             cwd=str(Path.cwd()),
             home=str(INSPECTOR),
             prefixes={**library_prefixes(), **owned},
+            seed=seed,
         )
     )
 

@@ -1,8 +1,18 @@
-"""Save and restore the states of the default random number generators; `state/sealed.py` has those of the program."""
+"""Seed the default random number generators, and save and restore their states; `state/sealed.py` has those of the
+program.
+"""
 
+import importlib
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import ModuleType
 from typing import Any
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
 
 
 class RandomStates:
@@ -55,6 +65,54 @@ class RandomStates:
             generators = torch.cuda.default_generators if torch.cuda.is_initialized() else ()
             return any(generator.get_offset() for generator in generators)
         return any(not torch.equal(old, new) for old, new in zip(self._cuda, _cuda_states(), strict=True))
+
+
+_SEED = 20_011
+
+
+def seed() -> None:
+    """Set all generators to a fixed state, for calls of which the observations are compared."""
+    import torch
+
+    _seed_python(random, _SEED)
+    _seed_torch(torch, _SEED)
+    if "numpy" in sys.modules:
+        _seed_numpy(importlib.import_module("numpy.random"), _SEED)
+
+
+def seeded(number: int | None) -> Source:
+    """Make the source that seeds each generator once, as soon as there is one; None: they start as always.
+
+    A run and the trials of its advice start with one number, which `runs/capture.py` draws: a model that draws its
+    weights, its inputs or a side of a branch would differ from run to run, whatever a trial changes.
+    """
+
+    @contextmanager
+    def source(_recorder: Recorder, when: When) -> Iterator[None]:
+        if number is not None:
+            for name, act in _SEEDING.items():
+                when(name, partial(act, number=number))
+        yield
+
+    return source
+
+
+def _seed_python(python_random: ModuleType, number: int) -> None:
+    python_random.seed(number)
+
+
+def _seed_torch(torch: ModuleType, number: int) -> None:
+    torch.default_generator.manual_seed(number)  # torch.manual_seed also prepares devices that are not used
+    if torch.backends.cuda.is_built():
+        torch.cuda.manual_seed_all(number)  # as soon as CUDA is initialized, which this does not do
+
+
+def _seed_numpy(numpy_random: ModuleType, number: int) -> None:
+    numpy_random.seed(number)
+
+
+_SEEDING = {"random": _seed_python, "torch": _seed_torch, "numpy.random": _seed_numpy}
+"""How to seed the generators of a module; `import numpy` alone makes none (numpy 2)."""
 
 
 def repr_of_state(state: Any) -> str:

@@ -25,6 +25,8 @@ class Started(Record, frozen=True, kw_only=True):
     home: str = ""
     """The folder of ctrace's own code in the capturing process; empty in the log of an older ctrace."""
     prefixes: dict[str, Owner]
+    seed: Integer | None = None
+    """What the generators of random numbers started with; None: with what Python and torch chose."""
 
     def __post_init__(self) -> None:
         """Refuse a number that no version has."""

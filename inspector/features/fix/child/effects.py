@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.fix.child.digests import digest, digest_of, without_addresses
 
-SEED = 20_011
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGING = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto")
@@ -109,19 +108,6 @@ def noting_effects() -> Iterator[Effects]:
             sys.stdout, sys.stderr = stdout, stderr
             effects.printed = without_addresses(out.getvalue() + err.getvalue())
     effects.warned = [f"{each.category.__name__}: {without_addresses(str(each.message))}" for each in caught]
-
-
-def seed() -> None:
-    """Set all generators to a fixed state."""
-    import torch
-
-    torch.default_generator.manual_seed(SEED)  # torch.manual_seed also prepares devices that are not used
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(SEED)
-    random.seed(SEED)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(SEED)
 
 
 def random_digest() -> str:

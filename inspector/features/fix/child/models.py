@@ -9,11 +9,11 @@ from typing import Any
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
-from ctrace.inspector.features.fix.child.effects import seed
 from ctrace.inspector.features.fix.child.probing import Probing, callable_of
 from ctrace.inspector.features.fix.child.sides import SideWatch
 

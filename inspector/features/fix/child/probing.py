@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
 from ctrace.inspector.features.fix.child.digests import without_addresses
-from ctrace.inspector.features.fix.child.effects import Outside, noting_effects, seed
+from ctrace.inspector.features.fix.child.effects import Outside, noting_effects
 from ctrace.inspector.features.fix.child.observers import Observer, observers
 from ctrace.inspector.features.fix.child.probes import mined, probes, searches
 from ctrace.inspector.features.fix.child.sides import SideWatch

@@ -11,11 +11,12 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.facts.trial import Entry, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.calls import observe
 from ctrace.inspector.features.fix.child.digests import without_addresses
-from ctrace.inspector.features.fix.child.effects import noting_effects, seed
+from ctrace.inspector.features.fix.child.effects import noting_effects
 from ctrace.inspector.features.fix.child.probing import Probing
 from ctrace.inspector.features.fix.child.sides import SideWatch
 from ctrace.inspector.features.fix.child.state import State

@@ -80,8 +80,12 @@ class Runner:
         limit: float,
         budget: Budget,
         server: ForkServer | None = None,
+        seed: int | None = None,
     ) -> None:
-        """Run a target; several runners may share a `server`, and closing one leaves it open."""
+        """Run a target; several runners may share a `server`, and closing one leaves it open.
+
+        All runs start with one seed: `seed`, or that of the first one.
+        """
         self._resolved = resolved
         self._options = options
         self._limit = limit
@@ -90,6 +94,7 @@ class Runner:
         self._server = new_server() if server is None else server
         self._folder = new_scratch_folder("fix")
         self._number = 0
+        self._seed = seed
         self.runs = 0
         """Processes started so far."""
         self.evidence: Evidence | None = None
@@ -171,11 +176,13 @@ class Runner:
                     proof=proof,
                     calls=calls,
                     seconds=limit / 2 if calls else 0.0,
+                    seed=self._seed,
                 )
             except CtraceError as error:
                 raise FailedTrialError(error.what) from None
         if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
             raise InterruptedTrialError
+        self._seed = session.environment.seed
         if child.records_files:
             self.evidence = Evidence(session, child.observed, (folder, self._folder))
         return session

@@ -70,7 +70,8 @@ class RepairSearch(Struct, frozen=True):
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
         options = replace(self.options, target=None, build=False)
         path = str(resolved.path.resolve()) if resolved.path is not None else None
-        with Runner(resolved, options, limit, self.budget) as runner:
+        seed = session.environment.seed if session is not None else None
+        with Runner(resolved, options, limit, self.budget, seed=seed) as runner:
             session = session or runner.capture(Trial())
             scene = scene_of(session)
             ids = tuple(dict.fromkeys(cause.id for site in sites for cause in causes_at(site, session, scene.causes)))
