@@ -77,7 +77,7 @@ def _magic(shell: Any, line: str, cell: str) -> None:
         return
     try:
         with trace(build="--build" in words) as traced:
-            shell.run_cell(cell, store_history=False)
+            shell.run_cell(_with_magic_line(cell), store_history=False)
     except CtraceError as error:
         complain(error.what, error.todo)
         return
@@ -87,3 +87,8 @@ def _magic(shell: Any, line: str, cell: str) -> None:
     from IPython import display  # the magic runs in IPython
 
     display.display(traced.session)  # type: ignore[no-untyped-call]
+
+
+def _with_magic_line(cell: str) -> str:
+    """Return a cell's code with a line for the magic, so that its lines have the numbers that the notebook shows."""
+    return cell if cell.startswith("%%") else f"# %%ctrace\n{cell}"
