@@ -123,13 +123,16 @@ def check_output(output: Path | None) -> None:
     """Refuse an output file that cannot be written, before a long capture.
 
     Raises:
-        TargetError: its folder is missing, or it is a folder.
+        TargetError: its folder is missing, or it is a folder, or the user may not write there.
     """
     if output is None or str(output) == "-":
         return
     if output.is_dir() or not output.absolute().parent.is_dir():
         what = f"{output} is a folder" if output.is_dir() else f"{output}: there is no folder {output.parent}"
         raise TargetError(what, "name another file with -o")
+    file = Path(os.path.realpath(output))
+    if not os.access(file.parent, os.W_OK) and not os.access(file, os.W_OK):
+        raise TargetError(f"{output} cannot be written: no permission for its folder", "name another file with -o")
 
 
 def write_report(text: Document, output: Path | None) -> None:

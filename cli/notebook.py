@@ -77,7 +77,7 @@ def _magic(shell: Any, line: str, cell: str) -> None:
         return
     try:
         with trace(build="--build" in words) as traced:
-            shell.run_cell(cell, store_history=False)
+            _run(shell, cell)
     except CtraceError as error:
         complain(error.what, error.todo)
         return
@@ -87,3 +87,12 @@ def _magic(shell: Any, line: str, cell: str) -> None:
     from IPython import display  # the magic runs in IPython
 
     display.display(traced.session)  # type: ignore[no-untyped-call]
+
+
+def _run(shell: Any, cell: str) -> None:
+    """Run a cell's code so that its places have the cell's number, and the line numbers that the notebook shows."""
+    text = cell if cell.startswith("%%") else f"# %%ctrace\n{cell}"
+    file = shell.compile.get_code_name(text, shell.transform_cell(text), shell.execution_count)
+    shell.run_cell(text, store_history=False)
+    # IPython 9.18 counts the cell before it runs, so the code in it gets the next number (core/interactiveshell.py).
+    getattr(shell.compile, "_filename_map", {})[file] = shell.displayhook.prompt_count

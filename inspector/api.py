@@ -1,14 +1,18 @@
 """The Python API: `with ctrace.trace() as t: ...` and `ctrace.explain(fn, *args)`; both produce a Session."""
 
+import linecache
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.files.scratch import scratch
-from ctrace.inspector.log.reader import read
+from ctrace.inspector.log.reader import Broken, Entry, read
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.session.build import build as build_session
@@ -54,7 +58,7 @@ def trace(*, build: bool = False) -> Iterator[Trace]:
             with capturing_here(log, build=build, owned=owned):
                 yield traced
         finally:
-            traced._session = build_session(read(log), seconds=time.perf_counter() - began)
+            traced._session = build_session(_entries(log), seconds=time.perf_counter() - began)
 
 
 def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwargs: Any) -> Session:
@@ -70,7 +74,7 @@ def explain(function: Callable[..., Any], *args: Any, build: bool = False, **kwa
     began = time.perf_counter()
     with _temporary_log() as log:
         call_compiled(log, function, Call(args, kwargs), build=build, owned=settings_at(Path.cwd()).owned)
-        return build_session(read(log), _target(function), seconds=time.perf_counter() - began)
+        return build_session(_entries(log), _target(function), seconds=time.perf_counter() - began)
 
 
 def observe(
@@ -104,7 +108,7 @@ def observe(
             call_afresh(log, function, ways_of(inputs, kwargs or {}), options, calls=calls, owned=owned)
         except EagerError as error:
             failed = error.__cause__
-        session = build_session(read(log), _target(function), seconds=time.perf_counter() - began)
+        session = build_session(_entries(log), _target(function), seconds=time.perf_counter() - began)
     if failed is not None:  # raised outside of the `except` block, so that the error keeps its original cause
         raise failed.with_traceback(without_our_frames(failed.__traceback__))
     return session
@@ -112,6 +116,40 @@ def observe(
 
 def _target(function: Callable[..., Any]) -> Target:
     return Target(name=getattr(function, "__name__", type(function).__name__))
+
+
+def _entries(log: Path) -> Iterator[Entry | Broken]:
+    """Read a log of this process; cells of a notebook are named by their numbers, as `In[3]`."""
+    cells = _cells()
+    for entry in read(log):
+        if cells and isinstance(entry, Entry):
+            yield replace(entry, data=_renamed(entry.data, cells), payload=_renamed(entry.payload, cells))
+        else:
+            yield entry
+
+
+def _cells() -> dict[str, str]:
+    """Return the names of IPython's cells, keyed by their files, which are temporary names; outside of IPython, none.
+
+    `format_code_name` names them in tracebacks, too (IPython 8 and 9, core/compilerop.py).
+    """
+    module = sys.modules.get("IPython")
+    shell = None if module is None else module.get_ipython()
+    if shell is None:
+        return {}
+    named = {file: shell.compile.format_code_name(file) for file in tuple(linecache.cache)}
+    return {file: found[1] for file, found in named.items() if found is not None}
+
+
+def _renamed(data: Any, names: Mapping[str, str]) -> Any:
+    """Replace names of files in all text of a record."""
+    if isinstance(data, str):
+        for file, name in names.items():
+            data = data.replace(file, name)
+        return data
+    if isinstance(data, dict):
+        return {_renamed(key, names): _renamed(value, names) for key, value in data.items()}
+    return [_renamed(each, names) for each in data] if isinstance(data, list) else data
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import jsonschema
@@ -20,39 +20,12 @@ from ctrace.cli.main import command_line, joined
 from ctrace.inspector.features.check.policy.file import load_policy
 from ctrace.inspector.knowledge.advice.unadvised import known_ids
 from tests.support import inprocess
+from tests.support.documentation import FENCE, GENERATED, NAMED, PAGES, blocks, commands
 
 ROOT = pages.ROOT
-GENERATED = {
-    str(path.relative_to(ROOT)): text for path, text in pages.generated().items() if path.name != "commands.md"
-}
-"""The pages that are not in git."""
-PAGES = {name: path for path in pages.every_page() if (name := str(path.relative_to(ROOT))) not in GENERATED}
-FENCE = re.compile(
-    r"^```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
-)
 VIEWS = ("explain", "breaks", "recompiles", "guards", "shapes", "bytecode", "graphs", "fusion", "kernels")
 FLAGS = {"--all", "--by-line", "--rounds", "--nodes", "--passes", "-v"}
 COMMANDS = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
-
-
-def blocks(text: str, language: str) -> list[tuple[str | None, str]]:
-    return [(found["title"], found["body"]) for found in FENCE.finditer(text) if found["language"] == language]
-
-
-def commands(text: str) -> Iterator[list[str]]:
-    """Yield every command that a page names, in shell blocks and in backticks."""
-    lines = [line for _, body in blocks(text, "sh") for line in body.splitlines()]
-    lines += [
-        line.removeprefix("$ ") for _, body in blocks(text, "text") for line in body.splitlines() if line[:2] == "$ "
-    ]
-    lines += re.findall(r"`(ctrace [a-z][^`\n]*)`", FENCE.sub("", text))
-    for line in lines:
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["ctrace"] and words[1:2]:
-            yield words[1:]
-
-
-NAMED = sorted({(page, shlex.join(words)) for page, path in PAGES.items() for words in commands(path.read_text())})
 
 
 @pytest.mark.parametrize(("page", "command"), NAMED)

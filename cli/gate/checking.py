@@ -237,7 +237,7 @@ class _Check:
                 one = seen(ran, self._root)
                 reuse.keep(ran, one)
                 yield one
-        self._not_cached = reuse.notes
+        self._not_cached = () if self._store.unsaved else reuse.notes  # that it is not saved says it already
         for ran in left:  # only now, because the status line is gone
             say_left(ran.left, str(ran.job.key))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.console import check_output, say, write_report
+from ctrace.cli.console import check_output, complain, say, write_report
 from ctrace.cli.show import Format, show_screen, shown_format
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.files.disk_errors import reason
@@ -17,7 +17,7 @@ from ctrace.inspector.files.writing import append_whole
 from ctrace.reports.escape import commands_document
 
 if TYPE_CHECKING:
-    from ctrace.inspector.features.check.verdict import Outcome
+    from ctrace.inspector.features.check.verdict import Finding, Outcome
 
 
 class Reports(Struct, frozen=True):
@@ -116,6 +116,8 @@ class Reports(Struct, frozen=True):
                 from ctrace.reports.gate.markdown import render_table
 
                 write_report(render_table(outcome), self.output)
+            case Format.TERMINAL if self.output is None and (refused := _refusal(outcome)) is not None:
+                complain(refused.what, refused.todo)
             case Format.TERMINAL:
                 from ctrace.reports.gate.screen import check_screen
 
@@ -130,3 +132,12 @@ class Reports(Struct, frozen=True):
         except OSError as error:
             raise RunError(f"{file} cannot be written: {reason(error)}", "name another file") from None
         say(f"Wrote {file}")
+
+
+def _refusal(outcome: "Outcome") -> "Finding | None":
+    """Return why the only model cannot be run, if no policy names it: two lines then, as any command would print."""
+    from ctrace.inspector.features.check.verdict import FindingKind
+
+    found = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
+    is_alone = len(outcome.checked) == len(found) == 1 and not outcome.policy.file
+    return found[0] if is_alone and found[0].kind is FindingKind.WRONG else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrace.inspector.errors import DumpError
+from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_json, write_text
 
 INDEX = "index.json"
@@ -103,7 +104,7 @@ class Folder:
                 folder.rmdir()
 
     def _refused(self, error: OSError) -> DumpError:
-        return DumpError(f"{self.path} cannot be written: {error.strerror or error}", "name a folder you may write to")
+        return DumpError(f"{self.path} cannot be written: {reason(error)}", "name a folder you may write to")
 
 
 def _files(index: Path) -> dict[str, str] | None:

@@ -174,7 +174,8 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
     if graphs := cuda_graphs(session):
         yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
     if session.speed is not None:
-        yield "Speed", fmt.one_line(speed(session.speed), 300)
+        untimed = "; with the advice: not measured, trials build no kernels" if session.trials else ""
+        yield "Speed", fmt.one_line(f"{speed(session.speed)}{untimed}", 300)
     if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
         yield "Not shown", _not_shown(session)
     yield "Time", _time(session)

@@ -1,18 +1,22 @@
 """The parts of the command line that need no torch."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from ctrace.inspector.facts.session import Target
+from ctrace.inspector.knowledge.versions import installed
 from ctrace.inspector.runs.store import Store
 from tests.support import inprocess
 from tests.support.places import DATA, ROOT
@@ -453,12 +457,105 @@ def test_an_old_python_gets_two_lines(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("command", ["explain", "fix", "check"])
+FIRST = (
+    "explain model.py", "explain model.py --fast", "check model.py", "check --init model.py", "fix model.py",
+    "kernels model.py", "report model.py", "breaks model.py", "time model.py", "time --compile model.py",
+    "run model.py", "repro model.py", "kernels eject relu -o ops --of model.py", "kernels model.py --target h100",
+)  # fmt: skip
+"""Commands that may be the first that a person types."""
+
+
+def _refused(command: str, folder: Path) -> list[str]:
+    """Run a command that is refused; return its two lines, and check that it wrote no file and nothing on stdout."""
+    before = sorted(folder.rglob("*"))
+    done = _ctrace(*command.split(), cwd=folder)
+    assert (done.returncode, done.stdout) == (2, ""), command
+    assert sorted(folder.rglob("*")) == before, command
+    first, second = done.stderr.splitlines()
+    assert first.startswith("ctrace: "), command
+    assert second.startswith("  "), command
+    return [first, second]
+
+
+@pytest.mark.parametrize("command", FIRST)
 def test_a_file_that_python_cannot_read_names_the_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import torch\nmodel = (\n")
-    done = _ctrace(command, "model.py", cwd=tmp_path)
+    assert "model.py, line 2: '(' was never closed" in _refused(command, tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *FIRST,
+        "explain",
+        "explain .",
+        "check",
+        "check --init",
+        "fix",
+        "kernels",
+        "report",
+        "time",
+        "run",
+        "ranks .",
+        "repro",
+    ],
+)
+def test_an_empty_folder(command: str, tmp_path: Path) -> None:
+    _refused(command, tmp_path)
+
+
+@pytest.mark.parametrize("command", [*FIRST, "check"])
+@pytest.mark.parametrize(
+    ("what", "module", "value"),
+    [
+        ("torch is not installed", "torch_version", lambda: None),
+        ("cannot run models on Windows", "sys", SimpleNamespace(platform="win32")),
+    ],
+)
+def test_no_torch_and_windows(
+    command: str, what: str, module: str, value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\n")
+    monkeypatch.setattr(installed, module, value)
+    assert what in _refused(command, tmp_path)[0]
+
+
+def test_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\n")
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *words: None if name == "triton" else find_spec(name, *words)
+    )
+    assert "--target needs Triton" in _refused("kernels model.py --target h100", tmp_path)[0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root may write anywhere")
+@pytest.mark.parametrize("command", ["report model.py", "explain model.py --json -o new.json", "check --init model.py"])
+def test_a_folder_without_permission_is_refused_before_anything_runs(command: str, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("model = inputs = None\nopen('ran', 'w')\n")
+    tmp_path.chmod(0o500)
+    obeying = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--"] if os.geteuid() == 0 else []
+    boot = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from ctrace.cli.main import app; app(prog_name='ctrace')"
+    done = subprocess.run(
+        [*obeying, sys.executable, "-c", boot, *command.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    tmp_path.chmod(0o700)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert "cannot be written: " in first
+    assert "permission" in first
+    assert second.startswith("  name another file")
+
+
+def test_the_refusal_of_a_single_model_is_in_other_formats(tmp_path: Path) -> None:
+    done = _ctrace("check", "model.py", "--json", "--junit", "ctrace.xml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "model.py, line 2: '(' was never closed" in done.stderr + done.stdout
+    assert "there is no file model.py" in done.stdout
+    assert "there is no file model.py" in (tmp_path / "ctrace.xml").read_text()
 
 
 def test_github_needs_init(tmp_path: Path) -> None:

@@ -70,3 +70,22 @@ def test_bad_input_and_errors_in_a_cell():
     ]
     assert raised[0].ename == "ZeroDivisionError"
     assert raised[1].text.startswith("NOT COMPILED")
+
+
+def test_places_name_the_cell_and_its_line():
+    """Lines of a cell with the magic are counted as the notebook shows them."""
+    define = "import torch, ctrace\ndef f(x):\n    print('hi')\n    return x * 2"
+    explain = (
+        "from ctrace.cli.notebook import session_text\n"
+        "session = ctrace.explain(f, torch.rand(3))\n"
+        "print(session.breaks[0].file, session.breaks[0].line, 'In[1]' in session.listings)\n"
+        "print(session_text(session))"
+    )
+    magic = "%%ctrace --text\ndef g(x):\n    print('ho')\n    return x * 3\ntorch.compile(g)(torch.rand(3))"
+    outputs = run(define, explain, "%load_ext ctrace", magic)
+    explained, traced = ("".join(str(each.get("text", "")) for each in outputs[at]) for at in (1, 3))
+    assert "In[1] 3 True" in explained
+    assert " In[1]:3: remove `print('hi')`" in explained
+    assert "In[1]:3 in f" in explained
+    assert "In[4]:3 in g" in traced
+    assert "ipykernel" not in explained + traced

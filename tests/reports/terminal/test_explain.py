@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
 from ctrace.inspector.facts.session import Coverage, Environment, Problem, Scenario, Session
+from ctrace.inspector.facts.trial import Trial, Tried
 from ctrace.inspector.runs.load import load_log
 from ctrace.reports.terminal.explain import explain_screen
 from tests.support import sessions
@@ -173,3 +175,12 @@ def test_each_line_that_leads_to_a_shared_break_is_named() -> None:
     shared = replace(at, reached_from=lines)
     screen = _screen(replace(sessions.PARTIAL, breaks=(shared, *sessions.PARTIAL.breaks[1:])), 140)
     assert f"{at.function}, also from model.py:95, model.py:96" in screen
+
+
+def test_speed_with_the_advice_is_said_to_be_not_measured() -> None:
+    """Only where the run itself was timed, with built kernels, and advice was tried."""
+    timed = replace(sessions.PARTIAL, speed=Speed("faster", "base", "forward", 2e-3, 1e-3, 2.0, 1.9, 2.1, 9))
+    assert "with the advice" not in _screen(timed, 140)
+    tried = replace(timed, trials=(Tried(Trial(grad="off"), None, 1.0),))
+    assert "over 9 rounds); with the advice: not measured, trials build no kernels" in " ".join(_screen(tried, 140).split())
+    assert "with the advice" not in _screen(replace(tried, speed=None), 140)

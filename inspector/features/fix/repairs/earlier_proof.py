@@ -22,6 +22,7 @@ from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.repairs.result import Fixes, base_of, chosen
 from ctrace.inspector.features.fix.repairs.running import Evidence
+from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.typed_json import read_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
@@ -123,7 +124,9 @@ class EarlierProof:
             self._write(proof)
         except NotReusableError as error:
             return str(error)
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            return f"it cannot be saved: {reason(error)}"
+        except ValueError as error:
             return f"it cannot be saved: {error}"
         return ""
 

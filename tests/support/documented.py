@@ -1,0 +1,209 @@
+"""Run the commands of README and docs in a folder that has what they name; each capture is made once.
+
+Run as a script, with a JSON list of commands on stdin and a folder, it prints for each its exit code, output, seconds of
+CPU time and files. It runs them in this one process, whose captures are forks of the warm server.
+"""
+
+import contextlib
+import gzip
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tests.support import inprocess, warm
+from tests.support.places import DATA, ROOT
+
+MODEL = '''"""Two kernels around a matrix product, at the lines that the pages name, and the kernels of users."""
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def my_kernel(x_ptr, out_ptr, size, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < size) + 1.0, mask=at < size)
+
+
+add_kernel = kernel = my_kernel
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.down = nn.Linear(128, 32), nn.Linear(32, 8)
+
+    def forward(self, x):
+        x = torch.exp(x).cumsum(0).div(2)
+        x = nn.functional.gelu(self.fc(x))
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+        # the line below is 42
+        #
+        return self.down(x)
+
+
+Encoder = Net
+torch.manual_seed(0)
+model = Net()
+
+
+def inputs():
+    return (torch.rand(8, 128),)
+'''
+BRANCH = '''"""A branch on a tensor's value at line 26."""
+import torch
+from torch import nn
+
+
+class Mask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(16, 4)
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = x + 1
+        return self.fc(x)
+
+
+model = Mask()
+
+
+def inputs():
+    return (torch.rand(8, 16),)
+'''
+TRAIN = """import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=1)
+net = torch.nn.Linear(8, 4)
+def inputs():
+    return (torch.rand(2, 8),)
+if __name__ == "__main__":
+    step = torch.compile(net)
+    for _ in range(parser.parse_args().epochs):
+        step(torch.rand(2, 8)).sum().backward()
+"""
+TOOL = 'import argparse\nargparse.ArgumentParser(description="a tool").parse_args()\n'
+GPUS = "mine: {extends: h100, clock: 1.2e9}\n"
+
+
+class Ran(Struct):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+    """CPU time of the command and its children; a fork of the warm server counts there."""
+
+
+def make(folder: Path) -> None:
+    """Write what the pages name: models, a program, a package, logs, GPUs, and a repository with a branch."""
+    files = {
+        "model.py": MODEL, "net.py": MODEL, "x.py": MODEL, "train.py": TRAIN, "pkg/__init__.py": "", "pkg/tool.py": TOOL,
+        "pkg/models.py": "import torch\ntiny = torch.nn.Linear(4, 2)\ndef inputs():\n    return (torch.rand(3, 4),)\n",
+        "gpus.yaml": GPUS, "gpu.yaml": GPUS, "pyproject.toml": '[tool.ctrace]\ngpus = ["gpus.yaml"]\n',
+        "branch/model.py": BRANCH, "branch/models/mask.py": BRANCH, "branch/net.py": BRANCH,
+    }  # fmt: skip
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    shutil.copytree(ROOT / "sample_models", folder / "sample_models")
+    for name in ("logs", "branch/traces"):
+        shutil.copytree(DATA / "ranks" / "shape", folder / name)
+    (folder / "trace_dir").mkdir()
+    for name in ("trace_dir/job.log", "job.log", "trace.log", "old.log", "branch/trace_dir/job.log"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(DATA / "sizes.torch.log", folder / name)
+    shutil.copytree(folder / "trace_dir", folder / "traces")
+    shutil.copy(DATA / "print_break.torch.log", folder / "new.log")
+    (folder / "job.log.gz").write_bytes(gzip.compress((folder / "job.log").read_bytes()))
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-qb", "main"], ["add", "model.py"], ["commit", "-qm", "a"], ["checkout", "-qb", "mine"]):
+        subprocess.run([*git, *words], cwd=folder, check=True)
+
+
+def _share_captures() -> None:
+    """Make each capture once: the same target with the same options is the same run."""
+    from ctrace.inspector.runs import capture, store
+
+    made: dict[str, Any] = {}
+    real = capture.capture
+
+    def shared(resolved: Any, options: Any, **words: Any) -> Any:
+        key = repr((resolved, options))
+        if words.get("name") or words["child"].records_files:  # names the run, or goes on with the process
+            return real(resolved, options, **words)
+        if key not in made:
+            made[key] = real(resolved, options, **words)
+        return made[key]
+
+    capture.capture = shared
+    store.KEEP = 1000
+    store.Store.__init__.__defaults__ = (None, 1000)  # type: ignore[misc]
+
+
+def _seconds() -> float:
+    ours, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ours.ru_utime + ours.ru_stime + children.ru_utime + children.ru_stime
+
+
+def _run(words: list[str], folder: Path) -> Ran:
+    began = _seconds()
+    with contextlib.chdir(folder):
+        ran = inprocess.ctrace(*words)
+    return Ran(ran.code, ran.out, ran.err, _seconds() - began)
+
+
+def main(folder: Path) -> None:
+    """Run the commands, each a list of a folder and words."""
+    commands = json.load(sys.stdin)
+    sys.stdin = open(os.devnull)  # noqa: SIM115, PTH123 - a command that reads it ends
+    warm.use()
+    _share_captures()
+    found = []
+    for where, *words in commands:
+        found.append(_run(words, folder / where))
+        print(f"{found[-1].seconds:6.1f} {found[-1].code} {words}", file=sys.stderr, flush=True)
+    print(json.dumps([{name: getattr(each, name) for name in Ran.__struct_fields__} for each in found]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
