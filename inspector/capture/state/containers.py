@@ -373,10 +373,12 @@ def _owner(module: str) -> Owner | None:
     return None if str(file).startswith(OURS) else owner_of(str(file), library_prefixes())
 
 
-def children(container: Container | None, path: str, kind: str, value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield the path, kind and value of everything that a value refers to."""
+def children(
+    container: Container | None, content: Content, path: str, kind: str, value: Any
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield the path, kind and value of everything that a value refers to; `content` is that of its container."""
     if container is not None and container.leads:
-        for key, item in container.content().items():
+        for key, item in content.items():
             if not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item

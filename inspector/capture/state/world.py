@@ -166,8 +166,8 @@ def look(model: Any) -> World:
 
     world = World()
     tensors: dict[int, Any] = {}
-    for container in (*free_standing(), *_reachable(model, tensors, world.hidden)):
-        world.containers.setdefault((container.kind, container.path), (container, container.content()))
+    for container, content in contents(model, tensors, world.hidden):
+        world.containers.setdefault((container.kind, container.path), (container, content))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
     return world
@@ -178,13 +178,27 @@ def look_into(**values: Any) -> World:
     world = World()
     tensors: dict[int, Any] = {}
     for name, value in values.items():
-        for container in _reachable(value, tensors, world.hidden, name):
-            world.containers.setdefault((container.kind, container.path), (container, container.content()))
+        for container, content in _reachable(value, tensors, world.hidden, name):
+            world.containers.setdefault((container.kind, container.path), (container, content))
     world.tensors = list(_copies(tensors.values(), set()))
     return world
 
 
-def _reachable(root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model") -> Iterator[Container]:
+def contents(
+    model: Any, tensors: dict[int, Any] | None = None, hidden: list[Sealed] | None = None
+) -> Iterator[tuple[Container, Content]]:
+    """Yield the containers that are reachable from a model, and those of no object, each with its content.
+
+    Two may have the same kind and path; the first counts. `tensors` and `hidden` get what no container shows.
+    """
+    for each in free_standing():
+        yield each, each.content()
+    yield from _reachable(model, {} if tensors is None else tensors, [] if hidden is None else hidden)
+
+
+def _reachable(
+    root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model"
+) -> Iterator[tuple[Container, Content]]:
     """Yield containers breadth first, so that each has its shortest path; collect tensors and hidden state."""
     import torch
 
@@ -201,9 +215,11 @@ def _reachable(root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: s
         if (state := sealed(path, value)) is not None:
             hidden.append(state)
         container = container_of(path, kind, value)
+        content: Content = {}
         if container is not None:
-            yield container
-        waiting.extend(children(container, path, kind, value))
+            content = container.content()
+            yield container, content
+        waiting.extend(children(container, content, path, kind, value))
 
 
 def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:
