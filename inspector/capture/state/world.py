@@ -7,7 +7,7 @@ functions: torch drops cache entries together with an object that they guard, an
 would keep them, too (`id_ref`, _dynamo/guards.py, 2.13).
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ _MOST_BYTES = 256 * 2**20
 _SWITCHES = ("torch_switch", "")
 """The kind and path of the container with torch's and Python's switches."""
 A_TENSOR = "a parameter or a large tensor"
+_BUILT_IN = (dict, OrderedDict, list, set, tuple)
 _LONG = 100
 """A longer tuple is data, not a setting."""
 
@@ -166,7 +167,9 @@ def look(model: Any) -> World:
 
     world = World()
     tensors: dict[int, Any] = {}
-    for container, content in contents(model, tensors, world.hidden):
+    for container in free_standing():
+        world.containers.setdefault((container.kind, container.path), (container, container.content()))
+    for container, content in _reachable(model, tensors, world.hidden):
         world.containers.setdefault((container.kind, container.path), (container, content))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
@@ -184,20 +187,18 @@ def look_into(**values: Any) -> World:
     return world
 
 
-def contents(
-    model: Any, tensors: dict[int, Any] | None = None, hidden: list[Sealed] | None = None
-) -> Iterator[tuple[Container, Content]]:
+def contents(model: Any) -> Iterator[tuple[Container, Content]]:
     """Yield the containers that are reachable from a model, and those of no object, each with its content.
 
-    Two may have the same kind and path; the first counts. `tensors` and `hidden` get what no container shows.
+    Two may have the same kind and path; the first counts. Those that are plain and empty are left out.
     """
     for each in free_standing():
         yield each, each.content()
-    yield from _reachable(model, {} if tensors is None else tensors, [] if hidden is None else hidden)
+    yield from _reachable(model, {}, [], with_empty=False)
 
 
 def _reachable(
-    root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model"
+    root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model", *, with_empty: bool = True
 ) -> Iterator[tuple[Container, Content]]:
     """Yield containers breadth first, so that each has its shortest path; collect tensors and hidden state."""
     import torch
@@ -211,6 +212,8 @@ def _reachable(
         seen[id(value)] = value
         if isinstance(value, torch.Tensor):
             tensors[id(value)] = value
+            continue
+        if not with_empty and type(value) in _BUILT_IN and not value:
             continue
         if (state := sealed(path, value)) is not None:
             hidden.append(state)
