@@ -1,7 +1,8 @@
 """Generate programs in which a repair is right or wrong, repair them, and ask an oracle about each proof.
 
     make traps                              100 programs with a new seed
-    python tools/traps.py --count 20 --seed 7 [--jsonl FILE]
+    python tools/traps.py --count 20 --seed 7 [--jsonl FILE]    a file that is there already is continued
+    python tools/traps.py --totals FILE...                      what the files of a study say together
 
 Each program is a pattern that a repair matches, in contexts that make the obvious repair wrong: written rarely, kept in
 the state, frozen, saved, in half precision, raising, read elsewhere. The oracle, trap_oracle.py, runs the program
@@ -9,6 +10,7 @@ before and after each repair that was proved without a question. Exit 1: a proof
 """
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -18,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -296,53 +299,111 @@ def arguments() -> argparse.Namespace:
         default=[],
         help="count a repair as proved although this obligation is open: shows what it alone catches",
     )
-    parser.add_argument("--jsonl", type=Path, help="append one line for each program")
+    parser.add_argument("--jsonl", type=Path, help="append one line for each program; skip those that it has")
+    parser.add_argument("--totals", type=Path, nargs="+", help="print what such files say together, and try nothing")
     return parser.parse_args()
+
+
+def processor_seconds() -> float:
+    """Return the time of processors that this process has used, with its children: the server that forks runs is one.
+
+    A run counts when the server reaps it, which it does before the next one.
+    """
+    found = sum(os.times()[:4])
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            fields = each.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def digest_of(program: Program) -> str:
+    """Return a short name of a program, by its text."""
+    return hashlib.sha256(program.text.encode()).hexdigest()[:16]
+
+
+def lines_of(files: list[Path]) -> dict[str, Any]:
+    """Return the lines of the files of a study, the last one of each program."""
+    found: dict[str, Any] = {}
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            about = json.loads(line)
+            found[about["program"]] = about
+    return found
+
+
+def print_totals(every: list[Any]) -> int:
+    """Print the counts of programs by kind, and of proofs; return the number of false ones."""
+    kinds: Counter[str] = Counter()
+    alone: Counter[str] = Counter()
+    proofs = 0
+    for about in every:
+        kinds[about["kind"]] += 1
+        proved = [name for name, proved, question, *_ in about["repairs"] if proved and not question]
+        proofs += len(proved)
+        kinds[f"{about['kind']}: proved"] += bool(proved)
+        alone.update(names[0] for *_, names in about["repairs"] if len(names) == 1)
+    for kind in sorted(kinds):
+        print(f"{kinds[kind]:5} {kind}")
+    for name, number in alone.most_common():
+        print(f"{number:5} repairs that {name} alone refuses")
+    false = sum(len(about["false"]) for about in every)
+    seconds = sum(about["cpu"] for about in every)
+    print(
+        f"{len(every)} programs of {len({about['seed'] for about in every})} seeds, {proofs} proofs without a question"
+    )
+    print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s of processors for each program")
+    return false
 
 
 def main() -> int:
     """Generate, repair and check; print the counts by pattern, and every false proof."""
     asked = arguments()
+    if asked.totals:
+        return int(print_totals(list(lines_of(asked.totals).values())) > 0)
     number = random.randrange(1 << 31) if asked.seed is None else asked.seed
     print(f"seed {number}", flush=True)
-    counts: Counter[str] = Counter()
-    alone: Counter[str] = Counter()
-    false = proofs = 0
+    done = lines_of([asked.jsonl]) if asked.jsonl is not None and asked.jsonl.exists() else {}
+    every: list[Any] = []
     server = new_server()
     folder = Path(tempfile.mkdtemp(prefix="traps-"))
     for index, program in enumerate(drawn(asked.count, number)):
+        name = digest_of(program)
+        if name in done:
+            every.append(done[name])
+            continue
         path = folder / f"trap_{index}.py"
         path.write_text(program.text)
-        began = time.monotonic()
+        began, used = time.monotonic(), processor_seconds()
         fixes = repaired(path, server)
-        every = fixes.repairs if fixes is not None else ()
-        free = [each for each in every if each.files and is_free(each, frozenset(asked.without))]
-        left_open = [still_open(each) for each in every]
-        alone.update(names[0] for names in left_open if len(names) == 1)
-        kind = f"{program.pattern}, {'right' if program.is_right else 'trap'}"
-        counts[kind] += 1
-        counts[f"{kind}: proved"] += any(each.kind == "source" for each in free)
+        repairs = fixes.repairs if fixes is not None else ()
+        free = [each for each in repairs if each.files and is_free(each, frozenset(asked.without))]
         apart: list[list[str]] = []
-        proofs += len(free)
         for place, each in enumerate(free):
             after = folder / f"trap_{index}_repaired_{place}.py"
             after.write_text(next(text.text for text in each.files))
             acts = differences(path, after)
             if acts:
-                false += 1
                 apart.append([each.name, *acts])
                 print(f"FALSE PROOF: {each.name}: {', '.join(acts)}\n  {path}\n  {after}", flush=True)
+        about = {
+            "seed": number,
+            "index": index,
+            "program": name,
+            "kind": f"{program.pattern}, {'right' if program.is_right else 'trap'}",
+            "seconds": round(time.monotonic() - began, 2),
+            "cpu": round(processor_seconds() - used, 2),
+            "false": apart,
+            "repairs": [described(each) for each in repairs],
+        }
+        every.append(about)
         if asked.jsonl is not None:
-            about = {"seed": number, "index": index, "kind": kind, "seconds": time.monotonic() - began, "false": apart}
-            with asked.jsonl.open("a") as log:
-                log.write(json.dumps({**about, "repairs": [described(each) for each in every]}) + "\n")
+            with asked.jsonl.open("a", encoding="utf-8") as log:
+                log.write(json.dumps(about) + "\n")
     server.close()
-    for kind in sorted(counts):
-        print(f"{counts[kind]:5} {kind}")
-    for name, number in alone.most_common():
-        print(f"{number:5} repairs that {name} alone refuses")
-    print(f"{proofs} proofs without a question")
-    print(f"{false} false proofs in {asked.count} programs; the programs are in {folder}")
+    false = print_totals(every)
+    print(f"the programs are in {folder}")
     return int(false > 0)
 
 

@@ -1,6 +1,7 @@
 """Mutable containers of a running program: how to read one, follow its items, and restore its content."""
 
 import os
+import posix
 import sys
 import threading
 from collections import OrderedDict, deque
@@ -82,13 +83,18 @@ def free_standing() -> Iterator[Container]:
     from torch.nn.modules import module
 
     environ = os.environ
-    yield Container("os.environ", "environment", lambda: dict(environ), environ.__setitem__, environ.__delitem__)
+    yield Container("os.environ", "environment", _variables, environ.__setitem__, environ.__delitem__)
     for name, hooks in vars(module).items():
         if name.startswith("_global_") and isinstance(hooks, dict):
             yield _of_dict(f"torch.nn.modules.module.{name}", "hook", hooks)
     known = _switches()
     values = partial(_read, known)
     yield Container("", "torch_switch", values, lambda name, value: known[name][1](value), known.get, "{}")
+
+
+def _variables() -> Content:
+    """Return the environment from what `os.environ` reads: our own look is no question of the program."""
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in posix.environ.items()}
 
 
 _Switch = tuple[Callable[[], Any], Callable[[Any], Any]]
@@ -373,10 +379,12 @@ def _owner(module: str) -> Owner | None:
     return None if str(file).startswith(OURS) else owner_of(str(file), library_prefixes())
 
 
-def children(container: Container | None, path: str, kind: str, value: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield the path, kind and value of everything that a value refers to."""
+def children(
+    container: Container | None, content: Content, path: str, kind: str, value: Any
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield the path, kind and value of everything that a value refers to; `content` is that of its container."""
     if container is not None and container.leads:
-        for key, item in container.content().items():
+        for key, item in content.items():
             if not isinstance(item, _LEAVES):
                 hooks = isinstance(key, str) and key.endswith("_hooks") and _is_nn_module(type(value))
                 yield container.path_of(key), "hook" if hooks else container.kind, item

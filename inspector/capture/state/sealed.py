@@ -103,7 +103,7 @@ def inside(value: Any) -> Iterator[Any]:
     elif _is_iterator(type(value)):
         yield from (each for each in gc.get_referents(value) if hasattr(type(each), "__next__"))
     else:
-        yield from (of(value) for kinds, of in _REFERENCES if isinstance(value, kinds))
+        yield from (of(value) for of in _references(type(value)))
 
 
 _REFERENCES: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
@@ -127,11 +127,19 @@ def per_class(function: Callable[[type], T]) -> Callable[[type], T]:
 
     @functools.wraps(function)
     def remembered(cls: type) -> T:
-        if cls not in known:
-            known[cls] = function(cls)
-        return known[cls]
+        try:
+            return known[cls]
+        except KeyError:
+            found = known[cls] = function(cls)
+            return found
 
     return remembered
+
+
+@per_class
+def _references(cls: type) -> tuple[Callable[[Any], Any], ...]:
+    """Return what reads the references of a value of this class: most classes have none."""
+    return tuple(of for kinds, of in _REFERENCES if issubclass(cls, kinds))
 
 
 @per_class

@@ -7,7 +7,7 @@ While Dynamo compiles, it marks classes and functions, and replaces methods of t
 
 import os
 import re
-from functools import cache
+from functools import cache, lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +18,12 @@ _MARK = re.compile(r"___|_?(?:torch)?dynamo_")
 
 def is_mark(name: Any) -> bool:
     """Whether only torch stores something under a name."""
-    return isinstance(name, str) and _MARK.match(name) is not None
+    return isinstance(name, str) and _has_mark(name)
+
+
+@lru_cache(maxsize=4096)
+def _has_mark(name: str) -> bool:
+    return _MARK.match(name) is not None
 
 
 def is_compilers(value: Any) -> bool:

@@ -7,7 +7,7 @@ functions: torch drops cache entries together with an object that they guard, an
 would keep them, too (`id_ref`, _dynamo/guards.py, 2.13).
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
@@ -25,6 +25,7 @@ _MOST_BYTES = 256 * 2**20
 _SWITCHES = ("torch_switch", "")
 """The kind and path of the container with torch's and Python's switches."""
 A_TENSOR = "a parameter or a large tensor"
+_BUILT_IN = (dict, OrderedDict, list, set, tuple)
 _LONG = 100
 """A longer tuple is data, not a setting."""
 
@@ -166,8 +167,10 @@ def look(model: Any) -> World:
 
     world = World()
     tensors: dict[int, Any] = {}
-    for container in (*free_standing(), *_reachable(model, tensors, world.hidden)):
+    for container in free_standing():
         world.containers.setdefault((container.kind, container.path), (container, container.content()))
+    for container, content in _reachable(model, tensors, world.hidden):
+        world.containers.setdefault((container.kind, container.path), (container, content))
     watched = {id(each) for each in model.parameters()} if isinstance(model, torch.nn.Module) else set()
     world.tensors = list(_copies(tensors.values(), watched))
     return world
@@ -178,13 +181,25 @@ def look_into(**values: Any) -> World:
     world = World()
     tensors: dict[int, Any] = {}
     for name, value in values.items():
-        for container in _reachable(value, tensors, world.hidden, name):
-            world.containers.setdefault((container.kind, container.path), (container, container.content()))
+        for container, content in _reachable(value, tensors, world.hidden, name):
+            world.containers.setdefault((container.kind, container.path), (container, content))
     world.tensors = list(_copies(tensors.values(), set()))
     return world
 
 
-def _reachable(root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model") -> Iterator[Container]:
+def contents(model: Any) -> Iterator[tuple[Container, Content]]:
+    """Yield the containers that are reachable from a model, and those of no object, each with its content.
+
+    Two may have the same kind and path; the first counts. Those that are plain and empty are left out.
+    """
+    for each in free_standing():
+        yield each, each.content()
+    yield from _reachable(model, {}, [], with_empty=False)
+
+
+def _reachable(
+    root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: str = "model", *, with_empty: bool = True
+) -> Iterator[tuple[Container, Content]]:
     """Yield containers breadth first, so that each has its shortest path; collect tensors and hidden state."""
     import torch
 
@@ -198,12 +213,16 @@ def _reachable(root: Any, tensors: dict[int, Any], hidden: list[Sealed], name: s
         if isinstance(value, torch.Tensor):
             tensors[id(value)] = value
             continue
+        if not with_empty and type(value) in _BUILT_IN and not value:
+            continue
         if (state := sealed(path, value)) is not None:
             hidden.append(state)
         container = container_of(path, kind, value)
+        content: Content = {}
         if container is not None:
-            yield container
-        waiting.extend(children(container, path, kind, value))
+            content = container.content()
+            yield container, content
+        waiting.extend(children(container, content, path, kind, value))
 
 
 def _copies(tensors: Iterable[Any], watched: set[int]) -> Iterator[tuple[Any, int, Any]]:

@@ -16,6 +16,7 @@ from ctrace.inspector.features.fix.child.effects import noting_effects, random_d
 from ctrace.inspector.features.fix.child.rounding import Reference, Values, unexplained, values_of
 from ctrace.inspector.features.fix.child.state import State, leaves_of
 
+Running = Callable[[], AbstractContextManager[Any]]
 _GRADIENT_STEP = 0.37
 _MOST_STORED = 16
 """Tensors in the state from which a backward pass starts."""
@@ -36,6 +37,7 @@ def observe(
     *,
     called: Callable[..., Any] | None = None,
     around: AbstractContextManager[Any] | None = None,
+    running: Running = nullcontext,
     backward: bool = True,
     rounding: "Rounding | None" = None,
 ) -> Seen:
@@ -46,6 +48,7 @@ def observe(
         entry: the names of the call.
         called: the callable to call instead, such as its compiled form.
         around: a context for the call alone.
+        running: makes a context for each time that the program's code runs: in the call, and in each backward pass.
         backward: whether to compute gradients of what the call returns.
         rounding: saves the call's values, or compares them with those of another run.
     """
@@ -65,13 +68,13 @@ def observe(
     gradients: list[tuple[str, Any]] | None = None
     with noting_effects() as effects:
         try:
-            with nullcontext() if around is None else around:
+            with nullcontext() if around is None else around, running():
                 outputs = (subject if called is None else called)(*call.args, **call.kwargs)
         except Exception as error:
             raised = without_addresses(kind_and_message(error))
     if not raised:
         described = describe(outputs, storages, name="output")
-        failed = _backward(outputs) if backward else None
+        failed = _backward(outputs, running) if backward else None
     after = State(subject)  # with what hooks of the backward pass changed
     reached = leaves_of(subject, after)
     if not raised:
@@ -101,7 +104,7 @@ def observe(
         _clear_gradients(*own, *leaves, *(leaf for _, leaf in reached))
     changes = before.changes(after)
     memory = _moved(shared, after.sharing(storages))
-    stored = _stored_gradients(call, after, reached) if backward and not raised else None
+    stored = _stored_gradients(call, after, reached, running) if backward and not raised else None
     return Seen(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
 
 
@@ -163,7 +166,7 @@ def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] 
     return _collected(call, leaves_of(subject), _backward(outputs))
 
 
-def _backward(outputs: Any) -> str | None:
+def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
     """Run a backward pass from all outputs, each value with a different weight; return how it failed.
 
     None: no output has a gradient.
@@ -180,7 +183,8 @@ def _backward(outputs: Any) -> str | None:
         return None
     try:
         total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
-        total.backward(retain_graph=True)
+        with running():  # hooks run
+            total.backward(retain_graph=True)
     except Exception as error:
         return kind_and_message(error).splitlines()[0]
     return ""
@@ -197,14 +201,14 @@ def _collected(call: Call, reached: list[tuple[str, Any]], failed: str | None) -
     return [(name, leaf.grad) for name, leaf in every]
 
 
-def _stored_gradients(call: Call, state: State, reached: list[tuple[str, Any]]) -> list[Any] | None:
+def _stored_gradients(call: Call, state: State, reached: list[tuple[str, Any]], running: Running) -> list[Any] | None:
     """Run a backward pass from each tensor that a call left in the state; return the gradients by its path.
 
     None: it left none that has a history.
     """
     found = []
     for path, leaf in state.with_history()[:_MOST_STORED]:
-        gradients = _collected(call, reached, _backward(leaf)) or []
+        gradients = _collected(call, reached, _backward(leaf, running)) or []
         found.append([path, [[name, describe(each, exact=False)] for name, each in gradients]])
         _clear_gradients(*(leaf for _, leaf in reached), *tensors(call))
     return found or None

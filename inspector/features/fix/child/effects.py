@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import warnings
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -114,11 +115,12 @@ def random_digest() -> str:
     """Return a digest of the state of all generators."""
     import torch
 
-    parts = [digest(torch.get_rng_state()), repr(random.getstate())]
+    version, words, gauss = random.getstate()
+    parts = [digest(torch.get_rng_state()), f"{version} {array('L', words).tobytes().hex()} {gauss}"]
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         kind, keys, *rest = numpy.random.get_state()
-        parts.append(f"{kind} {keys.tolist()} {rest}")
+        parts.append(f"{kind} {keys.tobytes().hex()} {rest}")
     if torch.cuda.is_initialized():
         parts += [digest(each) for each in torch.cuda.get_rng_state_all()]
     return digest_of(parts)

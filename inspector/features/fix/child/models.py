@@ -4,6 +4,7 @@ import copy
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from ctrace.inspector.capture.calls.models import Loaded
@@ -80,7 +81,6 @@ class ModelObserver:
                 except TargetError:
                     return
                 seed()
-                modes.enter_context(self._watch.during(name))
                 entry = Entry(name, index, is_scenario=is_asked)
                 began = time.monotonic()
                 seen = observe(
@@ -89,6 +89,7 @@ class ModelObserver:
                     entry,
                     called=called,
                     around=gradients(way),
+                    running=partial(self._watch.during, name),
                     backward=self._request.gradients and way.backward(),
                     rounding=self.rounding,
                 )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -153,13 +154,14 @@ class Probing:
     def _observed(self, subject: Any, call: Call, name: str, called: Any, way: Way) -> Seen:
         """Observe one probe; end it if it takes too long."""
         try:
-            with ending_after(self._limit), self._watch.during(name), self._outside.refused():
+            with ending_after(self._limit), self._outside.refused():
                 return observe(
                     subject,
                     call,
                     Entry(name),
                     called=called,
                     around=gradients(way),
+                    running=partial(self._watch.during, name),
                     backward=self._request.gradients and way.backward(),
                     rounding=self._rounding,
                 )

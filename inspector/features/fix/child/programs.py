@@ -140,8 +140,10 @@ class ProgramObserver:
                 raise
             return outcome[0]
 
-        with self._inside(), self._watch.during(name):
-            seen = observe(subject, call, Entry(name, number, is_scenario=True), called=called, backward=False)
+        entry = Entry(name, number, is_scenario=True)
+        running = functools.partial(self._watch.during, name)
+        with self._inside():
+            seen = observe(subject, call, entry, called=called, running=running, backward=False)
         self._entries.append(seen.entry)
         if errors:
             raise errors[0]

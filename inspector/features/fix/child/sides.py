@@ -26,6 +26,8 @@ class SideWatch:
         self._failed: dict[Condition, str] = {}
         self._files = {os.path.realpath(each.file) for each in conditions}
         self._real: dict[str, str] = {}
+        self._others: set[str] = set()
+        """Files without a condition, as code names them: every call of a function in them is traced, too."""
         self._busy = False
         self._entry = ""
         for each in conditions:
@@ -72,10 +74,16 @@ class SideWatch:
 
     def _trace(self, frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
         file = frame.f_code.co_filename
+        if file in self._others or self._busy:
+            return None
         real = self._real.get(file)
         if real is None:
-            real = self._real[file] = os.path.realpath(file)
-        if real not in self._files or self._busy or frame.f_code.co_name in _INNER:
+            real = os.path.realpath(file)
+            if real not in self._files:
+                self._others.add(file)
+                return None
+            self._real[file] = real
+        if frame.f_code.co_name in _INNER:
             return None
 
         def local(frame: FrameType, event: str, _argument: Any) -> Any:

@@ -1,12 +1,15 @@
 """The state that a target can reach, as far as a call may change it."""
 
+import re
 from typing import Any
 
-from ctrace.inspector.capture.state.world import is_plain, look
+from ctrace.inspector.capture.state.world import contents, is_plain
 from ctrace.inspector.features.fix.child.digests import Storages, digest
 
-_OURS = ("._compiled_call_impl", "._backward_hooks", "_torchdynamo_", "method Module.")
+_OURS = re.compile(r"\._compiled_call_impl|\._backward_hooks|_torchdynamo_|method Module\.")
 """What torch.compile itself changes (_dynamo/mutation_guard.py patches nn.Module, 2.13)."""
+_MODULE = ("method", "Module")
+"""The class of torch whose attributes are all left out; a class of the program with this name is, too."""
 _MISSING = ["not set"]
 
 
@@ -64,11 +67,15 @@ def leaves_of(subject: Any, state: State | None = None) -> list[tuple[str, Any]]
 def _items(subject: Any, tensors: list[tuple[str, Any]]) -> Any:
     import torch
 
-    world = look(subject)
-    for (kind, path), (container, content) in world.containers.items():
+    seen = set()
+    for container, content in contents(subject):
+        kind, path = container.kind, container.path
+        if (kind, path) in seen or (kind, path) == _MODULE:
+            continue
+        seen.add((kind, path))
         for key, value in content.items():
             where = f"{kind} {container.path_of(key) if key != '' else path}"
-            if any(part in where for part in _OURS):
+            if _OURS.search(where) is not None:
                 continue
             if isinstance(value, torch.Tensor):
                 tensors.append((where, value))

@@ -105,6 +105,8 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             yield Difference(one.name, one.call, "raised", detail)
         return
     for kind in KINDS if gradients else [each for each in KINDS if each not in ("gradients", "stored")]:
+        if getattr(one, kind) == getattr(other, kind):
+            continue
         was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))
         if rounded and kind in ("outputs", "gradients", "stored", "inputs", "state"):
             was, now = _without_values(was), _without_values(now)
