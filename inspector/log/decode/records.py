@@ -9,6 +9,7 @@ from msgspec import MsgspecError, Struct, ValidationError, convert
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
 from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.facts.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
@@ -32,6 +33,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
+    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 

@@ -28,6 +28,8 @@ from tests.support.places import ROOT
 DATA = ROOT / "tests" / "data"
 
 
+UNREAD = {"built_code": ("stage",)}
+"""Fields that an older ctrace wrote for nobody, by kind."""
 KINDS = {f"artifact:ctrace_{kind.KIND}": kind for kind in OUR_RECORDS}
 
 
@@ -75,6 +77,8 @@ def test_records_read_as_they_were_written(path: Path) -> None:
             assert isinstance(event, kind), entry.kind
         if isinstance(event, Record):
             written = json.loads(entry.payload)
+            for name in UNREAD.get(event.KIND, ()):
+                written.pop(name, None)
             assert kept(written, payload_of(event)) == written, entry.kind
 
 
