@@ -291,9 +291,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
     ),
-    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_kernel_call": lambda entry: decode_kernels.kernel_called(compile_id(entry), _payload(entry)),
     "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(
         compile_id(entry), _payload(entry)
     ),

@@ -14,9 +14,11 @@ from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
 from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.facts.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
 from ctrace.inspector.facts.events.guards import GuardsFailed, GuardsPlaced
+from ctrace.inspector.facts.events.kernels import KernelMade, PartGenerated
 from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.facts.events.shapes import ShapesSeen
 from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.kernels import KernelCall
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
@@ -33,7 +35,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
-    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
+    KernelMade, PartGenerated, KernelCall, Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 
