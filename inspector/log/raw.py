@@ -8,13 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.facts.autotuning import (
-    AutotuningEvent,
-    ChoicesListed,
-    ChoicesTimed,
-    ChoiceTaken,
-    KernelTuned,
-)
+from ctrace.inspector.facts.autotuning import AutotuningEvent, AutotuningRecord
 from ctrace.inspector.facts.built import (
     Built,
     BuiltEvent,
@@ -25,16 +19,7 @@ from ctrace.inspector.facts.built import (
     LaunchTiming,
 )
 from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
-from ctrace.inspector.facts.cuda_graphs import (
-    CudaGraphCalled,
-    CudaGraphChecked,
-    CudaGraphEvent,
-    CudaGraphPartitioned,
-    CudaGraphRecorded,
-    CudaGraphSkipped,
-    CudaGraphTimed,
-    CudaGraphWarmedUp,
-)
+from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import compile_time as ct
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guards as ge
@@ -384,17 +369,9 @@ class Raw(Struct):
                 self.kernel_calls.append(event)
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
-            case (
-                CudaGraphChecked()
-                | CudaGraphPartitioned()
-                | CudaGraphSkipped()
-                | CudaGraphCalled()
-                | CudaGraphWarmedUp()
-                | CudaGraphRecorded()
-                | CudaGraphTimed()
-            ):
+            case CudaGraphEvent():
                 self.cuda_graphs.append(event)
-            case ChoicesListed() | ChoicesTimed() | ChoiceTaken() | KernelTuned():
+            case AutotuningRecord():
                 self.autotuning.append(event)
             case Built() | KernelChosen() | KernelCode() | LaunchTiming():
                 self.builds.append(event)

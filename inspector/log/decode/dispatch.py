@@ -18,7 +18,6 @@ from ctrace.inspector.facts.events.kernels import KernelStacksSeen
 from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import compile_time as decode_compile_time
-from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
 from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import kernels as decode_kernels
@@ -297,8 +296,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         compile_id(entry), _payload(entry)
     ),
-    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(compile_id(entry), _payload(entry)),
     **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
     "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,
 }

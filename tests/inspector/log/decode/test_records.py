@@ -22,7 +22,7 @@ from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.decode.records import OUR_RECORDS
 from ctrace.inspector.log.reader import Entry, parse
 from ctrace.inspector.log.schema import LOG_SCHEMA
-from tests.support.helpers import Log
+from tests.support.helpers import Log, decoded
 from tests.support.places import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -99,12 +99,6 @@ def test_an_older_reader_gets_no_field_of_a_trial_that_it_would_refuse() -> None
     tried = Tried(Trial(settings=(("capture_scalar_outputs", True),)), None, 1.5, error="no")
     settings = (("capture_scalar_outputs", True),)
     assert payload_of(tried) == {"trial": {"settings": settings}, "counts": None, "seconds": 1.5, "error": "no"}
-
-
-def decoded(name: str, data: Any) -> Any:
-    (entry,) = Log().ctrace(name, data, at="0/0").entries()
-    assert isinstance(entry, Entry)
-    return decode(entry)
 
 
 def test_null_for_a_text_or_a_count_is_a_missing_field() -> None:
