@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Integer, Number, OfCompilation, Place
 
 
 class ChoiceStatus(StrEnum):
@@ -122,50 +124,105 @@ class TunedKernel(Struct, frozen=True):
     """What compiling and timing them cost; None: not measured."""
 
 
-class ChoicesListed(Struct, frozen=True):
+class AutotuningRecord(OfCompilation, frozen=True, tag_field="what"):
+    """A record about choices that torch times; `what` in the log tells which."""
+
+    KIND: ClassVar[str] = "autotune"
+    stage: Stage
+
+
+class ListedChoice(Struct, frozen=True):
+    """A choice before it is timed; see `Choice`."""
+
+    name: str
+    kind: str
+    configuration: str
+
+
+class ChoicesListed(AutotuningRecord, frozen=True, tag="choices"):
     """A lowering passed its choices for an operation to torch."""
 
-    id: str
-    stage: Stage
-    number: int
+    number: Integer
     op: str
     inputs: tuple[TunedInput, ...]
-    choices: tuple[Choice, ...]
-    untried: tuple[Untried, ...]
-    lines: tuple[str, ...]
+    choices: tuple[ListedChoice, ...]
     is_on: bool
+    """As in `Tuned`."""
+    untried: tuple[Untried, ...] = ()
+    lines: tuple[Place, ...] = ()
 
 
-class Timing(Struct, frozen=True):
+class Runs(Struct, frozen=True, omit_defaults=True):
+    """The times of several runs as the log has them: all fields of `Spread`, or none."""
+
+    name: str
+    runs: Integer | None = None
+    fastest: Number | None = None
+    low: Number | None = None
+    median: Number | None = None
+    high: Number | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a part of a spread.
+
+        Raises:
+            ValueError: a field is missing.
+        """
+        if self.runs is not None and self.spread is None:
+            raise ValueError("the times of runs are not complete")
+
+    @property
+    def spread(self) -> Spread | None:
+        """The times of the runs; None: torch kept one number for all."""
+        runs, fastest, low, median, high = self.runs, self.fastest, self.low, self.median, self.high
+        if runs is None or fastest is None or low is None or median is None or high is None:
+            return None
+        return Spread(runs, fastest, low, median, high)
+
+
+class Timing(Runs, frozen=True, kw_only=True):
     """The result of timing one choice."""
 
-    name: str
-    seconds: float | None
-    spread: Spread | None
-    is_built: bool
-    has_run: bool
+    is_built: bool = field(name="built")
+    has_run: bool = field(name="ran")
     error: str
+    seconds: Number | None = None
 
 
-class ChoicesTimed(Struct, frozen=True):
+class ChoicesTimed(AutotuningRecord, frozen=True, tag="times"):
     """Torch has the times of an operation's choices."""
 
-    id: str
-    number: int
-    timings: tuple[Timing, ...]
-    is_cached: bool
-    seconds: float
-    compile_seconds: float | None
-    timing_seconds: float | None
+    number: Integer
+    timings: tuple[Timing, ...] = field(name="choices")
+    is_cached: bool = field(name="cached")
+    seconds: Number
+    compile_seconds: Number | None = None
+    timing_seconds: Number | None = None
 
 
-class ChoiceTaken(Struct, frozen=True):
+class ChoiceTaken(AutotuningRecord, frozen=True, tag="taken"):
     """Torch used a choice."""
 
-    id: str
-    number: int
+    number: Integer
     name: str
-    is_fused: bool
+    is_fused: bool = field(name="fused")
+
+
+class TimedConfiguration(Runs, frozen=True):
+    """A configuration of a Triton kernel that torch timed; without seconds, it did not run."""
+
+    seconds: Number | None = None
+
+
+class KernelTuned(AutotuningRecord, frozen=True, tag="configurations"):
+    """Torch chose the configuration of a Triton kernel; see `TunedKernel`."""
+
+    kernel: str
+    configurations: tuple[TimedConfiguration, ...]
+    taken: str
+    cache: str = ""
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    seconds: Number | None = None
 
 
 class SweepReported(Struct, frozen=True):
@@ -174,10 +231,4 @@ class SweepReported(Struct, frozen=True):
     tuned: Tuned
 
 
-class KernelTuned(Struct, frozen=True):
-    """Torch chose the configuration of a Triton kernel."""
-
-    tuned: TunedKernel
-
-
-AutotuningEvent = ChoicesListed | ChoicesTimed | ChoiceTaken | SweepReported | KernelTuned
+AutotuningEvent = AutotuningRecord | SweepReported

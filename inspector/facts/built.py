@@ -1,11 +1,13 @@
 """Compiled kernels of a run with `--build` or `--target`: how each was compiled, and how long a launch takes."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target import Multiprocessor
+from ctrace.inspector.facts.wire import Integer, Number, OfGraph, Record
 
 IR_STAGES = ("ttir", "ttgir", "llir", "ptx", "sass")
 """Triton's stages of a kernel for an NVIDIA GPU, in compile order; the last is disassembled from the binary."""
@@ -21,43 +23,84 @@ class Ir(Struct, frozen=True):
     """Whether `text` is compressed by zlib and encoded in base64, as long code and binaries are."""
 
 
-class Built(Struct, frozen=True):
+class StageTime(Struct, frozen=True):
+    """How long one stage of a compilation took."""
+
+    stage: str
+    seconds: Number
+
+
+class Built(OfGraph, frozen=True, omit_defaults=True):
     """A Triton kernel of one graph part, compiled with one configuration."""
 
-    graph: str
+    KIND: ClassVar[str] = "built"
     stage: Stage
     kernel: str
     """The same as `Kernel.name`."""
     hash: str
     """Triton's hash of the source, the configuration and the target."""
-    warps: int
+    warps: Integer
     """Warps per block."""
-    stages: int
+    stages: Integer
     """Stages of software pipelining."""
-    blocks: Mapping[str, int] = field(default_factory=dict)
-    """Sizes that the configuration sets, such as `XBLOCK`."""
-    registers: int | None = None
-    """Registers per thread; None: not known, because the kernel was never loaded."""
-    spills: int | None = None
-    """Spilled registers per thread, as Triton counts them: 32-bit words of local memory."""
-    shared: int | None = None
-    """Shared memory per block, in bytes."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """Compile time of each stage, in order; empty for a kernel from a cache or another process, which is not timed."""
-    chosen: bool = False
+    chosen: bool
     """Whether torch launches this configuration."""
+    blocks: Mapping[str, Integer] = field(default_factory=dict)
+    """Sizes that the configuration sets, such as `XBLOCK`."""
+    registers: Integer | None = None
+    """Registers per thread; None: not known, because the kernel was never loaded."""
+    spills: Integer | None = None
+    """Spilled registers per thread, as Triton counts them: 32-bit words of local memory."""
+    shared: Integer | None = None
+    """Shared memory per block, in bytes."""
+    stage_times: tuple[StageTime, ...] = field(default=(), name="seconds")
+    """How long each stage of its compilation took, in order; empty for a kernel from a cache or another process, which
+    is not timed.
+    """
     open: bool = False
     """Whether torch would time it against other configurations if it had the device (`--target`)."""
     cached: bool = False
     """Whether an earlier run compiled it; then `seconds` are from that run."""
     ir: Mapping[str, Ir] = field(default_factory=dict)
-    """Code, keyed by stage; only for the configuration that torch launches, or for each one if torch has not chosen."""
+    """Code, keyed by stage, from records of its own (`KernelCode`); only for the configuration that torch launches, or
+    for each one if torch has not chosen.
+    """
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The compile time of each stage, in order."""
+        return {each.stage: each.seconds for each in self.stage_times}
 
 
-class KernelRefusal(Struct, frozen=True):
+class KernelChosen(OfGraph, frozen=True):
+    """Torch chose one of several configurations of a kernel."""
+
+    KIND: ClassVar[str] = "built_chosen"
+    stage: Stage
+    kernel: str
+    hash: str
+
+
+class KernelCode(Record, frozen=True):
+    """The code of a compiled kernel, by stage."""
+
+    KIND: ClassVar[str] = "built_code"
+    hash: str
+    texts: Mapping[str, str]
+    packed: Mapping[str, str]
+    """The stages whose code is compressed; see `Ir`."""
+
+    @property
+    def ir(self) -> dict[str, Ir]:
+        """Return the code of each stage."""
+        plain = {stage: Ir(text) for stage, text in self.texts.items()}
+        return plain | {stage: Ir(text, packed=True) for stage, text in self.packed.items()}
+
+
+class KernelRefusal(OfGraph, frozen=True):
     """A configuration of a Triton kernel that torch leaves out: it does not compile, or does not fit on the GPU."""
 
-    graph: str
+    KIND: ClassVar[str] = "refused"
     stage: Stage
     kernel: str
     configuration: str
@@ -66,45 +109,54 @@ class KernelRefusal(Struct, frozen=True):
     """Triton's message."""
 
 
-class LaunchTiming(Struct, frozen=True):
+class LaunchTiming(OfGraph, frozen=True):
     """How long one call of a kernel in a graph part takes."""
 
-    graph: str
+    KIND: ClassVar[str] = "launch_timed"
     stage: Stage
     kernel: str
     """The same as `Kernel.name`."""
-    launch: int
+    launch: Integer
     """Which call of the kernel in the graph part, from 0."""
-    seconds: float | None
+    launches: Integer
+    """How many launches were timed."""
+    seconds: Number | None = None
     """The median; None: not measured."""
-    launches: int = 0
     why: str = ""
     """Why it was not measured."""
 
 
-class Gpu(Struct, frozen=True):
-    """The GPU that kernels ran on, or the target GPU (`--target`); bandwidths in bytes per second."""
+BuiltEvent = Built | KernelChosen | KernelCode | LaunchTiming
+"""Records about kernels that were built and launched."""
 
+
+class Gpu(Multiprocessor, frozen=True, kw_only=True):
+    """The GPU that kernels ran on, or the target GPU (`--target`); bandwidths in bytes per second.
+
+    The limits are those of each of its multiprocessors.
+    """
+
+    KIND: ClassVar[str] = "gpu"
     name: str
-    processors: int
-    multiprocessor: Multiprocessor
-    clock: float | None = None
+    processors: Integer
+    """How many multiprocessors it has."""
+    clock: Number | None = None
     """Maximum cycles per second; None: not known."""
-    bandwidth: float | None = None
+    bandwidth: Number | None = None
     """Maximum memory bandwidth, computed from clock and bus width; None: not known."""
-    copied: float | None = None
+    copied: Number | None = None
     """Bandwidth of a large copy, counting bytes read and written; None: not measured."""
-    empty: float | None = None
+    empty: Number | None = None
     """Seconds that an empty kernel takes, measured in the same way as other kernels."""
-    tf32: tuple[str, ...] = ()
+    tf32: tuple[str, ...]
     """Library ops that may compute float32 in TF32: `matmul`, `convolution`."""
     target: str = ""
     """The name of the target GPU (`--target`); empty: kernels ran on this GPU."""
-    l2: int | None = None
+    l2: Integer | None = None
     """Bytes of the L2 cache."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, Number] = field(default_factory=dict)
     """Peak operations per second of the Tensor Cores, keyed by format, from the data sheet (`gpus/gpu.py`)."""
-    vector_rates: Mapping[str, float] = field(default_factory=dict)
+    vector_rates: Mapping[str, Number] = field(default_factory=dict)
     """The same for the vector units. If neither table has a format, `kernels/rates.py` computes its rate."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each fact, keyed by field; empty: all facts are from the driver."""

@@ -1,10 +1,12 @@
 """Whether torch recorded or skipped the CUDA graph of each graph part, and why."""
 
 from enum import StrEnum
+from typing import ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Integer, Number, OfCompilation
 
 
 class CudaGraphStatus(StrEnum):
@@ -67,83 +69,69 @@ class Offender(Struct, frozen=True):
     stack: str
 
 
-class CudaGraphChecked(Struct, frozen=True):
+class CudaGraphEvent(OfCompilation, frozen=True, tag_field="what"):
+    """A record about the CUDA graph of a graph part; `what` in the log tells which."""
+
+    KIND: ClassVar[str] = "cuda_graph"
+    stage: Stage
+
+
+class CudaGraphChecked(CudaGraphEvent, frozen=True, tag="checked"):
     """While compiling, torch decided whether a graph part may become a CUDA graph."""
 
-    id: str
-    stage: Stage
-    reasons: tuple[str, ...]
-    offenders: tuple[Offender, ...]
-    limits: dict[str, int] = {}
+    reasons: tuple[str, ...] = ()
+    offenders: tuple[Offender, ...] = ()
+    limits: dict[str, Integer] = field(default_factory=dict)
 
 
-class CudaGraphPartitioned(Struct, frozen=True):
+class CudaGraphPartitioned(CudaGraphEvent, frozen=True, tag="partitioned"):
     """While compiling, torch split a graph part into CUDA graphs and what runs between them."""
 
-    id: str
-    stage: Stage
-    graphs: int
+    graphs: Integer
     reasons: tuple[str, ...] = ()
     """Why nothing is left for a CUDA graph."""
     offenders: tuple[Offender, ...] = ()
 
 
-class CudaGraphSkipped(Struct, frozen=True):
+class CudaGraphSkipped(CudaGraphEvent, frozen=True, tag="skipped"):
     """At run time, torch decided that a graph part does not become a CUDA graph."""
 
-    id: str
-    stage: Stage
     reason: str
+    piece: Integer = 0
+    """Which of the CUDA graphs of the part, from 0."""
 
 
-class CudaGraphWarmedUp(Struct, frozen=True):
+class CudaGraphWarmedUp(CudaGraphEvent, frozen=True, tag="warmed_up"):
     """Torch ran a graph part in the memory of CUDA graphs without recording one."""
 
-    id: str
-    stage: Stage
-    why: str
+    why: str = ""
     """Empty for the first call, which always is a warm-up."""
+    piece: Integer = 0
 
 
-class CudaGraphRecorded(Struct, frozen=True):
+class CudaGraphRecorded(CudaGraphEvent, frozen=True, tag="recorded"):
     """Torch recorded a CUDA graph."""
 
-    id: str
-    stage: Stage
     sizes: str
-    piece: int = 0
+    piece: Integer = 0
     why: str = ""
     """Why the earlier recordings do not fit."""
-    pool_bytes: int | None = None
-    replay: float | None = None
-    launched: float | None = None
+    pool_bytes: Integer | None = None
+    replay: Number | None = None
+    launched: Number | None = None
     untimed: str = ""
     """This and the times are in logs of earlier versions only; see `CudaGraphTimed`."""
 
 
-class CudaGraphTimed(Struct, frozen=True):
+class CudaGraphTimed(CudaGraphEvent, frozen=True, tag="timed"):
     """The replay of a CUDA graph was timed after the program had ended, or not."""
 
-    id: str
-    stage: Stage
-    replay: float | None = None
-    launched: float | None = None
+    sizes: str = ""
+    replay: Number | None = None
+    launched: Number | None = None
     untimed: str = ""
+    piece: Integer = 0
 
 
-class CudaGraphCalled(Struct, frozen=True):
+class CudaGraphCalled(CudaGraphEvent, frozen=True, tag="called"):
     """A graph part that may become a CUDA graph was called for the first time."""
-
-    id: str
-    stage: Stage
-
-
-CudaGraphEvent = (
-    CudaGraphChecked
-    | CudaGraphPartitioned
-    | CudaGraphSkipped
-    | CudaGraphCalled
-    | CudaGraphWarmedUp
-    | CudaGraphRecorded
-    | CudaGraphTimed
-)

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.stored import HasText, Text
+from ctrace.inspector.facts.wire import Integer, OfGraph
 
 
 class Stage(StrEnum):
@@ -50,7 +52,7 @@ class Launch(Struct, frozen=True):
     flops: int | None = None
 
 
-class Pointer(Struct, frozen=True):
+class Pointer(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One pointer that a generated kernel takes."""
 
     name: str
@@ -73,14 +75,14 @@ class KernelBuffer(Struct, frozen=True):
     shape: tuple[str, ...]
     stride: tuple[str, ...]
     device: str
-    mutates: str = ""
-    """The buffer in whose memory it is, if the graph writes into an input."""
+    mutates: str
+    """The buffer in whose memory it is, if the graph writes into an input; else empty."""
 
 
-class KernelCall(Struct, frozen=True):
+class KernelCall(OfGraph, frozen=True):
     """One call of a generated kernel, as Inductor knows it when it writes the call."""
 
-    graph: str
+    KIND: ClassVar[str] = "kernel_call"
     stage: Stage
     name: str
     """The same as `Kernel.name`."""
@@ -90,10 +92,10 @@ class KernelCall(Struct, frozen=True):
     numels: tuple[tuple[str, str], ...]
     """The lengths of its loops, such as `xnumel`, and their expressions."""
     buffers: tuple[KernelBuffer, ...]
-    symbols: Mapping[str, int]
-    """The values that the symbols had when the graph was compiled."""
-    workspaces: int = 0
+    workspaces: Integer
     """How many scratch buffers it takes."""
+    symbols: Mapping[str, Integer] = field(default_factory=dict)
+    """The values that the symbols had when the graph was compiled."""
 
 
 class Statement(Struct, frozen=True):

@@ -9,14 +9,14 @@ from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.wire import Integer, OfGraph, Place, Record
 
 
-class Multiprocessor(Struct, frozen=True):
+class Multiprocessor(Record, frozen=True):
     """The limits of one multiprocessor of a GPU; memory in bytes."""
 
-    capability: tuple[int, int]
-    registers: int
-    threads: int
-    shared: int
-    warp: int = 32
+    capability: tuple[Integer, Integer]
+    registers: Integer
+    threads: Integer
+    shared: Integer
+    warp: Integer
 
 
 class Basis(StrEnum):

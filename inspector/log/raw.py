@@ -8,37 +8,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.facts.autotuning import (
-    AutotuningEvent,
-    ChoicesListed,
-    ChoicesTimed,
-    ChoiceTaken,
-    KernelTuned,
+from ctrace.inspector.facts.autotuning import AutotuningEvent, AutotuningRecord
+from ctrace.inspector.facts.built import (
+    Built,
+    BuiltEvent,
+    Gpu,
+    KernelChosen,
+    KernelCode,
+    KernelRefusal,
+    LaunchTiming,
 )
-from ctrace.inspector.facts.built import Gpu, KernelRefusal
 from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
-from ctrace.inspector.facts.cuda_graphs import (
-    CudaGraphCalled,
-    CudaGraphChecked,
-    CudaGraphEvent,
-    CudaGraphPartitioned,
-    CudaGraphRecorded,
-    CudaGraphSkipped,
-    CudaGraphTimed,
-    CudaGraphWarmedUp,
-)
+from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import compile_time as ct
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guards as ge
 from ctrace.inspector.facts.events import run, tracing
-from ctrace.inspector.facts.events.built import (
-    CodeBuilt,
-    GpuSeen,
-    KernelBuilt,
-    KernelChosen,
-    KernelRefused,
-    LaunchTimed,
-)
 from ctrace.inspector.facts.events.kernels import (
     CodeWritten,
     KernelMade,
@@ -150,8 +135,7 @@ class Raw(Struct):
     user_kernels: list[UserKernelEvent] = field(default_factory=list)
     cuda_graphs: list[CudaGraphEvent] = field(default_factory=list)
     autotuning: list[AutotuningEvent] = field(default_factory=list)
-    builds: list[KernelBuilt | KernelChosen | CodeBuilt | LaunchTimed] = field(default_factory=list)
-    """Events about compiled and launched kernels."""
+    builds: list[BuiltEvent] = field(default_factory=list)
     refused: list[KernelRefusal] = field(default_factory=list)
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
@@ -385,24 +369,16 @@ class Raw(Struct):
                 self.kernel_calls.append(event)
             case UserKernelLowered() | UserKernelWritten():
                 self.user_kernels.append(event)
-            case (
-                CudaGraphChecked()
-                | CudaGraphPartitioned()
-                | CudaGraphSkipped()
-                | CudaGraphCalled()
-                | CudaGraphWarmedUp()
-                | CudaGraphRecorded()
-                | CudaGraphTimed()
-            ):
+            case CudaGraphEvent():
                 self.cuda_graphs.append(event)
-            case ChoicesListed() | ChoicesTimed() | ChoiceTaken() | KernelTuned():
+            case AutotuningRecord():
                 self.autotuning.append(event)
-            case KernelBuilt() | KernelChosen() | CodeBuilt() | LaunchTimed():
+            case Built() | KernelChosen() | KernelCode() | LaunchTiming():
                 self.builds.append(event)
-            case KernelRefused():
-                self.refused.append(event.refused)
-            case GpuSeen():
-                self.gpu = event.gpu
+            case KernelRefusal():
+                self.refused.append(event)
+            case Gpu():
+                self.gpu = event
             case Undecided():
                 self.undecided.append(event)
             case DeviceQuestion():

@@ -38,7 +38,7 @@ def target_data(session: Session) -> dict[str, Any] | None:
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
     """Return figures of a GPU: memory in bytes, rates per second."""
     return {
-        "capability": ".".join(map(str, gpu.multiprocessor.capability)),
+        "capability": ".".join(map(str, gpu.capability)),
         "processors": gpu.processors,
         "clock": gpu.clock,
         "bandwidth": gpu.bandwidth,

@@ -14,8 +14,7 @@ from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.findings.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graphs.view import outlook, remedy, why_not_recorded
-from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
-from ctrace.inspector.log.fields import Fields
+from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.raw import Raw
 
 torch = pytest.importorskip("torch")
@@ -28,6 +27,7 @@ from ctrace.inspector.capture.core.recorder import Recorder  # noqa: E402
 from ctrace.inspector.capture.core.trace_log import TraceLog  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
+from ctrace.inspector.facts.cuda_graphs import CudaGraphCalled  # noqa: E402
 from ctrace.inspector.log.reader import Entry, read  # noqa: E402
 from tests.support.cuda_graph_trees import Manager, new_step, without_a_gpu  # noqa: E402
 
@@ -48,7 +48,7 @@ class Program:
         context = {"frame_id": graph, "frame_compile_id": 0, "attempt": 0}
         piece = Piece(Part(context, Stage(mode.lower())), 0)
         if self._recorder is not None:
-            piece.record(self._recorder, "called")
+            piece.part.add(self._recorder, CudaGraphCalled(piece.part.stage))
 
         def call(*inputs: Any) -> Any:
             self.now.piece = piece
@@ -67,8 +67,7 @@ class Program:
         for entry in read(self._log):
             assert isinstance(entry, Entry)
             assert entry.kind == "artifact:ctrace_cuda_graph", entry.payload
-            payload = json.loads(entry.payload)
-            raw.cuda_graphs.append(cuda_graph(str(entry.compile_id), Fields(payload, "it")))
+            raw.cuda_graphs.append(decode(entry))
         return list(cuda_graphs_of(raw))
 
 

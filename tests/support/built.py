@@ -2,16 +2,14 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.built import Built, Gpu, Ir, LaunchTiming
+from ctrace.inspector.facts.built import Built, Gpu, Ir, LaunchTiming, StageTime
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target import Multiprocessor
 from tests.support import sessions
 
-H100_PART = Multiprocessor(capability=(9, 0), registers=65536, threads=2048, shared=233472)
 H100 = Gpu(
-    name="NVIDIA H100 80GB HBM3", processors=132, multiprocessor=H100_PART, clock=1.98e9, bandwidth=3.35232e12,
-    copied=2.9e12, empty=2.1e-6,
+    (9, 0), registers=65536, threads=2048, shared=233472, warp=32, name="NVIDIA H100 80GB HBM3", processors=132,
+    clock=1.98e9, bandwidth=3.35232e12, copied=2.9e12, empty=2.1e-6, tf32=(),
 )  # fmt: skip
 SOFTMAX = "triton_per_fused_amax_div_exp_mul_sub_sum_0"
 TUNED = "triton_poi_fused_relu_1"
@@ -20,7 +18,9 @@ SIZE = 4 * 1024 * 1024 * 4
 """Bytes of one of the four matrices."""
 PRODUCT = 2 * 4 * 1024**3
 """FLOPs of one of the two matmuls."""
-SECONDS = {"source": 0.012, "ttir": 0.004, "ttgir": 0.009, "llir": 0.021, "ptx": 0.014, "cubin": 0.061}
+SECONDS = tuple(
+    map(StageTime, ("source", "ttir", "ttgir", "llir", "ptx", "cubin"), (0.012, 0.004, 0.009, 0.021, 0.014, 0.061))
+)
 
 _MATRIX = Argument("buf0", tensor=True, dtype="float32", shape=(4, 1024, 1024))
 _CHEAP = Launch(ops=("aten.exp",), arguments=(_MATRIX,), read=SIZE, written=SIZE, flops=5 * 4 * 1024**2)
@@ -33,19 +33,19 @@ def kernel(name: str, language: str, *launches: Launch) -> Kernel:
 
 def built(name: str, hash_: str = "aa", **more: object) -> Built:
     plain = Built(
-        "0/0", Stage.INFERENCE, name, hash_, warps=1, stages=1, blocks={"XBLOCK": 1}, registers=64, spills=0, shared=0,
-        seconds=SECONDS, chosen=True, ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "sass": Ir("LDC R1, c[0x0][0x28] ;")},
+        Stage.INFERENCE, name, hash_, warps=1, stages=1, blocks={"XBLOCK": 1}, registers=64, spills=0, shared=0,
+        stage_times=SECONDS, chosen=True, graph="0/0", ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "sass": Ir("LDC R1, c[0x0][0x28] ;")},
     )  # fmt: skip
     return replace(plain, **more)
 
 
 def timed(name: str, launch: int, seconds: float | None, why: str = "") -> LaunchTiming:
-    return LaunchTiming("0/0", Stage.INFERENCE, name, launch, seconds, 50 if seconds else 0, why)
+    return LaunchTiming(Stage.INFERENCE, name, launch, 50 if seconds else 0, seconds, why, graph="0/0")
 
 
 BUILT = (
     built(SOFTMAX),
-    built(TUNED, "bb", warps=4, blocks={"XBLOCK": 512}, registers=20, seconds={}),
+    built(TUNED, "bb", warps=4, blocks={"XBLOCK": 512}, registers=20, stage_times=()),
     built(TUNED, "cc", warps=8, blocks={"XBLOCK": 1024}, registers=16, chosen=False, ir={}),
 )
 TIMED = (

@@ -66,18 +66,18 @@ def session(
     )
     shape = ("32", "512")
     call = KernelCall(
-        "0/0",
         Stage.INFERENCE,
         NAME,
         pointers=(Pointer("in_ptr0", "buf0", ""), Pointer("out_ptr0", "", "buf1")),
         sizes=(),
         numels=(("xnumel", "16384"), ("r0_numel", "1")),
         buffers=(
-            KernelBuffer("buf0", "buffer", "mm", "float32", shape, stride, "cuda:0"),
-            KernelBuffer("buf1", "buffer", node, "float32", shape, stride, "cuda:0"),
+            KernelBuffer("buf0", "buffer", "mm", "float32", shape, stride, "cuda:0", ""),
+            KernelBuffer("buf1", "buffer", node, "float32", shape, stride, "cuda:0", ""),
         ),
         symbols={},
         workspaces=workspaces,
+        graph="0/0",
     )
     printed = (Printed(GraphStage.INFERENCE, graph), Printed(GraphStage.POST_GRAD, graph))
     return Session(

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.session import Failure, Session
+from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.reader import Broken, Entry, parse, read
 from ctrace.inspector.session.build import build
 from tests.support.places import DATA
@@ -304,3 +305,10 @@ def unmet(*guards: str, entry: str = "0/0", lines: Sequence[int] = (), **more: A
 def recorded(name: str) -> Session:
     """Build the session of a log in tests/data; `tests/support/record.py` made it from the script of that name."""
     return build(read(DATA / f"{name}.log"))
+
+
+def decoded(name: str, data: Any, at: str = "0/0") -> Any:
+    """Return one of ctrace's records, by its name in the log and its payload."""
+    (entry,) = Log().ctrace(name, data, at=at).entries()
+    assert isinstance(entry, Entry)
+    return decode(entry)

@@ -2,31 +2,31 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.built import Built, Gpu, Ir
+from ctrace.inspector.facts.built import Built, Gpu, Ir, StageTime
 from ctrace.inspector.facts.kernels import OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target import Candidate, DeviceQuestion, Multiprocessor, Undecided
+from ctrace.inspector.facts.target import Candidate, DeviceQuestion, Undecided
 from tests.support.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.support.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 
 H100 = Gpu(
-    "NVIDIA H100 80GB HBM3", 132, Multiprocessor((9, 0), 65536, 2048, 233472), clock=1.98e9, bandwidth=3.35e12,
-    target="h100", l2=52428800, sources={"bandwidth": "NVIDIA H100 data sheet"},
+    (9, 0), 65536, 2048, 233472, 32, name="NVIDIA H100 80GB HBM3", processors=132, clock=1.98e9, bandwidth=3.35e12,
+    tf32=(), target="h100", l2=52428800, sources={"bandwidth": "NVIDIA H100 data sheet"},
 )  # fmt: skip
 A100 = Gpu(
-    "NVIDIA A100-SXM4-80GB", 108, Multiprocessor((8, 0), 65536, 2048, 167936), clock=1.41e9, bandwidth=2.039e12,
-    target="a100", l2=41943040,
+    (8, 0), 65536, 2048, 167936, 32, name="NVIDIA A100-SXM4-80GB", processors=108, clock=1.41e9, bandwidth=2.039e12,
+    tf32=(), target="a100", l2=41943040,
 )  # fmt: skip
-T4 = Gpu("Tesla T4", 40, Multiprocessor((7, 5), 65536, 1024, 65536), clock=1.59e9, target="t4")
+T4 = Gpu((7, 5), 65536, 1024, 65536, 32, name="Tesla T4", processors=40, clock=1.59e9, tf32=(), target="t4")
 ATTENTION = PER.name
 MUL = "triton_poi_fused_mul_0"
-SECONDS = {"ttir": 0.004, "ttgir": 0.009, "llir": 0.021, "ptx": 0.014, "cubin": 0.061}
+SECONDS = tuple(map(StageTime, ("ttir", "ttgir", "llir", "ptx", "cubin"), (0.004, 0.009, 0.021, 0.014, 0.061)))
 
 
 def built(name: str, hash_: str, stage: Stage = Stage.FORWARD, **more: object) -> Built:
     plain = Built(
-        "0/0", stage, name, hash_, warps=4, stages=1, blocks={"XBLOCK": 1}, registers=32, spills=0, shared=16,
-        seconds=SECONDS, ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "ttir": Ir("module {}\n")},
+        stage, name, hash_, warps=4, stages=1, chosen=False, blocks={"XBLOCK": 1}, registers=32, spills=0, shared=16,
+        stage_times=SECONDS, graph="0/0", ir={"ptx": Ir(".version 8.7\n.target sm_90a\n"), "ttir": Ir("module {}\n")},
     )  # fmt: skip
     return replace(plain, **more)
 
@@ -34,7 +34,7 @@ def built(name: str, hash_: str, stage: Stage = Stage.FORWARD, **more: object) -
 BUILT = (
     built(ATTENTION, "aa"),
     built(ATTENTION, "bb", warps=8, blocks={"XBLOCK": 8}, registers=255, spills=12, shared=2064),
-    built(MUL, "cc", Stage.BACKWARD, chosen=True, blocks={"XBLOCK": 256}, registers=16, shared=0, seconds={}),
+    built(MUL, "cc", Stage.BACKWARD, chosen=True, blocks={"XBLOCK": 256}, registers=16, shared=0, stage_times=()),
 )
 UNDECIDED = (
     Undecided(Stage.FORWARD, "padding", "mm(64x64, 64x33)", "not padded", lines=(f"{MODEL}:5",), graph="0/0"),

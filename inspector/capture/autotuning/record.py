@@ -20,16 +20,23 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.autotuning.samples import Samples, spread
-from ctrace.inspector.capture.autotuning.untried import MODULES, Untried
+from ctrace.inspector.capture.autotuning.untried import MODULES, RefusedTemplates
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.autotuning import (
+    ChoicesListed,
+    ChoicesTimed,
+    ChoiceTaken,
+    ListedChoice,
+    Timing,
+    TunedInput,
+)
 from ctrace.inspector.source.stacks import user_lines
 
-_RECORD = "autotune"
 _LONGEST = 2000
 """Letters of an error's text."""
 
@@ -80,7 +87,7 @@ class _Hooks:
     def __init__(self, recorder: Recorder, samples: Samples) -> None:
         self._recorder = recorder
         self._samples = samples
-        self.untried = Untried(recorder)
+        self.untried = RefusedTemplates(recorder)
         self._numbers = count()
         self._operations: WeakKeyDictionary[Any, _Operation] = WeakKeyDictionary()
         """By choice."""
@@ -197,18 +204,17 @@ class _Hooks:
             self._operations[choice] = operation
         node = getattr(V.graph, "current_node", None)
         stack = None if node is None else node.meta.get("stack_trace")
-        self._record(
-            operation,
-            "choices",
-            {
-                "op": name,
-                "inputs": [_input(each) for each in nodes],
-                "choices": [_choice(each) for each in choices],
-                "untried": self.untried.of(node),
-                "lines": list(user_lines([stack], library_prefixes())) if stack else [],
-                "is_on": bool(config.max_autotune or config.max_autotune_gemm),
-            },
+        listed = ChoicesListed(
+            stage=operation.part.stage,
+            number=operation.number,
+            op=name,
+            inputs=tuple(map(_input, nodes)),
+            choices=tuple(map(_choice, choices)),
+            untried=self.untried.of(node),
+            lines=user_lines([stack], library_prefixes()) if stack else (),
+            is_on=bool(config.max_autotune or config.max_autotune_gemm),
         )
+        operation.part.add(self._recorder, listed)
 
     def _measured(self, original: Any) -> Any:
         @wraps(original)
@@ -248,32 +254,31 @@ class _Hooks:
         operation = next((self._operations[each] for each in choices if each in self._operations), None)
         if operation is None or arguments.get("hint_override") is not None:
             return
-        self._record(
-            operation,
-            "times",
-            {
-                "choices": [self._outcome(each, times, sweep) for each in choices],
-                "cached": bool(times) and not sweep.is_measured,
-                "seconds": seconds,
-                "compile_seconds": sweep.compile_seconds,
-                "timing_seconds": sweep.timing_seconds,
-            },
+        timed = ChoicesTimed(
+            stage=operation.part.stage,
+            number=operation.number,
+            timings=tuple(self._outcome(each, times, sweep) for each in choices),
+            is_cached=bool(times) and not sweep.is_measured,
+            seconds=seconds,
+            compile_seconds=sweep.compile_seconds,
+            timing_seconds=sweep.timing_seconds,
         )
+        operation.part.add(self._recorder, timed)
 
-    def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> dict[str, Any]:
-        """Return what became of one choice; `seconds` is torch's own time, null if it has none."""
+    def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> Timing:
+        """Return what became of one choice; `seconds` is torch's own time, None if it has none."""
         took = times.get(choice)
         has_time = took is not None and math.isfinite(took)
         error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
         is_built = not getattr(choice, "failed", False)
-        return {
-            "name": choice.name,
-            "seconds": took / 1e3 if took is not None and has_time else None,
-            "built": is_built,
-            "ran": has_time or took is None,
-            "error": "" if has_time else error,
+        return Timing(
+            choice.name,
+            seconds=took / 1e3 if took is not None and has_time else None,
+            is_built=is_built,
+            has_run=has_time or took is None,
+            error="" if has_time else error,
             **sweep.spreads.get(id(choice), {}),
-        }
+        )
 
     def _timed(self, original: Any) -> Any:
         def benchmark_choice(cls: Any, choice: Any, *args: Any, **kwargs: Any) -> Any:
@@ -326,10 +331,8 @@ class _Hooks:
         with self._recorder.watching("the choice that torch takes"):
             operation = None if choice is None else self._operations.get(choice)
             if operation is not None:
-                self._record(operation, "taken", {"name": choice.name, "fused": fused})
-
-    def _record(self, operation: _Operation, what: str, payload: dict[str, Any]) -> None:
-        operation.part.record(self._recorder, _RECORD, {"what": what, "number": operation.number, **payload})
+                taken = ChoiceTaken(operation.part.stage, operation.number, choice.name, fused)
+                operation.part.add(self._recorder, taken)
 
 
 _KINDS = {
@@ -341,17 +344,17 @@ _KINDS = {
 }
 
 
-def _choice(choice: Any) -> dict[str, Any]:
+def _choice(choice: Any) -> ListedChoice:
     kind = _KINDS.get(type(getattr(choice, "_wrapped", choice)).__name__, "")
-    return {"name": choice.name, "kind": kind, "configuration": str(choice.description or "")}
+    return ListedChoice(choice.name, kind, str(choice.description or ""))
 
 
-def _input(node: Any) -> dict[str, Any]:
+def _input(node: Any) -> TunedInput:
     """Describe an input; sizes may be symbols."""
     device = node.get_device()
-    return {
-        "shape": [str(size) for size in node.get_size()],
-        "stride": [str(step) for step in node.get_stride()],
-        "dtype": str(node.get_dtype()).removeprefix("torch."),
-        "device": "" if device is None else str(device.type),
-    }
+    return TunedInput(
+        shape=tuple(map(str, node.get_size())),
+        stride=tuple(map(str, node.get_stride())),
+        dtype=str(node.get_dtype()).removeprefix("torch."),
+        device="" if device is None else str(device.type),
+    )

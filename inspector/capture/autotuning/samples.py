@@ -13,8 +13,11 @@ from statistics import quantiles
 from types import ModuleType
 from typing import Any
 
+from msgspec.structs import asdict
+
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.autotuning import Spread
 
 
 class Samples:
@@ -60,9 +63,8 @@ class Samples:
 
 
 def spread(runs: Sequence[float]) -> dict[str, Any]:
-    """Sum up runs for the log, in seconds: their number, the fastest, the quartiles; empty for fewer than two runs."""
+    """Sum up the milliseconds of runs for the log, as the fields of `Spread`; empty for fewer than two runs."""
     if len(runs) < 2:
         return {}
     low, median, high = quantiles(runs, n=4, method="inclusive")
-    seconds = {"fastest": min(runs), "low": low, "median": median, "high": high}
-    return {"runs": len(runs), **{name: value / 1e3 for name, value in seconds.items()}}
+    return asdict(Spread(len(runs), min(runs) / 1e3, low / 1e3, median / 1e3, high / 1e3))

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.autotuning import Untried
 
 MODULES = (
     "torch._inductor.kernel.mm",
@@ -36,17 +37,17 @@ _CPP = (*_FLOATS, "uint8", "int8")
 _NO_REASON = "torch does not say why"
 
 
-class Untried:
+class RefusedTemplates:
     """Collects the templates that torch refuses for the operation under lowering."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._refused: WeakKeyDictionary[Any, dict[str, list[str]]] = WeakKeyDictionary()
 
-    def of(self, node: Any) -> list[dict[str, Any]]:
-        """Return the templates refused for a node of the graph under lowering, for the log."""
+    def of(self, node: Any) -> tuple[Untried, ...]:
+        """Return the templates refused for a node of the graph under lowering."""
         refused = {} if node is None else self._refused.get(node, {})
-        return [{"what": family, "reasons": reasons} for family, reasons in refused.items()]
+        return tuple(Untried(family, tuple(reasons)) for family, reasons in refused.items())
 
     def install(self, module: ModuleType, patches: ExitStack) -> None:
         """Watch the `use_..._template` calls of one module with lowerings."""

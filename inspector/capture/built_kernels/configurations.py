@@ -18,6 +18,7 @@ from ctrace.inspector.capture.autotuning.samples import Samples, spread
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.autotuning import KernelTuned, TimedConfiguration
 
 
 class Configurations:
@@ -26,7 +27,7 @@ class Configurations:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.samples = Samples(recorder)
-        self._timed: WeakKeyDictionary[Any, dict[str, dict[str, Any]]] = WeakKeyDictionary()
+        self._timed: WeakKeyDictionary[Any, dict[str, TimedConfiguration]] = WeakKeyDictionary()
         """The configurations of each kernel that were timed, by name; of one that was timed again, the first time."""
 
     def install(self, heuristics: ModuleType, patches: ExitStack) -> None:
@@ -40,32 +41,32 @@ class Configurations:
                 took = bench(kernel, launcher, *args, **kwargs)
             with self._recorder.watching("the time of a kernel's configuration"):
                 found = _configuration(launcher, took, spread(runs))
-                self._timed.setdefault(kernel, {}).setdefault(found["name"], found)
+                self._timed.setdefault(kernel, {}).setdefault(found.name, found)
             return took
 
         patches.enter_context(patched(autotuner, "bench", watched_bench))
 
     def launched(self, kernel: Any, name: str, parts: Iterable[Part]) -> None:
         """Record what is known of a kernel that is launched for the first time; nothing for one configuration."""
-        timed = [*self._timed.pop(kernel, {}).values()]
+        timed = tuple(self._timed.pop(kernel, {}).values())
         cache = str((getattr(kernel, "autotune_cache_info", None) or {}).get("autotune_cache_state", ""))
         if not timed and cache != "hit":
             return
         (launcher,) = kernel.launchers
         hints = kernel.size_hints if isinstance(kernel.size_hints, dict) else {}  # None for a user's kernel
         nanoseconds = getattr(kernel, "autotune_time_taken_ns", None)
-        payload = {
-            "what": "configurations",
-            "kernel": name,
-            "configurations": timed,
-            "taken": str(launcher.config),
-            "cache": cache,
-            "sizes": {str(axis): str(size) for axis, size in hints.items()},
-            "seconds": nanoseconds / 1e9 if timed and nanoseconds else None,
-        }
         for part in parts:
-            part.record(self._recorder, "autotune", payload)
+            tuned = KernelTuned(
+                stage=part.stage,
+                kernel=name,
+                configurations=timed,
+                taken=str(launcher.config),
+                cache=cache,
+                sizes={str(axis): str(size) for axis, size in hints.items()},
+                seconds=nanoseconds / 1e9 if timed and nanoseconds else None,
+            )
+            part.add(self._recorder, tuned)
 
 
-def _configuration(launcher: Any, took: float, found: dict[str, Any]) -> dict[str, Any]:
-    return {"name": str(launcher.config), "seconds": took / 1e3 if math.isfinite(took) else None, **found}
+def _configuration(launcher: Any, took: float, found: dict[str, Any]) -> TimedConfiguration:
+    return TimedConfiguration(str(launcher.config), seconds=took / 1e3 if math.isfinite(took) else None, **found)

@@ -6,33 +6,33 @@ from ctrace.inspector.capture.built_kernels.stopwatch import timed
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.second_run import own_work
+from ctrace.inspector.facts.built import Gpu
 
 _COPY = 1 << 30
 """Bytes of a copy that is too large for caches to matter."""
 
 
 def record_gpu(recorder: Recorder, *, measure: bool) -> None:
-    """Record the current GPU: names as in `inspector/facts/built.py`, memory in bytes, times in seconds."""
+    """Record the current GPU."""
     import torch
 
     # Torch's stubs lack some of these.
     properties: Any = torch.cuda.get_device_properties(torch.cuda.current_device())
-    recorder.record(
-        "gpu",
-        {
-            "name": properties.name,
-            "capability": [properties.major, properties.minor],
-            "processors": properties.multi_processor_count,
-            "registers": properties.regs_per_multiprocessor,
-            "threads": properties.max_threads_per_multi_processor,
-            "shared": properties.shared_memory_per_multiprocessor,
-            "warp": properties.warp_size,
-            "clock": getattr(properties, "clock_rate", 0) * 1e3 or None,
-            "bandwidth": _bandwidth(properties),
-            "copied": _copied() if measure else None,
-            "empty": _empty() if measure else None,
-            "tf32": tf32_allowed(),
-        },
+    recorder.add(
+        Gpu(
+            name=properties.name,
+            capability=(properties.major, properties.minor),
+            processors=properties.multi_processor_count,
+            registers=properties.regs_per_multiprocessor,
+            threads=properties.max_threads_per_multi_processor,
+            shared=properties.shared_memory_per_multiprocessor,
+            warp=properties.warp_size,
+            clock=getattr(properties, "clock_rate", 0) * 1e3 or None,
+            bandwidth=_bandwidth(properties),
+            copied=_copied() if measure else None,
+            empty=_empty() if measure else None,
+            tf32=tf32_allowed(),
+        )
     )
 
 
@@ -59,7 +59,7 @@ def _empty() -> float:
         return timed(launch(lambda: torch.cuda._sleep(0)))[0]
 
 
-def tf32_allowed() -> list[str]:
+def tf32_allowed() -> tuple[str, ...]:
     """Return the libraries that may compute float32 matmuls with TF32, by the program's current settings."""
     import torch
 
@@ -67,4 +67,4 @@ def tf32_allowed() -> list[str]:
         "matmul": torch.get_float32_matmul_precision() != "highest",
         "convolution": torch.backends.cudnn.allow_tf32,
     }
-    return [name for name, is_allowed in allowed.items() if is_allowed]
+    return tuple(name for name, is_allowed in allowed.items() if is_allowed)

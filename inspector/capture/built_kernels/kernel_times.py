@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.built_kernels.gpu import record_gpu
 from ctrace.inspector.capture.built_kernels.library_calls import passing_by
 from ctrace.inspector.capture.built_kernels.stopwatch import timed
@@ -19,8 +21,10 @@ from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError
 from ctrace.inspector.capture.isolation.second_run import SecondRun, second_run, why_not_now
+from ctrace.inspector.facts.built import LaunchTiming
 
 _MAY_BE_GRAPHED = "CUDA graphs are on, and its memory may belong to one"
+_FAILED = "it failed; see the problems of the run"
 
 
 class KernelTimes:
@@ -126,23 +130,23 @@ class Run:
             why: why this one may run only once.
         """
         why = self.why or why
-        timing = {"kernel": name, "launch": self._launches[name], "seconds": None, "launches": 0, "why": why}
+        timing = LaunchTiming(self._part.stage, name, self._launches[name], 0, why=why or _FAILED)
         self._launches[name] += 1
         if not why:
             with self._recorder.watching(f"the time of {name}"), self.measuring():
-                timing |= self._measured((name, _kind(args), _kind(kwargs)), launcher_of, args, kwargs, written)
-        if timing["seconds"] is None and not timing["why"]:
-            timing["why"] = "it failed; see the problems of the run"
-        self._part.record(self._recorder, "launch_timed", timing)
+                key = name, _kind(args), _kind(kwargs)
+                timing = self._measured(timing, key, launcher_of, args, kwargs, written)
+        self._part.add(self._recorder, timing)
 
     def _measured(
         self,
+        timing: LaunchTiming,
         key: tuple[Any, ...],
         launcher_of: Callable[[SecondRun], Callable[[], Any]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         written: Iterable[Any],
-    ) -> dict[str, Any]:
+    ) -> LaunchTiming:
         import torch
 
         if key not in self._known:
@@ -150,11 +154,11 @@ class Run:
                 with second_run(args, kwargs) as again:
                     self._known[key] = timed(again.launch(launcher_of(again), written))
             except CannotCopyError as error:
-                return {"why": str(error)}
+                return replace(timing, why=str(error))
             except torch.OutOfMemoryError:
-                return {"why": "not enough memory to launch it again"}
+                return replace(timing, why="not enough memory to launch it again")
         seconds, launches = self._known[key]
-        return {"seconds": seconds, "launches": launches}
+        return replace(timing, seconds=seconds, launches=launches, why="")
 
 
 def _kind(arguments: Any) -> tuple[Any, ...]:

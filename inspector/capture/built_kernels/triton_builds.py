@@ -17,6 +17,8 @@ from msgspec import Struct
 from ctrace.inspector.capture.built_kernels.cubin import disassembled, resources
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.built import Built, KernelChosen, KernelCode, StageTime
+from ctrace.inspector.facts.kernels import Stage
 
 _TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _BINARY = "cubin"
@@ -25,10 +27,10 @@ _PACKED_FROM = 4096
 
 
 class _Compilation(Struct, frozen=True):
-    """Triton's report of one compilation: seconds by stage (empty for a cache hit), and the code by format."""
+    """Triton's report of one compilation: the time of each stage (none for a cache hit), and the code by format."""
 
     metadata: dict[str, Any]
-    seconds: list[dict[str, Any]]
+    stage_times: tuple[StageTime, ...]
     code: dict[str, bytes]
 
 
@@ -51,8 +53,8 @@ class TritonBuilds:
         if cache_hit and hash_ in self._compilations:  # from this run's cache: already measured
             return
         stages = [] if cache_hit else [("source", times.ir_initialization), *times.lowering_stages]
-        seconds = [{"stage": str(stage), "seconds": micro / 1e6} for stage, micro in stages]
-        self._compilations[hash_] = _Compilation(dict(metadata), seconds, _code(metadata_group))
+        times_taken = tuple(StageTime(str(stage), micro / 1e6) for stage, micro in stages)
+        self._compilations[hash_] = _Compilation(dict(metadata), times_taken, _code(metadata_group))
 
     def compiled(self, kernel: Any, result: Any) -> None:
         """Store what an autotuner compiled for one configuration."""
@@ -78,7 +80,7 @@ class TritonBuilds:
             return
         for part in self._parts.get(kernel, ()):
             self._record(kernel, part, results, only=False)
-            part.record(self._recorder, "built_chosen", {"kernel": name_of(kernel), "hash": _hash(chosen)})
+            part.add(self._recorder, KernelChosen(part.stage, name_of(kernel), _hash(chosen)))
         self._keep(_hash(chosen))
 
     def parts_of(self, kernel: Any) -> tuple[Part, ...]:
@@ -87,32 +89,33 @@ class TritonBuilds:
 
     def _record(self, kernel: Any, part: Part, results: Iterable[Any], *, only: bool) -> None:
         for result in results:
-            payload = self._describe(kernel, result)
-            key = (*map(str, part.context.values()), part.stage, payload["kernel"], payload["hash"])
+            built = self._describe(kernel, part.stage, result, only=only)
+            key = (*map(str, part.context.values()), part.stage, built.kernel, built.hash)
             if key not in self._recorded:
                 self._recorded.add(key)
-                part.record(self._recorder, "built", {**payload, "chosen": only})
+                part.add(self._recorder, built)
 
-    def _describe(self, kernel: Any, result: Any) -> dict[str, Any]:
+    def _describe(self, kernel: Any, stage: Stage, result: Any, *, only: bool) -> Built:
         config, compiled = result.config, result.kernel
         build = self._compilations.get(_hash(result))
         metadata = build.metadata if build else {}
-        resources_of_kernel = {
-            "registers": getattr(compiled, "n_regs", None),
-            "spills": getattr(compiled, "n_spills", None),
-        }
-        if resources_of_kernel["registers"] is None and build is not None and _BINARY in build.code:  # not loaded yet
-            resources_of_kernel.update(resources(build.code[_BINARY]))
-        resources_of_kernel["shared"] = metadata.get("shared", getattr(compiled, "shared", None))
-        return {
-            "kernel": name_of(kernel),
-            "hash": _hash(result),
-            "warps": int(metadata.get("num_warps", config.num_warps)),
-            "stages": int(metadata.get("num_stages", config.num_stages)),
-            "blocks": {str(name): value for name, value in config.kwargs.items() if type(value) is int},
-            "seconds": build.seconds if build else [],
-            **resources_of_kernel,
-        }
+        registers, spills = getattr(compiled, "n_regs", None), getattr(compiled, "n_spills", None)
+        if registers is None and build is not None and _BINARY in build.code:  # not loaded yet
+            read = resources(build.code[_BINARY])
+            registers, spills = read.get("registers"), read.get("spills", spills)
+        return Built(
+            stage=stage,
+            kernel=name_of(kernel),
+            hash=_hash(result),
+            warps=int(metadata.get("num_warps", config.num_warps)),
+            stages=int(metadata.get("num_stages", config.num_stages)),
+            chosen=only,
+            blocks={str(name): value for name, value in config.kwargs.items() if type(value) is int},
+            registers=registers,
+            spills=spills,
+            shared=metadata.get("shared", getattr(compiled, "shared", None)),
+            stage_times=build.stage_times if build else (),
+        )
 
     def _keep(self, hash_: str) -> None:
         """Record the code of a compiled kernel, once."""
@@ -129,7 +132,7 @@ class TritonBuilds:
         plain = {stage: text for stage, text in texts.items() if stage not in packed}
         if binary is not None and not self._on_device:  # disassembling takes longer than compiling
             packed[_BINARY] = _packed(binary)
-        self._recorder.record("built_code", {"hash": hash_, "texts": plain, "packed": packed})
+        self._recorder.add(KernelCode(hash_, plain, packed))
 
 
 def name_of(kernel: Any) -> str:

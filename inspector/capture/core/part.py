@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Record
 
 
 class Part(Struct, frozen=True):
@@ -18,6 +19,10 @@ class Part(Struct, frozen=True):
     def under_way(cls) -> "Part":
         """Return the part that is being compiled."""
         return cls(compile_context(), current_stage())
+
+    def add(self, recorder: Recorder, record: Record) -> None:
+        """Write a record about the part."""
+        recorder.add(record, at=self.context)
 
     def record(self, recorder: Recorder, name: str, payload: dict[str, Any]) -> None:
         """Write a record about the part."""

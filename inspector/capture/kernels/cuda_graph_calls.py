@@ -16,10 +16,14 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes
+from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent, CudaGraphRecorded, CudaGraphSkipped, CudaGraphWarmedUp
 
 _SKIP = "log_cudagraph_skip_and_bump_counter"
 _SIZES = "is_cudagraph_capture_sizes"
@@ -64,7 +68,8 @@ class CudaGraphCalls:
             piece = getattr(self._now, "piece", None)
             if piece is not None:
                 with self._recorder.watching("the recording of a CUDA graph"):
-                    piece.record(self._recorder, "recorded", sizes=_sizes(inputs))
+                    sizes = _sizes(inputs)
+                    piece.part.add(self._recorder, CudaGraphRecorded(piece.part.stage, sizes, piece.number))
             return original(model, inputs, *args, **kwargs)
 
         return cudagraphify
@@ -86,15 +91,18 @@ class CudaGraphCalls:
         return is_captured
 
     def _skip(self, reason: str) -> None:
-        self._note("skipped", reason=reason)
+        self._note(lambda piece: CudaGraphSkipped(piece.part.stage, reason, piece.number))
 
-    def _note(self, what: str, **found: str) -> None:
+    def _note(self, made: Callable[[Piece], CudaGraphEvent]) -> None:
         """Record something about what runs, once."""
         piece = getattr(self._now, "piece", None)
-        key = f"{piece} {what}", str(found)
-        if piece is not None and key not in self._noted:
+        if piece is None:
+            return
+        record = made(piece)
+        key = str(piece), str(record)
+        if key not in self._noted:
             self._noted.add(key)
-            piece.record(self._recorder, what, **found)
+            piece.part.add(self._recorder, record)
 
     def _checking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def check_invariants(node: Any, inputs: Any) -> Any:
@@ -109,7 +117,8 @@ class CudaGraphCalls:
     def _warming_up(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def run_eager(manager: Any, new_inputs: Any, function_id: Any) -> Any:
             with self._recorder.watching("the warm-up of a CUDA graph"):
-                self._note("warmed_up", why=why_warmed_up(manager, function_id))
+                why = why_warmed_up(manager, function_id)
+                self._note(lambda piece: CudaGraphWarmedUp(piece.part.stage, why, piece.number))
             return original(manager, new_inputs, function_id)
 
         return run_eager
@@ -119,14 +128,14 @@ class CudaGraphCalls:
             piece = getattr(self._now, "piece", None)
             if piece is None:
                 return original(manager, new_inputs, function_id)
-            found: dict[str, Any] = {"sizes": ""}
+            found = CudaGraphRecorded(piece.part.stage, "", piece.number)
             with self._recorder.watching("the recording of a CUDA graph"):
                 self._parts.setdefault(manager, {})[function_id] = piece.part
-                found |= {"sizes": _sizes(new_inputs), "why": self._why_again(manager, function_id)}
-                self._times.keep(piece, found["sizes"], manager, new_inputs, function_id)
+                found = replace(found, sizes=_sizes(new_inputs), why=self._why_again(manager, function_id))
+                self._times.keep(piece, found.sizes, manager, new_inputs, function_id)
             result = original(manager, new_inputs, function_id)
             with self._recorder.watching("the recording of a CUDA graph"):
-                piece.record(self._recorder, "recorded", **found, pool_bytes=_pool_bytes(manager))
+                piece.part.add(self._recorder, replace(found, pool_bytes=_pool_bytes(manager)))
             return result
 
         return record_function

@@ -1,13 +1,8 @@
 """Identify one CUDA graph, for records that are made when it runs."""
 
-from typing import Any
-
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.part import Part
-from ctrace.inspector.capture.core.recorder import Recorder
-
-RECORD = "cuda_graph"
 
 
 class Piece(Struct, frozen=True):
@@ -15,7 +10,3 @@ class Piece(Struct, frozen=True):
 
     part: Part
     number: int
-
-    def record(self, recorder: Recorder, what: str, **found: Any) -> None:
-        """Write a record about it."""
-        self.part.record(recorder, RECORD, {"what": what, "piece": self.number, **found})

@@ -19,8 +19,9 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder, compile_context
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.cuda_graph_calls import CudaGraphCalls
-from ctrace.inspector.capture.kernels.cuda_graph_piece import RECORD, Piece
+from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
+from ctrace.inspector.facts.cuda_graphs import CudaGraphCalled, CudaGraphChecked, CudaGraphPartitioned, Offender
 from ctrace.inspector.facts.kernels import Stage
 
 _MOST_NODES = 50
@@ -117,16 +118,9 @@ def _check(recorder: Recorder, graph: Any, module: Any, refused: str) -> None:
     if "cuda" not in graph.device_types:  # torch's reason is then that there are several devices
         reasons, module = [_NO_GPU], None
     static = set(graph.fx_kwargs.get("static_input_idxs") or ())
-    _part(graph.fx_kwargs).record(
-        recorder,
-        RECORD,
-        {
-            "what": "checked",
-            "reasons": [str(each) for each in reasons],
-            "offenders": _offenders(module, static),
-            "limits": _limits(config.triton),
-        },
-    )
+    part = _part(graph.fx_kwargs)
+    offenders, limits = _offenders(module, static), _limits(config.triton)
+    part.add(recorder, CudaGraphChecked(part.stage, tuple(map(str, reasons)), offenders, limits))
 
 
 def _limits(options: Any) -> dict[str, int]:
@@ -141,21 +135,21 @@ def _part(kwargs: Any) -> Part:
     return Part(compile_context(), Stage.INFERENCE if kwargs.get("is_inference") else Stage.FORWARD)
 
 
-def _offenders(module: Any, static: set[int]) -> list[dict[str, str]]:
+def _offenders(module: Any, static: set[int]) -> tuple[Offender, ...]:
     """List the nodes that a CUDA graph cannot hold: CPU nodes, unsafe ops, data-dependent sizes, writes to inputs."""
     if module is None:
-        return []
+        return ()
     found = []
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for index, node in enumerate(placeholders):
         writing = [user for user in node.users if index not in static and _writes(user, node)]
         if writing:
-            found.append({"text": f"changes its input {node.name}", "stack": _stack(writing[0]) or _stack(node)})
+            found.append(Offender(f"changes its input {node.name}", _stack(writing[0]) or _stack(node)))
     for node in module.graph.nodes:
         why = _why_unsafe(node)
         if why:
-            found.append({"text": why, "stack": _stack(node)})
-    return found[:_MOST_NODES]
+            found.append(Offender(why, _stack(node)))
+    return tuple(found[:_MOST_NODES])
 
 
 def _why_unsafe(node: Any) -> str:
@@ -208,7 +202,7 @@ def _attributed(recorder: Recorder, now: threading.local, original: Callable[...
             nonlocal is_first
             if is_first:
                 is_first = False
-                part.record(recorder, RECORD, {"what": "called"})
+                part.add(recorder, CudaGraphCalled(part.stage))
             outer, now.piece = getattr(now, "piece", None), Piece(part, piece)
             try:
                 return run(inputs)
@@ -238,24 +232,17 @@ def _partitioned(recorder: Recorder, scheduler: Any, graphs: int) -> None:
     outside = [(node, reason) for node in scheduler.nodes if (reason := scheduler.should_partition(node))]
     reasons = list(dict.fromkeys(_WORDS.get(reason, reason) for _, reason in outside)) or [_NONE_LEFT]
     said = [(node, reason) for node, reason in outside if not _is_said(reason)]
-    Part.under_way().record(
-        recorder,
-        RECORD,
-        {
-            "what": "partitioned",
-            "graphs": graphs,
-            "reasons": [] if graphs else reasons,
-            "offenders": [_outside(node, reason) for node, reason in said][:_MOST_NODES],
-        },
-    )
+    offenders = tuple(_outside(node, reason) for node, reason in said[:_MOST_NODES])
+    part = Part.under_way()
+    part.add(recorder, CudaGraphPartitioned(part.stage, graphs, () if graphs else tuple(reasons), offenders))
 
 
 def _is_said(reason: str) -> bool:
     return reason in _SAID_OF_NODES or reason.startswith("cpu")
 
 
-def _outside(node: Any, reason: str) -> dict[str, str]:
+def _outside(node: Any, reason: str) -> Offender:
     origins = [origin for each in node.get_nodes() if each.node for origin in origins_of(each.node, exact=False)]
     stacks = [stack for each in origins if (stack := each.meta.get("stack_trace"))]
     ops = ", ".join(ops_of(origins)) or node.get_name()
-    return {"text": f"{ops}: {_WORDS.get(reason, reason)}", "stack": stacks[-1] if stacks else ""}
+    return Offender(f"{ops}: {_WORDS.get(reason, reason)}", stacks[-1] if stacks else "")

@@ -15,6 +15,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.kernels import KernelBuffer, KernelCall, Pointer
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
 
             def call_kernel(kernel: Any, name: str, *args: Any, **kwargs: Any) -> Any:
                 with recorder.watching("the call of a kernel"):
-                    recorder.record("kernel_call", _describe(kernel, name))
+                    recorder.add(_described(kernel, name))
                 return original(kernel, name, *args, **kwargs)
 
             patches.enter_context(patched(module.TritonKernel, "call_kernel", call_kernel))
@@ -37,7 +38,7 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
 
             def call_kernel(group: Any, wrapper: Any, kernel_name: str) -> Any:
                 with recorder.watching("the call of a kernel"):
-                    recorder.record("kernel_call", _describe(group, kernel_name))
+                    recorder.add(_described(group, kernel_name))
                 return original(group, wrapper, kernel_name)
 
             patches.enter_context(patched(module.KernelGroup, "call_kernel", call_kernel))
@@ -47,27 +48,28 @@ def kernel_calls(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _describe(kernel: Any, name: str) -> dict[str, Any]:
+def _described(kernel: Any, name: str) -> KernelCall:
     from torch._inductor.virtualized import V
 
     sizes = _Expressions(V.graph.sizevars)
     args = kernel.args
     pointers = list(_pointers(args))
-    buffers = dict.fromkeys(buffer for _, read, written in pointers for buffer in (read, written) if buffer)
-    return {
-        "stage": current_stage(),
-        "name": name,
-        "pointers": [list(each) for each in pointers],
-        "sizes": [[str(inner), sizes.text(outer)] for outer, inner in args.sizevars.items()],
-        "numels": [[f"{tree.prefix}numel", sizes.text(tree.numel)] for tree in getattr(kernel, "range_trees", ())],
-        "workspaces": len(getattr(args, "workspace_args", ())),
-        "buffers": [_buffer(buffer, sizes) for buffer in buffers],
-        "symbols": sizes.hints(),
-    }
+    names = dict.fromkeys(buffer for each in pointers for buffer in (each.read, each.written) if buffer)
+    trees = getattr(kernel, "range_trees", ())
+    return KernelCall(
+        stage=current_stage(),
+        name=name,
+        pointers=tuple(pointers),
+        sizes=tuple((str(inner), sizes.text(outer)) for outer, inner in args.sizevars.items()),
+        numels=tuple((f"{tree.prefix}numel", sizes.text(tree.numel)) for tree in trees),
+        workspaces=len(getattr(args, "workspace_args", ())),
+        buffers=tuple(_buffer(each, sizes) for each in names),
+        symbols=sizes.hints(),  # of all expressions above
+    )
 
 
-def _pointers(args: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield each pointer's name in the kernel, the buffer that it reads and the one that it writes; empty: none.
+def _pointers(args: Any) -> Iterator[Pointer]:
+    """Yield each pointer that the kernel takes.
 
     The order is that of `KernelArgs.python_argdefs`. The names of a pointer that is reused in place go from the first
     buffer in that memory to the last one.
@@ -77,47 +79,47 @@ def _pointers(args: Any) -> Iterator[tuple[str, str, str]]:
         if not hasattr(inplaced, "inner_name") or any(inplaced is each for each in seen):
             continue
         seen.append(inplaced)
-        yield str(inplaced.inner_name), str(inplaced.other_names[0]), str(inplaced.other_names[-1])
+        yield Pointer(str(inplaced.inner_name), str(inplaced.other_names[0]), str(inplaced.other_names[-1]))
     for outer, inner in args.input_buffers.items():
         if outer not in args.inplace_buffers and isinstance(inner, str):
-            yield inner, str(outer), ""
+            yield Pointer(inner, str(outer), "")
     for outer, inner in args.output_buffers.items():
         if outer not in args.inplace_buffers and isinstance(inner, str):
-            yield inner, "", str(outer)
+            yield Pointer(inner, "", str(outer))
 
 
-def _buffer(name: str, sizes: "_Expressions") -> dict[str, Any]:
+def _buffer(name: str, sizes: "_Expressions") -> KernelBuffer:
     """Describe a buffer: the node whose value it holds, and its layout in symbols."""
     import torch
     from torch._inductor.virtualized import V
 
     if (constant := V.graph.constants.get(name)) is not None and isinstance(constant, torch.Tensor):
-        return {
-            "name": name,
-            "kind": "constant",
-            "node": "",
-            "dtype": str(constant.dtype).removeprefix("torch."),
-            "shape": [str(size) for size in constant.shape],
-            "stride": [str(stride) for stride in constant.stride()],
-            "device": str(constant.device),
-            "mutates": "",
-        }
+        return KernelBuffer(
+            name=name,
+            kind="constant",
+            node="",
+            dtype=str(constant.dtype).removeprefix("torch."),
+            shape=tuple(map(str, constant.shape)),
+            stride=tuple(map(str, constant.stride())),
+            device=str(constant.device),
+            mutates="",
+        )
     buffer: Any = V.graph.try_get_buffer(name)
     layout = buffer.maybe_get_layout() if hasattr(buffer, "maybe_get_layout") else buffer.get_layout()
     target = getattr(layout, "target", None)
     mutated = target.get_name() if target is not None and "Mutation" in type(layout).__name__ else ""
     is_input = name in V.graph.graph_inputs
     node = None if is_input else getattr(_data(buffer), "origin_node", None)
-    return {
-        "name": name,
-        "kind": "input" if is_input else "buffer",
-        "node": name if is_input else getattr(node, "name", "") or _held(name, buffer, layout, sizes),
-        "dtype": str(buffer.get_dtype()).removeprefix("torch."),
-        "shape": [sizes.text(size) for size in buffer.get_size()],
-        "stride": [sizes.text(stride) for stride in buffer.get_stride()],
-        "device": str(buffer.get_device()),
-        "mutates": str(mutated),
-    }
+    return KernelBuffer(
+        name=name,
+        kind="input" if is_input else "buffer",
+        node=name if is_input else getattr(node, "name", "") or _held(name, buffer, layout, sizes),
+        dtype=str(buffer.get_dtype()).removeprefix("torch."),
+        shape=tuple(map(sizes.text, buffer.get_size())),
+        stride=tuple(map(sizes.text, buffer.get_stride())),
+        device=str(buffer.get_device()),
+        mutates=str(mutated),
+    )
 
 
 def _held(name: str, buffer: Any, layout: Any, sizes: "_Expressions") -> str:

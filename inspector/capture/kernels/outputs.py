@@ -14,6 +14,7 @@ from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.events.kernels import Layout, PartGenerated
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
                 finally:
                     depth -= 1
                 with recorder.watching("arguments of kernels"):
-                    recorder.record("generated", _describe(graph, before, metrics.generated_kernel_count))
+                    recorder.add(_described(graph, before, metrics.generated_kernel_count))
                 if depth == 0:
                     done()
                 return result
@@ -44,11 +45,11 @@ def outputs(recorder: Recorder, when: When, done: Callable[[], None]) -> Iterato
         yield
 
 
-def _describe(graph: Any, before: int, counted: int) -> dict[str, Any]:
+def _described(graph: Any, before: int, counted: int) -> PartGenerated:
     sizes = _Sizes(graph.sizevars)
-    layouts = dict(_layouts(graph))
-    rows = [[name, *row] for name, layout in layouts.items() if (row := _row(layout, sizes)) is not None]
-    return {"stage": current_stage(), "before": before, "counted": counted, "buffers": rows, "symbols": sizes.table()}
+    buffers = (_layout(name, layout, sizes) for name, layout in dict(_layouts(graph)).items())
+    known = tuple(each for each in buffers if each is not None)
+    return PartGenerated(current_stage(), before, counted, known, sizes.table())
 
 
 def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
@@ -60,20 +61,19 @@ def _layouts(graph: Any) -> Iterator[tuple[str, Any]]:
             yield name, layout
 
 
-def _row(layout: Any, sizes: "_Sizes") -> list[Any] | None:
-    """Return dtype, shape, stride, offset and device, or None if there are none or if sizes are unknown."""
+def _layout(name: str, layout: Any, sizes: "_Sizes") -> Layout | None:
+    """Return the layout of a buffer, or None if it has none or if sizes are unknown."""
     import torch
 
     if isinstance(layout, torch.Tensor):
-        shape, stride, offset = layout.shape, layout.stride(), 0
+        shape, stride, offset = sizes.all(layout.shape), sizes.all(layout.stride()), sizes.one(0)
     elif hasattr(layout, "size") and hasattr(layout, "dtype"):
-        shape, stride, offset = layout.size, layout.stride, layout.offset
+        shape, stride, offset = sizes.all(layout.size), sizes.all(layout.stride), sizes.one(layout.offset)
     else:  # a node with several tensors, or with none
         return None
-    known = [sizes.all(shape), sizes.all(stride), sizes.one(offset)]
-    if any(each is None for each in known):
+    if shape is None or stride is None or offset is None:
         return None
-    return [str(layout.dtype).removeprefix("torch."), *known, str(layout.device)]
+    return Layout(name, str(layout.dtype).removeprefix("torch."), shape, stride, offset, str(layout.device))
 
 
 class _Sizes:
@@ -83,9 +83,9 @@ class _Sizes:
         self._known = sizevars.backed_var_to_val
         self._computed = sizevars.inv_precomputed_replacements
 
-    def all(self, exprs: Iterable[Any]) -> list[int] | None:
+    def all(self, exprs: Iterable[Any]) -> tuple[int, ...] | None:
         numbers = [self.one(expr) for expr in exprs]
-        known = [number for number in numbers if number is not None]
+        known = tuple(number for number in numbers if number is not None)
         return known if len(known) == len(numbers) else None
 
     def one(self, expr: Any) -> int | None:

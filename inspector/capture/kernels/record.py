@@ -17,6 +17,7 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.kernels.kernel_calls import kernel_calls
 from ctrace.inspector.capture.kernels.line_origins import Statements
 from ctrace.inspector.capture.kernels.outputs import outputs
+from ctrace.inspector.facts.events.kernels import KernelMade, LineStacks
 
 _HOOK = "set_kernel_post_grad_provenance_tracing"
 _USERS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
@@ -43,7 +44,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
             def traced(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
                 schedules.append(node_schedule)
                 with recorder.watching("a kernel"):
-                    recorder.record("kernel", _describe(statements, node_schedule, kernel_name, is_extern))
+                    recorder.add(_described(statements, node_schedule, kernel_name, is_extern))
                 return original(node_schedule, kernel_name, is_extern)
 
             ours.add(traced)
@@ -58,7 +59,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
                 name = getattr(node.node, "python_kernel_name", None)
                 if not schedules and name:  # a few kernels, such as index_put, have no provenance
                     with recorder.watching("a kernel"):
-                        recorder.record("kernel", _describe(statements, node.node, name, is_extern=True))
+                        recorder.add(_described(statements, node.node, name, is_extern=True))
                 return result
 
             with recorder.watching("calls of libraries"):
@@ -70,26 +71,27 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
         yield
 
 
-def _describe(statements: Statements, schedule: Any, name: str, is_extern: bool) -> dict[str, Any]:
+def _described(statements: Statements, schedule: Any, name: str, is_extern: bool) -> KernelMade:
     from torch._inductor import metrics
 
     scheduled = [] if is_extern else _scheduled(schedule)
     nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
     origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
-    stacks = list(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
-    written, beside = _indexed(statements.take(scheduled), stacks)
-    return {
-        "stage": current_stage(),
-        "name": name,
-        "language": _language(nodes, is_extern),
-        "user": is_extern and _is_users(schedule),
-        "operations": [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled],
-        "ops": ops_of(origins),
-        "stacks": stacks,
-        "beside": beside,
-        "counted": metrics.generated_kernel_count,
-        "statements": written,
-    }
+    operations = [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled]
+    stacks = tuple(dict.fromkeys(trace for node in nodes for trace in node.get_stack_traces()))
+    line_stacks, beside = _numbered(statements.take(scheduled), stacks)
+    return KernelMade(
+        stage=current_stage(),
+        name=name,
+        language=_language(nodes, is_extern),
+        user=is_extern and _is_users(schedule),
+        operations=tuple(operations),
+        ops=tuple(ops_of(origins)),
+        stacks=stacks,
+        beside=beside,
+        counted=metrics.generated_kernel_count,
+        line_stacks=line_stacks,
+    )
 
 
 def _scheduled(schedule: Any) -> list[Any]:
@@ -98,18 +100,20 @@ def _scheduled(schedule: Any) -> list[Any]:
     return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))
 
 
-def _indexed(written: list[dict[int, list[Any]]], stacks: list[str]) -> tuple[list[Any], list[str]]:
-    """Replace each line's stacks by their numbers; return the lines, and the stacks that are not in `stacks`."""
+def _numbered(
+    written: list[dict[int, list[Any]]], stacks: tuple[str, ...]
+) -> tuple[tuple[tuple[LineStacks, ...], ...], tuple[str, ...]]:
+    """Return the numbers of each line's stacks, for each kernel object, and the stacks that are not in `stacks`."""
     numbers = {stack: number for number, stack in enumerate(stacks)}
-    rows = []
+    tables = []
     for lines in written:
-        row = []
-        for text, origins in lines.items():
+        table = []
+        for checksum, origins in lines.items():
             traces = dict.fromkeys(trace for origin in origins if (trace := getattr(origin, "stack_trace", None)))
             if traces:
-                row.append([text, [numbers.setdefault(trace, len(numbers)) for trace in traces]])
-        rows.append(row)
-    return rows, list(numbers)[len(stacks) :]
+                table.append(LineStacks(checksum, tuple(numbers.setdefault(each, len(numbers)) for each in traces)))
+        tables.append(tuple(table))
+    return tuple(tables), tuple(numbers)[len(stacks) :]
 
 
 def _is_users(node: Any) -> bool:

@@ -20,6 +20,7 @@ from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, P
 from ctrace.inspector.capture.isolation.second_run import stored
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece
+from ctrace.inspector.facts.cuda_graphs import CudaGraphTimed
 
 _ROUNDS = 9
 _BLOCK_SECONDS = 0.002
@@ -95,7 +96,7 @@ class ReplayTimes:
         self._waiting.clear()
 
     def _record(self, piece: Piece, sizes: str, **found: Any) -> None:
-        piece.record(self._recorder, "timed", sizes=sizes, **found)
+        piece.part.add(self._recorder, CudaGraphTimed(piece.part.stage, sizes, piece=piece.number, **found))
 
 
 class _Waiting(Struct, frozen=True):

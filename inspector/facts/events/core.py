@@ -5,9 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.autotuning import AutotuningEvent, SweepReported
-from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
-from ctrace.inspector.facts.events.built import BuiltEvent
+from ctrace.inspector.facts.autotuning import SweepReported
 from ctrace.inspector.facts.events.compile_time import CacheAsked
 from ctrace.inspector.facts.events.guards import GuardEvent
 from ctrace.inspector.facts.events.kernels import KernelEvent
@@ -129,6 +127,6 @@ class Unknown(Struct, frozen=True):
 Event = (
     Record | FileName | CompileStarted | BreakReported
     | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent | PassEvent
-    | FusionDone | KernelEvent | CudaGraphEvent | AutotuningEvent | BuiltEvent | CacheAsked | ShapeEvent
+    | FusionDone | KernelEvent | CacheAsked | ShapeEvent
     | SpanMarked | Recorded | Ignored | Unknown
 )  # fmt: skip

@@ -13,7 +13,9 @@ from ctrace.inspector.facts.autotuning import (
     ChoicesTimed,
     ChoiceTaken,
     KernelTuned,
+    ListedChoice,
     SweepReported,
+    TimedConfiguration,
     Timing,
     Tuned,
     TunedKernel,
@@ -55,8 +57,25 @@ def tuned_of(raw: Raw) -> tuple[Tuned, ...]:
 
 def tuned_kernels_of(raw: Raw) -> tuple[TunedKernel, ...]:
     """Return each kernel of which torch chose one of several configurations."""
-    found = (event.tuned for event in raw.autotuning if isinstance(event, KernelTuned))
-    return tuple(replace(each, configurations=_ranked(each.configurations)) for each in found)
+    return tuple(_tuned_kernel(event) for event in raw.autotuning if isinstance(event, KernelTuned))
+
+
+def _tuned_kernel(event: KernelTuned) -> TunedKernel:
+    return TunedKernel(
+        graph=event.id,
+        stage=event.stage,
+        kernel=event.kernel,
+        configurations=_ranked(map(_configuration, event.configurations)),
+        taken=event.taken,
+        cache=event.cache,
+        sizes=event.sizes,
+        seconds=event.seconds,
+    )
+
+
+def _configuration(timed: TimedConfiguration) -> Choice:
+    status = ChoiceStatus.FAILED_TO_RUN if timed.seconds is None else ChoiceStatus.TIMED
+    return Choice(timed.name, "triton", status=status, seconds=timed.seconds, spread=timed.spread)
 
 
 def _tuned(seen: _Seen) -> Tuned:
@@ -82,7 +101,8 @@ def _tuned(seen: _Seen) -> Tuned:
     )
 
 
-def _outcome(choice: Choice, timing: Timing | None) -> Choice:
+def _outcome(listed: ListedChoice, timing: Timing | None) -> Choice:
+    choice = Choice(listed.name, listed.kind, listed.configuration)
     if timing is None:
         return choice
     return replace(choice, status=_status(timing), seconds=timing.seconds, spread=timing.spread, error=timing.error)

@@ -19,7 +19,7 @@ class Names:
     """Resolves the names of buffers and sizes in a graph part's code."""
 
     def __init__(self, part: PartGenerated, assigned: Mapping[str, ast.expr]) -> None:
-        self._buffers = part.buffers
+        self._buffers = {each.name: each for each in part.buffers}
         self._symbols = part.symbols
         self._assigned = assigned
 
@@ -43,7 +43,7 @@ class Names:
     def _tensor(self, node: ast.expr) -> Argument | None:
         match node:
             case ast.Name(id=name) if name in self._buffers:
-                return _argument(name, self._buffers[name])
+                return _argument(self._buffers[name])
             case ast.Call(func=function, args=[ast.Name(id=name), shape, stride, offset]) if (
                 name in self._buffers and dotted(function) == _VIEW
             ):
@@ -56,7 +56,7 @@ class Names:
         if shape is None or stride is None or offset is None:
             return None
         whole = self._buffers[name]
-        return _argument(name, replace(whole, shape=shape, stride=stride, offset=offset))
+        return _argument(replace(whole, shape=shape, stride=stride, offset=offset))
 
     def _value(self, node: ast.expr) -> Argument:
         text = _text(node)
@@ -94,9 +94,9 @@ def _text(node: ast.expr) -> str:
         return "..."
 
 
-def _argument(name: str, layout: Layout) -> Argument:
+def _argument(layout: Layout) -> Argument:
     return Argument(
-        name=name,
+        name=layout.name,
         tensor=True,
         dtype=layout.dtype,
         shape=layout.shape,

@@ -5,17 +5,16 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.built import Built, Ir, LaunchTiming
-from ctrace.inspector.facts.events.built import BuiltEvent, CodeBuilt, KernelBuilt, KernelChosen, LaunchTimed
+from ctrace.inspector.facts.built import Built, BuiltEvent, KernelChosen, KernelCode, LaunchTiming
 
 _OPS = "torch.ops."
 
 
 def built_of(events: Sequence[BuiltEvent]) -> tuple[Built, ...]:
     """Return each configuration of each kernel once, with its code if the log has it."""
-    found = {_key(each.built): each.built for each in events if isinstance(each, KernelBuilt)}
+    found = {_key(each): each for each in events if isinstance(each, Built)}
     used = {(each.graph, each.stage, each.kernel): each.hash for each in events if isinstance(each, KernelChosen)}
-    codes: dict[str, dict[str, Ir]] = {each.hash: each.ir for each in events if isinstance(each, CodeBuilt)}
+    codes = {each.hash: each.ir for each in events if isinstance(each, KernelCode)}
     configurations = Counter((each.graph, each.stage, each.kernel) for each in found.values())
     made = []
     for each in found.values():
@@ -32,7 +31,7 @@ def _key(built: Built) -> tuple[str, ...]:
 
 def timed_of(events: Sequence[BuiltEvent], kernels: Collection[str]) -> tuple[LaunchTiming, ...]:
     """Return the last time of each launch, with the name that the kernel has in `kernels`."""
-    launches = (_named(each.timed, kernels) for each in events if isinstance(each, LaunchTimed))
+    launches = (_named(each, kernels) for each in events if isinstance(each, LaunchTiming))
     return tuple({(each.graph, each.stage, each.kernel, each.launch): each for each in launches}.values())
 
 

@@ -108,7 +108,7 @@ def _kernel(of: Built | LaunchTiming) -> tuple[str, Stage, str]:
 def _occupancy(gpu: Gpu | None, built: Built) -> Occupancy | None:
     if gpu is None or built.registers is None or built.shared is None:
         return None
-    return occupancy(gpu.multiprocessor, registers=built.registers, warps=built.warps, shared=built.shared)
+    return occupancy(gpu, registers=built.registers, warps=built.warps, shared=built.shared)
 
 
 def times(session: Session, graph: str | None = None) -> tuple[Time, ...]:

@@ -67,7 +67,7 @@ def peaks_by(gpu: Gpu) -> str:
 
 
 def _computed(units: dict[tuple[int, int], dict[str, int]], gpu: Gpu, format_: str) -> float | None:
-    of_one = units.get(gpu.multiprocessor.capability)
+    of_one = units.get(gpu.capability)
     if of_one is None or gpu.clock is None:
         return None
     return of_one.get(format_, 0) * gpu.processors * gpu.clock

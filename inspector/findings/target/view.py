@@ -41,7 +41,7 @@ def target_of(session: Session) -> Gpu | None:
 
 def called(gpu: Gpu) -> str:
     """Return a GPU's full name: `h100 (NVIDIA H100 80GB HBM3, sm_90)`."""
-    return f"{gpu.target} ({gpu.name}, sm_{''.join(map(str, gpu.multiprocessor.capability))})"
+    return f"{gpu.target} ({gpu.name}, sm_{''.join(map(str, gpu.capability))})"
 
 
 def target_sentence(session: Session) -> str:

@@ -17,9 +17,7 @@ from ctrace.inspector.facts.events import run
 from ctrace.inspector.facts.events.kernels import KernelStacksSeen
 from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
-from ctrace.inspector.log.decode import built as decode_built
 from ctrace.inspector.log.decode import compile_time as decode_compile_time
-from ctrace.inspector.log.decode import cuda_graphs as decode_cuda_graphs
 from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import kernels as decode_kernels
@@ -292,23 +290,12 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
     ),
-    "artifact:ctrace_kernel": lambda entry: decode_kernels.kernel_made(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_generated": lambda entry: decode_kernels.part_generated(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_kernel_call": lambda entry: decode_kernels.kernel_called(compile_id(entry), _payload(entry)),
     "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(
         compile_id(entry), _payload(entry)
     ),
     "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
         compile_id(entry), _payload(entry)
     ),
-    "artifact:ctrace_autotune": lambda entry: decode_autotuning.autotuned(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_cuda_graph": lambda entry: decode_cuda_graphs.cuda_graph(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_built": lambda entry: decode_built.built(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_refused": lambda entry: decode_built.refused(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_built_chosen": lambda entry: decode_built.chosen(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_built_code": lambda entry: decode_built.code(_payload(entry)),
-    "artifact:ctrace_launch_timed": lambda entry: decode_built.timed(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_gpu": lambda entry: decode_built.gpu(_payload(entry)),
     **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
     "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,
 }

@@ -2,20 +2,26 @@
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any
 
 from msgspec import MsgspecError, Struct, ValidationError, convert
 from msgspec.json import Decoder
 from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts.autotuning import AutotuningRecord
+from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
 from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.facts.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
 from ctrace.inspector.facts.events.guards import GuardsFailed, GuardsPlaced
+from ctrace.inspector.facts.events.kernels import KernelMade, PartGenerated
 from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.facts.events.shapes import ShapesSeen
 from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.kernels import KernelCall
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
@@ -32,6 +38,8 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
+    AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
+    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
 
@@ -61,7 +69,8 @@ def read_record(kind: type[Record], entry: Entry) -> Record:
     try:
         record: Record = form.decode(entry.payload)
     except (MsgspecError, UnicodeError):
-        record = _converted(loaded(entry.payload), kind)  # also takes NaN where no field is, and lone surrogates
+        # Takes more: NaN where no field is, and lone surrogates.
+        record = _converted(loaded(entry.payload), kind, form.type)
     if form.header:
         force_setattr(record, form.header, compile_id(entry) if form.needs_compilation else entry.compile_id)
     return record
@@ -73,16 +82,16 @@ _EMPTY = re.compile(
 )
 
 
-def _converted(data: Any, kind: type[Record]) -> Record:
+def _converted(data: Any, kind: type[Record], type_: Any) -> Record:
     """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version.
 
     So does an empty text where only some words are possible. A kind that refuses unknown fields refuses these, too.
     """
     if kind.__struct_config__.forbid_unknown_fields:
-        return convert(data, kind)
+        return convert(data, type_)
     while True:
         try:
-            return convert(data, kind)
+            return convert(data, type_)
         except ValidationError as error:
             found = _EMPTY.search(str(error))
             if found is None:
@@ -109,6 +118,8 @@ def _drop(data: Any, path: list[str], name: str, value: str | None) -> int:
 class _Form(Struct, frozen=True):
     """How records of a kind are read."""
 
+    type: Any
+    """The kind; if its records have several forms, each a subclass with its tag, the union of these."""
     decode: Callable[[str], Any]
     header: str
     """The field that the first line fills; empty: there is none."""
@@ -119,4 +130,5 @@ class _Form(Struct, frozen=True):
 def _form(kind: type[Record]) -> _Form:
     """Return how records of a kind are read; made on first use, since a run has few kinds."""
     header, needs_compilation = header_field(kind)
-    return _Form(Decoder(kind).decode, header, needs_compilation)
+    type_: Any = reduce(or_, kind.__subclasses__() if kind.__struct_config__.tag_field else [kind])
+    return _Form(type_, Decoder(type_).decode, header, needs_compilation)

@@ -15,6 +15,7 @@ from ctrace.inspector.capture.built_kernels.gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.compile_driver import Driver
+from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.features.gpus.child.choices.convolution import convolved_as_on
 from ctrace.inspector.features.gpus.child.choices.padding import padding_left_open
 from ctrace.inspector.features.gpus.child.choices.sdpa import attention_as_on
@@ -57,7 +58,7 @@ class VirtualGpu:
         record_target(recorder, gpu)
         self.facts = gpu
         self._recorder = recorder
-        self._tf32: list[str] = []
+        self._tf32: tuple[str, ...] = ()
         self._properties = properties_of(gpu)
         self._capability = gpu.capability
         self._driver = Driver(gpu)
@@ -222,28 +223,25 @@ def properties_of(gpu: TargetGpu) -> Any:
 
 
 def record_target(recorder: Recorder, gpu: TargetGpu, tf32: Sequence[str] = ()) -> None:
-    """Record the GPU that code is emitted for, with the same names as a local GPU (`built_kernels/gpu.py`)."""
-    recorder.record(
-        "gpu",
-        {
-            "name": gpu.title,
-            "target": gpu.name,
-            "capability": list(gpu.capability),
-            "processors": gpu.processors,
-            "registers": gpu.registers,
-            "threads": gpu.threads,
-            "shared": gpu.shared,
-            "warp": gpu.warp,
-            "clock": gpu.clock,
-            "bandwidth": gpu.bandwidth,
-            "copied": None,
-            "empty": None,
-            "tf32": list(tf32),
-            "l2": gpu.l2,
-            "rates": dict(gpu.rates),
-            "vector_rates": dict(gpu.vector_rates),
-            "sources": dict(gpu.sources),
-        },
+    """Record the GPU that code is emitted for."""
+    recorder.add(
+        Gpu(
+            name=gpu.title,
+            target=gpu.name,
+            capability=gpu.capability,
+            processors=gpu.processors,
+            registers=gpu.registers,
+            threads=gpu.threads,
+            shared=gpu.shared,
+            warp=gpu.warp,
+            clock=gpu.clock,
+            bandwidth=gpu.bandwidth,
+            tf32=tuple(tf32),
+            l2=gpu.l2,
+            rates=gpu.rates,
+            vector_rates=gpu.vector_rates,
+            sources=gpu.sources,
+        )
     )
 
 

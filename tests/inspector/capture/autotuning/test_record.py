@@ -12,10 +12,10 @@ pytest.importorskip("torch")
 from ctrace.inspector.capture.autotuning.record import autotuning
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.autotuning import ChoiceStatus, Tuned
+from ctrace.inspector.facts.wire import Record, payload_of
 from ctrace.inspector.findings.autotuning.fold import tuned_of
-from ctrace.inspector.log.decode.autotuning import autotuned
-from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
+from tests.support.helpers import decoded
 
 SELECT, BENCHMARKING = "torch._inductor.select_algorithm", "torch._inductor.runtime.benchmarking"
 
@@ -24,10 +24,10 @@ class Kept:
     """A recorder that keeps what it is handed."""
 
     def __init__(self) -> None:
-        self.payloads: list[dict[str, Any]] = []
+        self.records: list[Any] = []
 
-    def record(self, _name: str, payload: dict[str, Any], at: object = None) -> None:
-        self.payloads.append(payload)
+    def add(self, record: Record, at: object = None) -> None:
+        self.records.append(decoded(record.KIND, payload_of(record)))
 
     @contextmanager
     def watching(self, _what: str) -> Iterator[None]:
@@ -35,7 +35,7 @@ class Kept:
 
     def tuned(self) -> tuple[Tuned, ...]:
         raw = Raw(environment={"built": True})
-        raw.autotuning += [autotuned("0/0", Fields(payload, "it")) for payload in self.payloads]
+        raw.autotuning += self.records
         return tuned_of(raw)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch._inductor import config, utils
 from torch._inductor.virtualized import V
 
-from ctrace.inspector.capture.autotuning.untried import Untried
+from ctrace.inspector.capture.autotuning.untried import RefusedTemplates
 from ctrace.inspector.capture.core.recorder import Recorder
 
 
@@ -29,12 +29,12 @@ class Silent:
 def asked(name: str, device: str, *, module: str = "torch._inductor.kernel.mm", dtype: Any = None, **more: Any) -> Any:
     """Ask whether a template may be used, get no for an answer, and return what was noted."""
     lowering = SimpleNamespace(__name__=module, **{name: lambda layout, mat2=None, enable_int32=False: False})
-    untried, node = Untried(cast(Recorder, Silent())), Node()
+    untried, node = RefusedTemplates(cast(Recorder, Silent())), Node()
     layout = SimpleNamespace(device=torch.device(device), dtype=dtype or torch.float32)
     with ExitStack() as patches, V.set_graph_handler(cast(Any, SimpleNamespace(current_node=node))):
         untried.install(cast(Any, lowering), patches)
         getattr(lowering, name)(layout, **more)
-    return {each["what"]: each["reasons"] for each in untried.of(node)}
+    return {each.what: list(each.reasons) for each in untried.of(node)}
 
 
 @pytest.fixture(autouse=True)

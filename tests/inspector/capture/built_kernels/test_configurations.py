@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ctrace.inspector.capture.built_kernels.configurations import Configurations
+from ctrace.inspector.facts.autotuning import KernelTuned
+from ctrace.inspector.facts.kernels import Stage
 
 
 class Autotuner:
@@ -30,16 +32,18 @@ class Log:
     """Takes the records."""
 
     def __init__(self) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.found: list[KernelTuned] = []
 
     def watching(self, _what: str) -> ExitStack:
         return ExitStack()
 
-    def record(self, _recorder: object, _name: str, payload: dict[str, Any]) -> None:
-        self.found.append(payload)
+    stage = Stage.INFERENCE
+
+    def add(self, _recorder: object, record: KernelTuned) -> None:
+        self.found.append(record)
 
 
-def recorded(kernel: Autotuner, *neighbors: str, times: int = 1) -> list[dict[str, Any]]:
+def recorded(kernel: Autotuner, *neighbors: str, times: int = 1) -> list[KernelTuned]:
     log = Log()
     watch = Configurations(log)  # type: ignore[arg-type]
     with ExitStack() as patches:
@@ -52,13 +56,13 @@ def recorded(kernel: Autotuner, *neighbors: str, times: int = 1) -> list[dict[st
 
 def test_neighbors_that_coordinate_descent_tried_are_configurations() -> None:
     (found,) = recorded(Autotuner("warps: 16", "warps: 128"), "warps: 8")
-    assert [each["name"] for each in found["configurations"]] == ["warps: 16", "warps: 128", "warps: 8"]
-    assert (found["taken"], found["seconds"]) == ("warps: 8", 2.0)
+    assert [each.name for each in found.configurations] == ["warps: 16", "warps: 128", "warps: 8"]
+    assert (found.taken, found.seconds) == ("warps: 8", 2.0)
 
 
 def test_a_configuration_that_was_timed_twice_counts_once() -> None:
     (found,) = recorded(Autotuner("a"), "bb", times=2)
-    assert [each["name"] for each in found["configurations"]] == ["a", "bb"]
+    assert [each.name for each in found.configurations] == ["a", "bb"]
 
 
 def test_the_same_kernel_launched_without_timing_has_no_record() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from ctrace.inspector.facts.autotuning import ChoiceStatus, Spread
 from ctrace.inspector.findings.autotuning.fold import tuned_kernels_of, tuned_of
-from ctrace.inspector.log.decode.autotuning import autotuned, reported
+from ctrace.inspector.log.decode.autotuning import reported
 from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
-from tests.support.helpers import recorded
+from tests.support.helpers import decoded, recorded
 
 CHOICES = {
     "what": "choices",
@@ -34,7 +34,7 @@ def times(*timings: dict[str, object], **more: object) -> dict[str, object]:
 def raw_of(*payloads: dict[str, object], built: bool = True) -> Raw:
     raw = Raw(environment={"built": built})
     for payload in payloads:
-        raw.autotuning.append(autotuned("0/0", Fields({"stage": "inference", **payload}, "it")))
+        raw.autotuning.append(decoded("autotune", {"stage": "inference", **payload}))
     return raw
 
 
@@ -82,7 +82,7 @@ def test_a_sweep_of_an_unknown_operation_is_left_out() -> None:
 
 
 def test_an_unknown_event_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown event of autotuning"):
+    with pytest.raises(ValueError, match="Invalid value .else. - at `\\$.what`"):
         raw_of({"what": "else"})
 
 

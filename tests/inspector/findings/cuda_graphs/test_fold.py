@@ -3,9 +3,8 @@
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
 from ctrace.inspector.findings.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graphs.view import outlook
-from ctrace.inspector.log.decode.cuda_graphs import cuda_graph
-from ctrace.inspector.log.fields import Fields
 from ctrace.inspector.log.raw import Raw
+from tests.support.helpers import decoded
 
 MUTATED = (
     'skipping cudagraphs due to mutated inputs (1 instances). Found from : \n   File "/home/user/model.py", line 7, '
@@ -16,9 +15,8 @@ MUTATED = (
 def folded(*payloads: dict[str, object], prefixes: dict[str, str] | None = None) -> tuple[CudaGraph, ...]:
     raw = Raw(prefixes=prefixes or {})
     for payload in payloads:
-        raw.cuda_graphs.append(
-            cuda_graph(str(payload.pop("id", "0/0")), Fields({"stage": "inference", **payload}, "it"))
-        )
+        at = str(payload.pop("id", "0/0"))
+        raw.cuda_graphs.append(decoded("cuda_graph", {"stage": "inference", **payload}, at))
     return cuda_graphs_of(raw)
 
 

@@ -43,8 +43,8 @@ class Runner:
         return (buf3, )
 """
 KERNELS = ("triton_poi_0", "cpp_1", "extern_kernels.addmm", "torch.ops.aten.cat.default", "extern_kernels.mm")
-LAYOUT = Layout("float32", (7, 4), (4, 1), 0, "cuda:0")
-PART = PartGenerated("0/0", Stage.FORWARD, 0, 3, dict.fromkeys(("arg1_1", "buf0", "buf1"), LAYOUT), {"s77": 7})
+LAYOUTS = tuple(Layout(name, "float32", (7, 4), (4, 1), 0, "cuda:0") for name in ("arg1_1", "buf0", "buf1"))
+PART = PartGenerated(Stage.FORWARD, 0, 3, LAYOUTS, {"s77": 7}, id="0/0")
 
 
 def tensor(name: str, **other: Any) -> Argument:

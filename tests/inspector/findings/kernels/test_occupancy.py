@@ -4,7 +4,7 @@ import pytest
 
 from ctrace.inspector.facts.target import Multiprocessor
 from ctrace.inspector.findings.kernels.occupancy import Limit, occupancy
-from tests.support.built import H100_PART
+from tests.support.built import H100
 
 DRIVER = (
     (6, 4, 0, 16), (11, 8, 0, 8), (12, 2, 0, 32), (13, 2, 8, 32), (18, 2, 32, 32), (18, 4, 0, 16), (20, 8, 0, 8),
@@ -18,8 +18,8 @@ DRIVER = (
 )  # fmt: skip
 """Registers, warps, shared memory, and the blocks that cuOccupancyMaxActiveBlocksPerMultiprocessor gave (driver 580, H100)."""
 
-A10 = Multiprocessor(capability=(8, 6), registers=65536, threads=1536, shared=102400)
-T4 = Multiprocessor(capability=(7, 5), registers=65536, threads=1024, shared=65536)
+A10 = Multiprocessor(capability=(8, 6), registers=65536, threads=1536, shared=102400, warp=32)
+T4 = Multiprocessor(capability=(7, 5), registers=65536, threads=1024, shared=65536, warp=32)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,14 @@ T4 = Multiprocessor(capability=(7, 5), registers=65536, threads=1024, shared=655
     ],
 )
 def test_an_h100(registers: int, warps: int, shared: int, blocks: int, limits: tuple[Limit, ...]) -> None:
-    held = occupancy(H100_PART, registers=registers, warps=warps, shared=shared)
+    held = occupancy(H100, registers=registers, warps=warps, shared=shared)
     assert held is not None
     assert (held.blocks, held.warps, held.most_warps, held.limits) == (blocks, blocks * warps, 64, limits)
 
 
 @pytest.mark.parametrize(("registers", "warps", "shared", "blocks"), DRIVER)
 def test_what_the_driver_says(registers: int, warps: int, shared: int, blocks: int) -> None:
-    held = occupancy(H100_PART, registers=registers, warps=warps, shared=shared)
+    held = occupancy(H100, registers=registers, warps=warps, shared=shared)
     assert held is not None
     assert held.blocks == blocks
 
@@ -67,9 +67,9 @@ def test_other_gpus() -> None:
 
 @pytest.mark.parametrize(("registers", "warps", "shared"), [(0, 4, 0), (256, 4, 0), (32, 0, 0), (32, 4, -1)])
 def test_numbers_that_no_kernel_has(registers: int, warps: int, shared: int) -> None:
-    assert occupancy(H100_PART, registers=registers, warps=warps, shared=shared) is None
+    assert occupancy(H100, registers=registers, warps=warps, shared=shared) is None
 
 
 def test_a_gpu_that_nobody_knows() -> None:
-    unknown = Multiprocessor(capability=(99, 0), registers=65536, threads=2048, shared=233472)
+    unknown = Multiprocessor(capability=(99, 0), registers=65536, threads=2048, shared=233472, warp=32)
     assert occupancy(unknown, registers=32, warps=4, shared=0) is None

@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Gpu
-from ctrace.inspector.facts.target import Multiprocessor
 from ctrace.inspector.findings.kernels.rates import matrix_rate, most_operations, peaks_by, vector_rate
 from ctrace.inspector.knowledge.gpus.table import gpu_named
 from tests.support.built import H100
@@ -32,18 +31,22 @@ def test_not_known() -> None:
     assert most_operations(replace(H100, clock=None), ["float32"], products=True, tf32=True) is None
     assert most_operations(H100, ["int64"], products=True, tf32=True) is None
     assert most_operations(H100, [], products=True, tf32=True) is None
-    other = replace(H100, multiprocessor=replace(H100.multiprocessor, capability=(99, 0)))
+    other = replace(H100, capability=(99, 0))
     assert most_operations(other, ["float32"], products=True, tf32=True) is None
 
 
 def found(name: str) -> Gpu:
     """Return a GPU of the table as a run records it."""
     gpu = gpu_named(name)
-    part = Multiprocessor(gpu.capability, gpu.registers, gpu.threads, gpu.shared, gpu.warp)
     return Gpu(
-        gpu.title,
-        gpu.processors,
-        part,
+        gpu.capability,
+        gpu.registers,
+        gpu.threads,
+        gpu.shared,
+        gpu.warp,
+        name=gpu.title,
+        processors=gpu.processors,
+        tf32=(),
         clock=gpu.clock,
         bandwidth=gpu.bandwidth,
         rates=gpu.rates,

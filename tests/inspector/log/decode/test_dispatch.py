@@ -72,7 +72,7 @@ def event_of(log: Log) -> ev.Event:
         ),
         (
             Log().kernel("0/0", "k0", ["stack"], ["aten.exp"]),
-            KernelMade("0/0", Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",)),
+            KernelMade(Stage.INFERENCE, "k0", "cpp", ("aten.exp",), ("stack",), id="0/0"),
         ),
         (
             Log().counters(frames={"ok": 1}, stats={"unique_graphs": 2}, recompile_limit=4),

@@ -22,12 +22,14 @@ from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.decode.records import OUR_RECORDS
 from ctrace.inspector.log.reader import Entry, parse
 from ctrace.inspector.log.schema import LOG_SCHEMA
-from tests.support.helpers import Log
+from tests.support.helpers import Log, decoded
 from tests.support.places import ROOT
 
 DATA = ROOT / "tests" / "data"
 
 
+UNREAD = {"built_code": ("stage",)}
+"""Fields that an older ctrace wrote for nobody, by kind."""
 KINDS = {f"artifact:ctrace_{kind.KIND}": kind for kind in OUR_RECORDS}
 
 
@@ -75,6 +77,8 @@ def test_records_read_as_they_were_written(path: Path) -> None:
             assert isinstance(event, kind), entry.kind
         if isinstance(event, Record):
             written = json.loads(entry.payload)
+            for name in UNREAD.get(event.KIND, ()):
+                written.pop(name, None)
             assert kept(written, payload_of(event)) == written, entry.kind
 
 
@@ -95,12 +99,6 @@ def test_an_older_reader_gets_no_field_of_a_trial_that_it_would_refuse() -> None
     tried = Tried(Trial(settings=(("capture_scalar_outputs", True),)), None, 1.5, error="no")
     settings = (("capture_scalar_outputs", True),)
     assert payload_of(tried) == {"trial": {"settings": settings}, "counts": None, "seconds": 1.5, "error": "no"}
-
-
-def decoded(name: str, data: Any) -> Any:
-    (entry,) = Log().ctrace(name, data, at="0/0").entries()
-    assert isinstance(entry, Entry)
-    return decode(entry)
 
 
 def test_null_for_a_text_or_a_count_is_a_missing_field() -> None:

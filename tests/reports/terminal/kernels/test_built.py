@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.built import Ir
+from ctrace.inspector.facts.built import Ir, StageTime
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.built import built_data, ir_data
 from ctrace.reports.terminal.kernels.built import ir_screen, resources_screen, times_screen
@@ -20,7 +20,13 @@ def whole(session: Session, width: int, *, all_of_them: bool = False) -> str:
 
 def hostile() -> Session:
     built = (
-        replace(each, kernel=EVIL, blocks={EVIL: 3}, seconds={EVIL: 0.5}, ir={EVIL: Ir(EVIL), "ptx": Ir(EVIL)})
+        replace(
+            each,
+            kernel=EVIL,
+            blocks={EVIL: 3},
+            stage_times=(StageTime(EVIL, 0.5),),
+            ir={EVIL: Ir(EVIL), "ptx": Ir(EVIL)},
+        )
         for each in SESSION.built
     )
     timed = (replace(each, kernel=EVIL, why=each.why and EVIL) for each in SESSION.timed)

@@ -1,7 +1,6 @@
 """Cache compiled kernels across runs, keyed by everything that they depend on; evict the least recently used."""
 
 import hashlib
-import json
 import os
 import tempfile
 import time
@@ -9,13 +8,15 @@ import zlib
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from msgspec import Struct
+from msgspec.json import decode, encode
 from msgspec.structs import asdict
 
+from ctrace.inspector.facts.built import Built, KernelCode
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 
-_FORMAT = 2
+_FORMAT = 3
 """Version of the cached data; increase it when the format changes."""
 _MOST = 1 << 30
 """Maximum size of the cache in bytes."""
@@ -27,7 +28,18 @@ _ABANDONED_SECONDS = 3600
 _LARGEST = 1 << 28
 """Maximum bytes of one unpacked outcome."""
 
-Outcome = dict[str, Any]
+
+class Outcome(Struct, frozen=True):
+    """What compiling a kernel gave, for each graph part that calls it."""
+
+    built: tuple[Built, ...]
+    """One for each configuration; its stage and the kernel's name are those of no part."""
+    codes: tuple[KernelCode, ...]
+    refused: dict[str, str]
+    """Why a configuration is left out, keyed by its description."""
+    problems: tuple[str, ...]
+    error: str
+    """Why the kernel does not compile."""
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -37,20 +49,6 @@ def _unpacked(data: bytes) -> bytes:
     if not unpacking.eof:
         raise ValueError("cut short, or too long")
     return unpacked
-
-
-def _is_outcome(data: Any) -> bool:
-    """Whether data has the form that `put` writes; otherwise the kernel is compiled again."""
-    if not isinstance(data, dict) or not {"records", "refused", "error"} <= data.keys():
-        return False
-    records, refused = data["records"], data["refused"]
-    if not isinstance(records, list) or not isinstance(refused, list) or not isinstance(data["error"], str | None):
-        return False
-    return all(map(_is_record, records)) and all(isinstance(each, dict) for each in refused)
-
-
-def _is_record(data: Any) -> bool:
-    return isinstance(data, list) and len(data) == 2 and isinstance(data[0], str) and isinstance(data[1], dict)
 
 
 class CompileCache:
@@ -68,11 +66,11 @@ class CompileCache:
         """Return a kernel's cached outcome and mark it as used; return None if it is missing or damaged."""
         file = self._file(key)
         try:
-            outcome = json.loads(_unpacked(file.read_bytes()))
+            outcome = decode(_unpacked(file.read_bytes()), type=Outcome)
             os.utime(file)
         except (OSError, ValueError, RecursionError, zlib.error):
             return None
-        return outcome if _is_outcome(outcome) else None
+        return outcome
 
     def put(self, key: str, outcome: Outcome) -> None:
         """Store an outcome.
@@ -85,7 +83,7 @@ class CompileCache:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=_UNFINISHED)
         try:
             with os.fdopen(handle, "wb") as made:
-                made.write(zlib.compress(json.dumps(outcome).encode(), 1))
+                made.write(zlib.compress(encode(outcome), 1))
             Path(name).replace(file)
         except BaseException:
             with suppress(OSError):

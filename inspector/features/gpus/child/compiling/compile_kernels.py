@@ -6,16 +6,17 @@ A cache keyed by source and target provides the kernels that an earlier run comp
 import ast
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.cores import Cores
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.built import Built, KernelRefusal
 from ctrace.inspector.facts.target import Candidate, Undecided
 from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
 from ctrace.inspector.features.gpus.child.compiling.triton import TritonCompiler
@@ -119,7 +120,7 @@ class Metal:
     def _compile(self, job: Job) -> None:
         outcome = self._compiler.compile(job.name, job.source)
         self._record(outcome, job.users, cached=False)
-        if any(name == "problem" for name, _ in outcome["records"]):  # not cached: it may succeed next time
+        if outcome.problems:  # not cached: it may succeed next time
             return
         try:
             self._cache.put(job.key, outcome)
@@ -149,16 +150,20 @@ class Metal:
         return found
 
     def _record(self, outcome: Outcome, users: list[tuple[Part, str]], *, cached: bool) -> None:
-        several = sum(name == "built" for name, _ in outcome["records"]) > 1
+        several = len(outcome.built) > 1
+        for what in outcome.problems:
+            self._recorder.problem(what)
+        for code in outcome.codes:
+            self._recorder.add(code)
         for part, kernel in users:
-            for name, payload in outcome["records"]:
-                about = {"kernel": kernel, "cached": cached, "open": several} if name == "built" else {}
-                part.record(self._recorder, name, {**payload, **about, "stage": part.stage})
-            for refused in outcome["refused"]:
-                part.record(self._recorder, "refused", {"kernel": kernel, **refused})
-            _leave_open(self._recorder, outcome, part, kernel)
-        if outcome["error"]:
-            self._fail(users, f"it does not compile: {outcome['error']}")
+            for built in outcome.built:
+                part.add(self._recorder, replace(built, stage=part.stage, kernel=kernel, cached=cached, open=several))
+            for configuration, reason in outcome.refused.items():
+                part.add(self._recorder, KernelRefusal(part.stage, kernel, configuration, reason))
+            if several:
+                _leave_open(self._recorder, outcome.built, part, kernel)
+        if outcome.error:
+            self._fail(users, f"it does not compile: {outcome.error}")
 
     def _fail(self, users: list[tuple[Part, str]], why: str) -> None:
         for _, kernel in users:
@@ -172,14 +177,12 @@ def _merged(jobs: Iterable[Job]) -> list[Job]:
     return list(merged.values())
 
 
-def _leave_open(recorder: Recorder, outcome: Outcome, part: Part, kernel: str) -> None:
-    """Record an open choice if the kernel has several configurations, because torch would time them to choose one."""
-    built = [payload for name, payload in outcome["records"] if name == "built"]
-    if len(built) > 1:
-        candidates = tuple(Candidate(kernel, "triton", _configuration(each)) for each in built)
-        recorder.add(Undecided(part.stage, "configuration", kernel, "", candidates), at=part.context)
+def _leave_open(recorder: Recorder, built: Sequence[Built], part: Part, kernel: str) -> None:
+    """Record that torch would time the configurations of a kernel to choose one."""
+    candidates = tuple(Candidate(kernel, "triton", _configuration(each)) for each in built)
+    part.add(recorder, Undecided(part.stage, "configuration", kernel, "", candidates))
 
 
-def _configuration(built: dict[str, Any]) -> str:
-    values = {**built["blocks"], "num_warps": built["warps"], "num_stages": built["stages"]}
+def _configuration(built: Built) -> str:
+    values = {**built.blocks, "num_warps": built.warps, "num_stages": built.stages}
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -10,17 +10,21 @@ import os
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from ctrace.inspector.capture.built_kernels.cubin import resources
 from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.facts.built import Built, KernelCode
+from ctrace.inspector.facts.events.run import ProblemMet
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.compiling.cache import Outcome
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.names import LIBDEVICE_PATH
 
+_R = TypeVar("_R", bound=Record)
 _TENSOR_MEMORY = 512
 """Columns of tensor memory, if any (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
 
@@ -42,9 +46,9 @@ class TritonCompiler:
         self._replace()
 
     def compile(self, name: str, source: str) -> Outcome:
-        """Compile a kernel. Return `records` to write for each graph part, `refused` configurations and an `error`."""
-        records: list[list[Any]] = []
-        self._builds = TritonBuilds(Recorder(_Gathered(records)), on_device=False)  # type: ignore[arg-type]
+        """Compile a kernel, and return what it gave."""
+        gathered = _Gathered()
+        self._builds = TritonBuilds(Recorder(gathered), on_device=False)  # type: ignore[arg-type]
         self._loaded: list[Any] = []
         self._refused: dict[str, str] = {}
         error = ""
@@ -56,8 +60,8 @@ class TritonCompiler:
             self._builds.belongs(kernel, Part({}, Stage.FORWARD))
         except Exception as raised:  # Triton and torch's heuristics may raise anything
             error = _reason(raised)
-        refused = [{"configuration": name, "reason": reason} for name, reason in self._refused.items()]
-        return {"records": records, "refused": refused, "error": error}
+        problems = tuple(each.what for each in gathered.of(ProblemMet))
+        return Outcome(gathered.of(Built), gathered.of(KernelCode), self._refused, problems, error)
 
     def _replace(self) -> None:
         from torch._dynamo import device_interface
@@ -136,11 +140,14 @@ def _no_guard(*_args: Any) -> Any:
 class _Gathered:
     """Replaces the log: collects the records to write for each graph part that calls the kernel."""
 
-    def __init__(self, records: list[list[Any]]) -> None:
-        self._records = records
+    def __init__(self) -> None:
+        self._records: list[Record] = []
 
-    def artifact(self, name: str, payload: Any, _context: Any = None) -> None:
-        self._records.append([name, payload])
+    def add(self, record: Record, _context: Any = None) -> None:
+        self._records.append(record)
+
+    def of(self, kind: type[_R]) -> tuple[_R, ...]:
+        return tuple(each for each in self._records if isinstance(each, kind))
 
 
 def _kernel(name: str, source: str) -> Any:

@@ -12,8 +12,12 @@ import pytest
 pytest.importorskip("triton")
 
 from ctrace.inspector.capture.codegen.generate import Codegen
+from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.target import Undecided
+from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.compiling import compile_kernels
-from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache
+from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
 from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Job, Metal
 from ctrace.inspector.knowledge.gpus.table import gpu_named
 
@@ -21,10 +25,13 @@ from ctrace.inspector.knowledge.gpus.table import gpu_named
 class Recording:
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self.records: list[tuple[str, Any]] = []
+        self.records: list[Record] = []
 
     def problem(self, what: str) -> None:
         self.problems.append(what)
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
 
     @contextmanager
     def watching(self, _what: str) -> Iterator[None]:
@@ -32,10 +39,10 @@ class Recording:
 
 
 class Part:
-    stage = "forward"
+    stage = Stage.FORWARD
 
-    def record(self, recorder: Recording, name: str, payload: Any) -> None:
-        recorder.records.append((name, payload))
+    def add(self, recorder: Recording, record: Record) -> None:
+        recorder.add(record)
 
 
 @pytest.fixture
@@ -101,7 +108,7 @@ def test_what_triton_says_of_a_missing_tool_is_quoted(recorder: Recording, monke
 
 def compiled(recorder: Recording, monkeypatch: pytest.MonkeyPatch, **outcome: Any) -> None:
     """Compile one kernel, used by two graphs, with a compiler that has this outcome."""
-    whole = {"records": [], "refused": [], "error": "", **outcome}
+    whole = Outcome(**{"built": (), "codes": (), "refused": {}, "problems": (), "error": "", **outcome})
     made = metal(recorder)
     monkeypatch.setattr(Metal, "_compiler", SimpleNamespace(compile=lambda _name, _source: whole), raising=True)
     job = Job("aa" * 32, "triton_poi", "source")
@@ -126,14 +133,38 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(CompileCache, "put", refuse)
-    compiled(recorder, monkeypatch, records=[("built", {"blocks": {}, "warps": 4, "stages": 1})])
+    compiled(recorder, monkeypatch, built=(Built(Stage.INFERENCE, "", "aa", 4, 1, False),))
     assert recorder.problems == [
         "compiled kernels were not cached for the next run: [Errno 28] No space left on device"
     ]
-    assert [(name, each["kernel"], each["open"]) for name, each in recorder.records] == [
-        ("built", "triton_poi_0", False),
-        ("built", "triton_poi_1", False),
+    assert recorder.records == [
+        Built(Stage.FORWARD, name, "aa", 4, 1, False) for name in ("triton_poi_0", "triton_poi_1")
     ]
+
+
+def test_what_is_recorded_says_for_which_part_and_whether_torch_would_choose(
+    recorder: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = tuple(Built(Stage.INFERENCE, "", hash_, warps, 1, False) for hash_, warps in (("aa", 4), ("bb", 8)))
+    compiled(recorder, monkeypatch, built=both, refused={"XBLOCK=16": "no room"}, codes=(KernelCode("aa", {}, {}),))
+    of_last = [each for each in recorder.records if getattr(each, "kernel", "") == "triton_poi_1"]
+    assert of_last == [
+        Built(Stage.FORWARD, "triton_poi_1", "aa", 4, 1, False, open=True),
+        Built(Stage.FORWARD, "triton_poi_1", "bb", 8, 1, False, open=True),
+        KernelRefusal(Stage.FORWARD, "triton_poi_1", "XBLOCK=16", "no room"),
+    ]
+    chosen = [each for each in recorder.records if isinstance(each, Undecided)]
+    names = ["num_warps=4, num_stages=1", "num_warps=8, num_stages=1"]
+    assert [[one.configuration for one in each.candidates] for each in chosen] == [names, names]
+    assert sum(isinstance(each, KernelCode) for each in recorder.records) == 1
+
+
+def test_a_problem_of_the_compiler_is_told_and_its_outcome_not_cached(
+    recorder: Recording, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiled(recorder, monkeypatch, problems=("no nvdisasm",))
+    assert recorder.problems == ["no nvdisasm"]
+    assert not list(tmp_path.rglob("aaaa*"))
 
 
 def test_a_worker_that_dies_costs_its_kernel_only(recorder: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
