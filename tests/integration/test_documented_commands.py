@@ -2,18 +2,15 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.support import documented
-from tests.support.documentation import NAMED, PAGES, blocks
+from tests.support.documentation import NAMED
 from tests.support.documented import Ran
 from tests.support.places import ROOT
 from tests.support.warm import WarmServer

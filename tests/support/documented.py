@@ -177,7 +177,7 @@ def _share_captures() -> None:
 
     capture.capture = shared
     store.KEEP = 1000
-    store.Store.__init__.__defaults__ = (None, 1000)  # type: ignore[misc]
+    store.Store.__init__.__defaults__ = (None, 1000)
 
 
 def _seconds() -> float:

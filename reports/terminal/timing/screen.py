@@ -12,6 +12,7 @@ from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import fix, hanging, section
 from ctrace.reports.wording import timing as words
+from ctrace.reports.wording.durations import duration
 
 _STYLES = {
     Verdict.FASTER: "bold green",
@@ -76,8 +77,8 @@ def _parts(parts: tuple[Part, ...], width: int) -> RenderableType:
     rows = []
     for part in parts:
         peaks = f"{_memory(part.eager_peak)} → {_memory(part.compiled_peak)}"
-        eager = words.duration(None if part.eager is None else part.eager.median)
-        compiled = words.duration(None if part.compiled is None else part.compiled.median)
+        eager = duration(None if part.eager is None else part.eager.median)
+        compiled = duration(None if part.compiled is None else part.compiled.median)
         verdict = words.speedup(part.speedup)
         unknown = part.eager_peak is None and part.compiled_peak is None
         rows.append(
@@ -131,7 +132,7 @@ def _share(each: Share, calls: Share) -> tuple[str, str, str, str, str]:
 def _time(seconds: float | None, whole: float | None = None) -> tuple[str, str]:
     if seconds is None:
         return "", ""
-    return words.duration(seconds), f"{seconds / whole:.0%}" if whole else ""
+    return duration(seconds), f"{seconds / whole:.0%}" if whole else ""
 
 
 def _number(value: float | None) -> str:

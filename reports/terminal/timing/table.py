@@ -14,6 +14,7 @@ from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.timing.screen import footer
 from ctrace.reports.terminal.widgets import fix, hanging, item, section
 from ctrace.reports.wording import timing as words
+from ctrace.reports.wording.durations import duration
 
 _WIDE = 125
 """Width from which one table holds all columns."""
@@ -87,7 +88,7 @@ def _name(measured: Measured) -> str:
 def _eager(timings: Timings, columns: int) -> tuple[str, ...]:
     parts = [each.first for each in timings.configurations]
     part = next((each for each in parts if each is not None), None)
-    time = words.duration(None if part is None or part.eager is None else part.eager.median)
+    time = duration(None if part is None or part.eager is None else part.eager.median)
     peak = "" if part is None or part.eager_peak is None else fmt.memory(part.eager_peak)
     row = ("eager", time, "", "", "", peak)
     return (*row, *("",) * (columns - len(row)))[:columns]
@@ -100,7 +101,7 @@ def _speed(measured: Measured) -> tuple[str | Text, ...]:
     verdict = part.speedup.verdict if part.speedup is not None else Verdict.UNDECIDED
     style = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}.get(verdict, "")
     return (
-        words.duration(part.compiled.median),
+        duration(part.compiled.median),
         Text(words.speedup(part.speedup), style=style),
         _seconds(measured.compile_seconds),
         _seconds(measured.warm_seconds),
@@ -147,7 +148,7 @@ def _why(timings: Timings) -> Iterator[RenderableType]:
 
 
 def _longer(gap: float) -> str:
-    return f"{words.duration(abs(gap))} {'more' if gap >= 0 else 'less'}"
+    return f"{duration(abs(gap))} {'more' if gap >= 0 else 'less'}"
 
 
 def _reasons(difference: Difference) -> Iterator[RenderableType]:

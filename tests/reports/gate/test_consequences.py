@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
-from ctrace.inspector.features.check.model import SiteKind
+from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.inspector.source.names import RESULT
 from ctrace.reports.gate.annotations import render_annotations
