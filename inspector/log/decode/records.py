@@ -88,10 +88,12 @@ def _converted(data: Any, kind: type[Record], type_: Any) -> Record:
     So does an empty text where only some words are possible. A kind that refuses unknown fields refuses these, too.
     """
     if kind.__struct_config__.forbid_unknown_fields:
-        return convert(data, type_)
+        strict: Record = convert(data, type_)
+        return strict
     while True:
         try:
-            return convert(data, type_)
+            lenient: Record = convert(data, type_)
+            return lenient
         except ValidationError as error:
             found = _EMPTY.search(str(error))
             if found is None:
