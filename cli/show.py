@@ -33,7 +33,9 @@ def shown_format(*, json: bool, markdown: bool) -> Format:
     """
     if json and markdown:
         raise TargetError("--json and --markdown exclude each other", "choose one")
-    return Format.JSON if json else Format.MARKDOWN if markdown else Format.TERMINAL
+    if json:
+        return Format.JSON
+    return Format.MARKDOWN if markdown else Format.TERMINAL
 
 
 def show(

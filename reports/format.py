@@ -140,8 +140,9 @@ def flops(number: int) -> str:
 
 def intensity(value: float) -> str:
     """Write FLOPs per byte as `0.25`, `12.3`, `341`, without a unit."""
-    digits = 0 if value >= 99.95 or not value else 1 if value >= 0.95 else 2
-    return f"{value:.{digits}f}"
+    if value >= 99.95 or not value:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 0.95 else f"{value:.2f}"
 
 
 def tensor(dtype: str, shape: Iterable[object]) -> str:

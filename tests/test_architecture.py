@@ -361,6 +361,37 @@ def test_files_are_written_in_one_place():
     assert bad == []
 
 
+def nested_conditionals(source: str) -> list[int]:
+    """Return the lines of conditional expressions that have another one inside."""
+    return sorted(
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.IfExp)
+        and any(isinstance(below, ast.IfExp) for below in ast.walk(node) if below is not node)
+    )
+
+
+def test_conditional_expressions_are_not_nested():
+    """`a if x else b if y else c` is said in statements: if and return, a match, or a mapping."""
+    sources = {module: path.read_text(encoding="utf-8") for module, path in modules().items()}
+    bad = [f"{module}:{line}" for module, source in sources.items() for line in nested_conditionals(source)]
+    assert bad == []
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("a if x else b", []),
+        ("(a if x else b, c if y else d)", []),
+        ("a if x else b if y else c", [1]),
+        ("f'{a if x else b}' if y else (\n    c\n)", [1]),
+        ("x = 1\n[each if x else f(b if y else c) for each in z]", [2]),
+    ],
+)
+def test_a_nested_conditional_expression_is_found(source: str, lines: list[int]):
+    assert nested_conditionals(source) == lines
+
+
 def test_every_package_has_a_docstring():
     for module, path in modules().items():
         if path.name == "__init__.py":

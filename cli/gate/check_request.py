@@ -121,5 +121,6 @@ def words_of(options: Options) -> list[str]:
     words = [word for pair in pairs for word in pair]
     words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]
     words += ["--mode", options.mode] if options.mode else []
-    words += [] if options.dynamic is None else ["--dynamic" if options.dynamic else "--no-dynamic"]
+    if options.dynamic is not None:
+        words.append("--dynamic" if options.dynamic else "--no-dynamic")
     return words

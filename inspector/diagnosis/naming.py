@@ -197,7 +197,7 @@ def _recompiles(mine: list[Recompile], session: Session) -> RootCause:
     else:
         title = _of_submodules(mine) if is_mixed(mine) else _change(leading, values)
     cause = _made(
-        RootKind(leading.kind) if leading.kind in set(map(str, RootKind)) else RootKind.OTHER,
+        RootKind(leading.kind),
         title,
         placed.file or recompile.file,
         placed.line or recompile.line,
@@ -309,8 +309,13 @@ def _change_of(cause: Cause) -> tuple[CauseKind, str]:
 def _leading(cause: Cause) -> tuple[int, int, int, int]:
     """Return a sort key: what becomes dynamic comes after what does not, unless that may follow from it."""
     order = _ORDER.index(cause.kind) if cause.kind in _ORDER else len(_ORDER)
-    settles = 1 if cause.is_open and cause.expected else 2 if cause.kind in _OF_LAYOUT else 0
-    return settles, order, cause.subject.count("."), len(cause.subject)
+    if cause.is_open and cause.expected:
+        consequence = 1
+    elif cause.kind in _OF_LAYOUT:
+        consequence = 2
+    else:
+        consequence = 0
+    return consequence, order, cause.subject.count("."), len(cause.subject)
 
 
 def title_of_change(cause: Cause) -> str:

@@ -19,7 +19,7 @@ class Finding(StrEnum):
 
 
 class RootKind(StrEnum):
-    """What the user can change. Kinds for recompilations have the same names as in `CauseKind`."""
+    """What the user can change. Each kind of `CauseKind`, for recompilations, is here under the same name."""
 
     TENSOR_BRANCH = "tensor_branch"
     """Python branches on a tensor's value."""

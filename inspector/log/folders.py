@@ -222,15 +222,17 @@ def choose(folder: Path, rank: int | None) -> Chosen:
     if rank is not None and rank not in ranks:
         known = f"there are: {_listed(ranks)}" if ranks else "its logs have no rank: leave --rank out, or name one log"
         raise SelectionError("rank", f"{rank}: {folder} has no log of that rank", known)
-    wanted = rank if rank is not None else ranks[0] if ranks else None
-    several = [log for log in logs if log.rank == wanted]
+    by_rank = rank is not None
+    if not by_rank and ranks:
+        rank = ranks[0]
+    several = [log for log in logs if log.rank == rank]
     largest = max(several, key=lambda log: log.bytes)
-    note = _note(folder, logs, ranks, several, largest, asked=rank is not None)
+    note = _note(folder, logs, ranks, several, largest, by_rank=by_rank)
     return Chosen(largest.path, note, largest.parts, skipped)
 
 
 def _note(
-    folder: Path, logs: tuple[LogFile, ...], ranks: list[int], several: list[LogFile], chosen: LogFile, *, asked: bool
+    folder: Path, logs: tuple[LogFile, ...], ranks: list[int], several: list[LogFile], chosen: LogFile, *, by_rank: bool
 ) -> str:
     """Say which log is read, and how to read the others."""
     name = chosen.path.relative_to(folder)
@@ -239,7 +241,7 @@ def _note(
             return f"{folder} has one log in {len(pieces)} pieces; this is only {name}: {joining(folder, pieces)}"
         whose = "without a rank" if chosen.rank is None else f"of rank {chosen.rank}"
         return f"{folder} has {len(several)} logs {whose}; this is the largest, {name}: name another one to read it"
-    if len(logs) > 1 and not asked:
+    if len(logs) > 1 and not by_rank:
         todo = f"--rank N reads another, ctrace ranks {folder} compares all"
         return f"{folder} has logs of {len(ranks)} ranks; this is rank {chosen.rank}: {todo}"
     return ""

@@ -55,7 +55,7 @@ from ctrace.inspector.log.decode.dispatch import decode, family
 from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
-from ctrace.inspector.log.reader import Broken, Entry
+from ctrace.inspector.log.reader import Broken, Entry, Generations
 from ctrace.inspector.log.schema import LOG_SCHEMA
 
 MOST_PROBLEMS = 1_000
@@ -190,10 +190,7 @@ class Raw(Struct):
     _is_in_eager: bool = False
     _of_eager: set[str] = field(default_factory=set)
     """Compile ids that started in an eager call."""
-    _generation: int = 1
-    """Increases by one with each torch._dynamo.reset(), after which compile ids start again from `0/0`."""
-    _started: set[str] = field(default_factory=set)
-    """Compile ids that started in this generation."""
+    _generations: Generations = field(default_factory=Generations)
 
     def has_entry(self, compile_id: str) -> bool:
         """Whether a compilation made a cache entry; without a graph, a log of torch shows its guards only."""
@@ -213,7 +210,7 @@ class Raw(Struct):
             self._look_at(item)
         try:
             entry = item
-            if self._generation != 1 or item.kind == "dynamo_start":  # few entries
+            if self._generations.number != 1 or item.kind == "dynamo_start":  # few entries
                 entry = self._in_generation(item)
             if (self._is_in_eager or self._of_eager) and self._is_of_eager(entry):
                 return None
@@ -244,18 +241,11 @@ class Raw(Struct):
 
     def _in_generation(self, entry: Entry) -> Entry:
         """Make compile ids unique across resets: after the first reset, `0/0` becomes `2.0/0`."""
-        compile_id = entry.compile_id
-        if compile_id is None:
-            return entry
-        if entry.kind == "dynamo_start" and entry.attempt == 0:
-            if compile_id in self._started:
-                self._generation += 1
-                self._started.clear()
-            self._started.add(compile_id)
-        if self._generation == 1:
+        generation = self._generations.generation_of(entry)
+        if generation == 1 or entry.compile_id is None:
             return entry
         context = entry.context
-        frame_id = f"{self._generation}.{context.frame_id}"
+        frame_id = f"{generation}.{context.frame_id}"
         return replace(entry, context=Context(frame_id, context.frame_compile_id, context.attempt))
 
     def _is_of_eager(self, entry: Entry) -> bool:

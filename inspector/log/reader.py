@@ -12,7 +12,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.log.changed import Form, form_of
@@ -69,6 +69,24 @@ class Entry(Struct, frozen=True):
     def attempt(self) -> int:
         """How many times Dynamo had restarted this compilation."""
         return self.context.attempt or 0
+
+
+class Generations(Struct):
+    """Counts the resets of Dynamo in a log: after torch._dynamo.reset(), compile ids start again from `0/0`."""
+
+    number: int = 1
+    """One more with each reset."""
+    started: set[str] = field(default_factory=set)
+    """Compile ids that started in this generation; one that starts again shows that Dynamo was reset."""
+
+    def generation_of(self, entry: Entry) -> int:
+        """Return the number of an entry's generation; pass entries in their order."""
+        if entry.kind == "dynamo_start" and entry.attempt == 0 and entry.compile_id is not None:
+            if entry.compile_id in self.started:
+                self.number += 1
+                self.started.clear()
+            self.started.add(entry.compile_id)
+        return self.number
 
 
 @lru_cache  # records of one compilation follow each other

@@ -158,17 +158,18 @@ def _target(resolved: Resolved) -> Target:
 def _request(
     resolved: Resolved, options: Options, run: Run | None, owned: tuple[str, ...], gpu: TargetGpu | None
 ) -> CaptureRequest:
-    is_program = isinstance(resolved, ProgramTarget)
-    log = str(run.log.resolve()) if run is not None else ""
-    return CaptureRequest(
-        kind="program" if is_program else "model",
+    request = CaptureRequest(
+        kind="model",
         path=str(resolved.path) if resolved.path is not None else None,
         module=resolved.module,
-        name=None if isinstance(resolved, ProgramTarget) else resolved.name,
-        args=resolved.args if isinstance(resolved, ProgramTarget) else (),
+        name=None,
+        args=(),
         options=options,
-        log=log,
+        log=str(run.log.resolve()) if run is not None else "",
         owned=owned,
         gpu=gpu,
-        typed=resolved.typed if isinstance(resolved, ProgramTarget) else None,
+        typed=None,
     )
+    if isinstance(resolved, ProgramTarget):
+        return replace(request, kind="program", args=resolved.args, typed=resolved.typed)
+    return replace(request, name=resolved.name)

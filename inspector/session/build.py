@@ -210,32 +210,24 @@ def _unrolled(raw: Raw, graphs: Iterable[Graph]) -> tuple[Unrolled, ...]:
 
 
 def _compilations(raw: Raw) -> tuple[Compilation, ...]:
-    made = []
-    for compile_id in raw.seen:
-        place = place_of(raw, compile_id)
-        measured = raw.metrics.get(compile_id)
-        code = raw.bytecode.get(compile_id)
-        start = raw.starts.get(compile_id)
-        placed, during = raw.guard_places.get(compile_id), raw.during.get(compile_id)
-        made.append(
-            Compilation(
-                id=compile_id,
-                function=place.function,
-                file=place.file,
-                line=place.line,
-                resumes_at=place.resumes_at,
-                guards=measured.guards if measured else None,
-                bytecode=Bytecode(code.before, code.after) if code else None,
-                attempts=start.attempt + 1 if start else 1,
-                seconds=measured.frame_seconds if measured else None,
-                fail_type=measured.fail_type if measured else None,
-                fail_reason=measured.fail_reason if measured else None,
-                of_object=placed.of_object if placed else None,
-                scenario=during.scenario if during else None,
-                call=during.index if during else None,
-            )
-        )
-    return tuple(made)
+    return tuple(_compilation(raw, compile_id) for compile_id in raw.seen)
+
+
+def _compilation(raw: Raw, compile_id: str) -> Compilation:
+    place = place_of(raw, compile_id)
+    found = Compilation(compile_id, place.function, place.file, place.line, place.resumes_at)
+    if (measured := raw.metrics.get(compile_id)) is not None:
+        found = replace(found, guards=measured.guards, seconds=measured.frame_seconds)
+        found = replace(found, fail_type=measured.fail_type, fail_reason=measured.fail_reason)
+    if (code := raw.bytecode.get(compile_id)) is not None:
+        found = replace(found, bytecode=Bytecode(code.before, code.after))
+    if (start := raw.starts.get(compile_id)) is not None:
+        found = replace(found, attempts=start.attempt + 1)
+    if (placed := raw.guard_places.get(compile_id)) is not None:
+        found = replace(found, of_object=placed.of_object)
+    if (call := raw.during.get(compile_id)) is not None:
+        found = replace(found, scenario=call.scenario, call=call.index)
+    return found
 
 
 _LOADING = "AOTAutogradCache.inductor_load"

@@ -234,8 +234,12 @@ def _call_kind(node: ast.AST) -> str:
 
 def _is_logger(node: ast.expr) -> bool:
     """Whether a name sounds like a logger: `log`, `self.logger`, `logging`, `_LOG`."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return "log" in name.lower() or (isinstance(node, ast.Call) and "getlogger" in ast.unparse(node).lower())
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return "log" in name.lower()
+        case ast.Call():
+            return "getlogger" in ast.unparse(node).lower()
+    return False
 
 
 _BLOCKS: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (

@@ -56,16 +56,20 @@ def constant_text(value: Any) -> str:
 
 
 def _instruction(found: dis.Instruction, constants: tuple[Any, ...]) -> Instruction:
-    # Looked up here because dis in 3.11 does not resolve the constant of KW_NAMES.
-    constant = constants[found.arg] if found.opcode in dis.hasconst and found.arg is not None else None
     is_jump = found.opcode in dis.hasjrel or found.opcode in dis.hasjabs
-    # Formatted here because dis in 3.13 prints labels, such as `to L2`.
-    text = f"to {found.argval}" if is_jump else found.argrepr
+    if found.opcode in dis.hasconst:
+        # Looked up here because dis in 3.11 does not resolve the constant of KW_NAMES.
+        text = constant_text(constants[found.arg] if found.arg is not None else None)
+    elif is_jump:
+        # Formatted here because dis in 3.13 prints labels, such as `to L2`.
+        text = f"to {found.argval}"
+    else:
+        text = found.argrepr
     return Instruction(
         offset=found.offset,
         opname=found.opname,
         arg=found.arg,
-        text=constant_text(constant) if found.opcode in dis.hasconst else text,
+        text=text,
         line=found.positions.lineno if found.positions is not None else None,
         target=int(found.argval) if is_jump else None,
     )

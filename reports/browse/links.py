@@ -132,7 +132,12 @@ def _node(each: dict[str, Any]) -> GraphNode:
     sizes = each["sizes"]
     kind = f"  {each['dtype'] or ''}[{', '.join(sizes)}]" if sizes is not None else ""
     place = f"{each['file']}:{each['line']}" if each["file"] and each["line"] else ""
-    args = f"({each['args']})" if each["args"] else "  input" if each["kind"] == "placeholder" else ""
+    if each["args"]:
+        args = f"({each['args']})"
+    elif each["kind"] == "placeholder":
+        args = "  input"
+    else:
+        args = ""
     return GraphNode(each["name"], fmt.one_line(f"{each['name']} = {each['op']}{args}{kind}", _LONGEST), place)
 
 

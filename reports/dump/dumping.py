@@ -185,16 +185,17 @@ class _Part:
 
     def _about(self, group: Group) -> About:
         kernel, launch = group.kernel, group.launch
-        read_, written = (launch.read, launch.written) if launch else (None, None)
-        return About(
-            f"{_short(group.site.name)} of {self._title}",
-            (launch.ops if launch else ()) or (kernel.ops if kernel else ()),
-            (launch.lines if launch else ()) or (kernel.lines if kernel else ()),
-            group.launches,
-            None if read_ is None or written is None else read_ + written,
-            launch.flops if launch else None,
-            (*(("written by the user",) if kernel and kernel.user else ()), *self._notes(kernel)),
-        )
+        about = About(f"{_short(group.site.name)} of {self._title}", launches=group.launches, notes=self._notes(kernel))
+        if kernel is not None:
+            about = replace(about, ops=kernel.ops, lines=kernel.lines)
+            if kernel.user:
+                about = replace(about, notes=("written by the user", *about.notes))
+        if launch is None:
+            return about
+        if launch.read is not None and launch.written is not None:
+            about = replace(about, bytes=launch.read + launch.written)
+        ops, lines = launch.ops or about.ops, launch.lines or about.lines
+        return replace(about, ops=ops, lines=lines, flops=launch.flops)
 
     def _notes(self, kernel: Kernel | None) -> tuple[str, ...]:
         return notes(self._session, self._of(kernel), generated=kernel is None or kernel.language != "cpp")

@@ -92,13 +92,16 @@ def _built(each: DumpedKernel) -> Iterator[str]:
 
 
 def _row(each: DumpedKernel, cwd: str) -> list[str]:
-    file = each.file.rpartition("/")[2]
+    name = _cell(each.name)
+    is_file = bool(each.file.rpartition("/")[2])
+    memory = "not known" if each.bytes is None else fmt.memory(each.bytes)
+    flops = "not known" if each.flops is None else str(each.flops)
     return [
-        f"[{_cell(each.name)}]({each.file})" if file else _cell(each.name),
+        f"[{name}]({each.file})" if is_file else name,
         _cell(each.language),
         str(each.launches),
-        "not known" if each.bytes is None else fmt.memory(each.bytes),
-        "not known" if each.flops is None else str(each.flops),
+        memory,
+        flops,
         _cell(", ".join(each.ops)) or "not known",
         _cell(", ".join(fmt.path(line, cwd) for line in each.lines)) or "not known",
     ]

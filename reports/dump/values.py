@@ -58,7 +58,9 @@ def number(node: ast.expr, known: Mapping[str, Value]) -> int | float | bool | N
             return _combined(number(left, known), op, number(right, known))
         case ast.Call(func=ast.Name(id="max" | "min" as name), args=args) if args:
             found = [each for arg in args if (each := number(arg, known)) is not None]
-            return None if len(found) < len(args) else (max if name == "max" else min)(found)
+            if len(found) < len(args):
+                return None
+            return max(found) if name == "max" else min(found)
         case ast.Call(func=func, args=[arg]) if ast.unparse(func) in ("math.ceil", "math.floor", "int"):
             inner = number(arg, known)
             if inner is None or not math.isfinite(inner):

@@ -36,6 +36,12 @@ def _details(outcome: Outcome) -> list[tuple[str, str]]:
     for one in gravest_first(outcome):
         if one.run and one.findings:
             kinds = {each.site.key.kind for each in one.findings if each.site}
-            command = "recompiles" if kinds == {SiteKind.RECOMPILE} else "breaks" if kinds else "explain"
-            steps.append((f"ctrace {command} {shlex.quote(one.run)}", f"details of {one.job}"))
+            steps.append((f"ctrace {_command(kinds)} {shlex.quote(one.run)}", f"details of {one.job}"))
     return steps[:_MOST_RUNS]
+
+
+def _command(kinds: set[SiteKind]) -> str:
+    """Return the command that shows most about sites of some kinds."""
+    if not kinds:
+        return "explain"
+    return "recompiles" if kinds == {SiteKind.RECOMPILE} else "breaks"

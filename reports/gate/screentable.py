@@ -34,7 +34,8 @@ def job_table(outcome: Outcome, width: int) -> Iterator[RenderableType]:
     if shown:
         yield item(_table(shown, width))
     if passed := len(every) - len(shown):
-        yield Text(f"  {'and ' if shown else ''}{fmt.count(passed, 'job')} that {'passes' if passed == 1 else 'pass'}")
+        passing = "1 job that passes" if passed == 1 else f"{fmt.count(passed, 'job')} that pass"
+        yield Text(f"  and {passing}" if shown else f"  {passing}")
     if any(UNKNOWN in cells(one) for one in shown):
         yield Text(f"  {UNKNOWN} not measured", style="dim")
 
@@ -60,16 +61,12 @@ def cells(one: Checked) -> tuple[str, str, str, str, str]:
     """Write graphs, breaks, recompiles, coverage and seconds; for a failed program they are unknown, not 0."""
     state = one.state if one.exit is not Exit.PROGRAM else None
     counts = state.counts if state else {}
-    breaks = [counts[each] for each in _BREAKS if each in counts]
-    recompiles = counts.get(Count.RECOMPILES)
-    coverage = state.coverage if state else None
-    return (
-        _graphs(one, counts.get(Count.GRAPHS)),
-        str(sum(breaks)) if breaks else UNKNOWN,
-        UNKNOWN if recompiles is None else str(recompiles),
-        UNKNOWN if coverage is None else f"{int(coverage)}%",
-        "reused" if one.is_reused else fmt.seconds(one.seconds),
-    )
+    of_breaks = [counts[each] for each in _BREAKS if each in counts]
+    breaks = str(sum(of_breaks)) if of_breaks else UNKNOWN
+    recompiles = str(counts.get(Count.RECOMPILES, UNKNOWN))
+    coverage = UNKNOWN if state is None or state.coverage is None else f"{int(state.coverage)}%"
+    seconds = "reused" if one.is_reused else fmt.seconds(one.seconds)
+    return _graphs(one, counts.get(Count.GRAPHS)), breaks, recompiles, coverage, seconds
 
 
 def result(one: Checked) -> str:

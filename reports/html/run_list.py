@@ -26,6 +26,12 @@ def render_run_list_json(runs: Sequence[Run], damaged: Sequence[str]) -> Documen
     return json_document({"runs": [_run(each) for each in ordered], "damaged": [plain(each) for each in damaged]})
 
 
+def _status(run: Run) -> str:
+    if run.is_active:
+        return "running"
+    return "cut off" if run.status == "running" else run.status
+
+
 def _run(run: Run) -> dict[str, Any]:
     summary = run.summary
     gpu = summary.get("target_gpu")
@@ -34,7 +40,7 @@ def _run(run: Run) -> dict[str, Any]:
         "target": one_line(run.target.path or run.target.name or "", _LONGEST),
         "created": run.created,
         "seconds": run.seconds,
-        "status": "running" if run.is_active else "cut off" if run.status == "running" else run.status,
+        "status": _status(run),
         "verdict": one(str(summary.get("verdict", ""))),
         "gpu": None if gpu is None else one_line(str(gpu), _LONGEST),
         "counts": {name: summary[name] for name in _COUNTS if isinstance(summary.get(name), int)},

@@ -1,7 +1,7 @@
 """Bytecode before and after as JSON, for programs."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.bytecode.decompile.reconstruct import NotReconstructed, Source, reconstruct
@@ -91,17 +91,22 @@ def _piece(piece: Piece) -> dict[str, Any]:
     }
 
 
+def _change(row: Row) -> Literal["same", "added", "removed"]:
+    if row.before is None:
+        return "added"
+    return "removed" if row.after is None else "same"
+
+
 def _row(each: Explained, row: Row) -> dict[str, Any]:
-    change = "same" if None not in (row.before, row.after) else "added" if row.before is None else "removed"
-    made = instruction(each, row)
+    shown = instruction(each, row)
     return {
-        "change": change,
+        "change": _change(row),
         "before": row.before,
         "after": row.after,
         "line": line_of(each, row),
-        "offset": made.offset,
-        "opname": made.opname,
-        "arg": made.arg,
-        "argument": made.text,
-        "target": made.target,
+        "offset": shown.offset,
+        "opname": shown.opname,
+        "arg": shown.arg,
+        "argument": shown.text,
+        "target": shown.target,
     }

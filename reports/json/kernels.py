@@ -199,20 +199,18 @@ def _node(node: Node, cwd: str) -> dict[str, Any]:
 
 
 def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
-    arguments = launch.arguments
+    arguments = [
+        {"name": each.name, "dtype": each.dtype, "shape": list(each.shape), "stride": list(each.stride)}
+        if each.tensor
+        else {"name": each.name, "value": each.value}
+        for each in launch.arguments or ()
+    ]
     data = {
         "ops": list(launch.ops),
         "lines": [place_data(place, cwd) for place in launch.lines],
         **_work(work_of_launch(launch)),
         "call": launch.call or None,
-        "arguments": None
-        if arguments is None
-        else [
-            {"name": each.name, "dtype": each.dtype, "shape": list(each.shape), "stride": list(each.stride)}
-            if each.tensor
-            else {"name": each.name, "value": each.value}
-            for each in arguments
-        ],
+        "arguments": None if launch.arguments is None else arguments,
     }
     return emitted(data, *WORK)
 

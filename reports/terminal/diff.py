@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import MOST, more, section
+from ctrace.reports.terminal.widgets import MOST, diff_style, more, section
 from ctrace.reports.wording.diff import answer, folded, name_of, not_compared, places
 
 _SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
@@ -55,7 +55,9 @@ def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableTy
 
 
 def _sides(change: Change, *, cut: bool) -> Iterator[Text]:
-    most = (_GUARD if change.what is What.GUARD else _LONGEST) if cut else 0
+    most = 0  # all of it
+    if cut:
+        most = _GUARD if change.what is What.GUARD else _LONGEST
     if change.was is not None:
         word = "was " if change.now is not None else ""
         yield Text(f"{word}{fmt.one_line(change.was, most)}")
@@ -72,8 +74,7 @@ def _detail(change: Change, *, all_of_it: bool) -> Iterator[RenderableType]:
         return
     text = Text(no_wrap=True, overflow="ellipsis")
     for line in lines:
-        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
-        text.append(f"{fmt.plain(line)}\n", style=style)
+        text.append(f"{fmt.plain(line)}\n", style=diff_style(line))
     text.rstrip()
     yield Padding(text, (0, 0, 0, 6))
 

@@ -85,21 +85,30 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
 
 
 def _environment(session: Session) -> Text:
+    return Text(fmt.one_line(" · ".join(part for part in _setup(session) if part), 400), style="dim")
+
+
+def _setup(session: Session) -> Iterator[str]:
     environment = session.environment
+    if environment.torch:
+        yield f"torch {environment.torch}"
+    elif session.compilations:
+        yield "torch unknown"
+    if environment.python:
+        yield f"python {environment.python}"
+    yield environment.device
+    if environment.backend:
+        yield f"backend {environment.backend}"
+    if "inductor" in environment.backend:
+        yield "kernels built" if environment.built else _generated(session)
+    if len(session.scenarios) > 1:
+        yield fmt.count(len(session.scenarios), "scenario")
+    yield gradients_note(session)
+
+
+def _generated(session: Session) -> str:
     gpu = target_of(session)
-    generated = f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
-    built = "kernels built" if environment.built else generated
-    without = "torch unknown" if session.compilations else ""
-    parts = [
-        f"torch {environment.torch}" if environment.torch else without,
-        f"python {environment.python}" if environment.python else "",
-        environment.device,
-        f"backend {environment.backend}" if environment.backend else "",
-        built if "inductor" in environment.backend else "",
-        fmt.count(len(session.scenarios), "scenario") if len(session.scenarios) > 1 else "",
-        gradients_note(session),
-    ]
-    return Text(fmt.one_line(" · ".join(part for part in parts if part), 400), style="dim")
+    return f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
 
 
 def _healthy(session: Session) -> Iterator[RenderableType]:
@@ -208,8 +217,12 @@ def _not_shown(session: Session) -> str:
 
 
 def _see(session: Session) -> str:
-    views = ["ctrace graphs", "guards", "kernels" if session.kernels else "", "fusion" if session.fusions else ""]
-    return ", ".join(view for view in views if view) + "; or explain -v"
+    views = ["ctrace graphs", "guards"]
+    if session.kernels:
+        views.append("kernels")
+    if session.fusions:
+        views.append("fusion")
+    return ", ".join(views) + "; or explain -v"
 
 
 def _coverage(session: Session) -> str:

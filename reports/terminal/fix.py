@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.sentences import advice_lines
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
 from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Tried
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.widgets import item, more, section
+from ctrace.reports.terminal.widgets import diff_style, item, more, section
 from ctrace.reports.wording.diagnosis import checked, effect
 from ctrace.reports.wording.fix import answer, closing, earlier, first_words, next_commands, saving
 
@@ -83,8 +83,7 @@ def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
 def _patch(patch: str) -> Iterator[RenderableType]:
     lines = patch.splitlines()
     for line in lines[:_PATCH_LINES]:
-        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
-        yield item(Text(fmt.plain(line), style=style, no_wrap=True, overflow="ellipsis"))
+        yield item(Text(fmt.plain(line), style=diff_style(line), no_wrap=True, overflow="ellipsis"))
     if len(lines) > _PATCH_LINES:
         yield item(Text(f"and {fmt.count(len(lines) - _PATCH_LINES, 'more line')}: see --diff", style="dim"))
 

@@ -16,8 +16,9 @@ from ctrace.reports.terminal.widgets import example, fix, hanging, section
 def lesson_screen(lesson: Lesson) -> Iterator[RenderableType]:
     """Explain a kind of graph break or skip."""
     entry, registered = lesson.entry, lesson.torch
-    title = entry.title if entry else registered.title if registered else ""
-    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {fmt.plain(title)}" if title else "")
+    titled = entry or registered
+    title = fmt.plain(titled.title) if titled else ""
+    yield Text.assemble((fmt.plain(lesson.name), "bold"), f"  {title}" if title else "")
     if lesson.absence:
         yield hanging(f"Not in torch {lesson.version}: {lesson.absence}.")
     if entry is not None:

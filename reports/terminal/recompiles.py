@@ -67,13 +67,10 @@ def _group(
     all_of_it: bool,
 ) -> Iterator[RenderableType]:
     cwd = session.environment.cwd
-    facts = [group.kind, fmt.count(len(group.compilations), "recompilation")]
-    facts += [f"{fmt.seconds(group.seconds)}{' in total' if group.also else ''}"] if group.seconds is not None else []
-    facts += ["expected"] if group.expected else []
     yield Text.assemble(
         (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
         f"  in {fmt.one_line(group.function, 60)} ({fmt.place(group.file, group.line, cwd)})  ",
-        (" · ".join(facts), "dim"),
+        (" · ".join(_facts(group)), "dim"),
     )
     cut = snippet(session, group.file, group.line, around=0) if group.is_fixed_here else None
     if cut is not None:
@@ -99,6 +96,15 @@ def _group(
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
+
+
+def _facts(group: RecompileGroup) -> Iterator[str]:
+    yield group.kind
+    yield fmt.count(len(group.compilations), "recompilation")
+    if group.seconds is not None:
+        yield f"{fmt.seconds(group.seconds)} in total" if group.also else fmt.seconds(group.seconds)
+    if group.expected:
+        yield "expected"
 
 
 def _reported(group: RecompileGroup, session: Session) -> str | None:

@@ -165,6 +165,13 @@ def _code(title: str, code: str) -> RenderableType:
     return Padding(text, (0, 0, 0, 3))
 
 
+def diff_style(line: str) -> str:
+    """Return the style for a line of a unified diff."""
+    if line.startswith("+"):
+        return "green"
+    return "red" if line.startswith("-") else "dim"
+
+
 def more(number: int, noun: str, see: str = "--json", *, most: int = MOST) -> Iterator[RenderableType]:
     """Say how many items the screen leaves out, and where to see them."""
     if number > most:

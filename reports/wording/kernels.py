@@ -119,12 +119,11 @@ def work_text(work: Work, *, ratio: bool = True) -> str:
     """
     if work.read is None and work.written is None and work.flops is None:
         return "bytes and FLOPs not known"
-    parts = [
-        f"reads {memory(work.read)}, writes {memory(work.written)}" if work.bytes is not None else "bytes not known",
-        fmt.flops(work.flops) if work.flops is not None else "FLOPs not known",
-        f"{fmt.intensity(work.intensity)} FLOP/B" if ratio and work.intensity is not None else "",
-    ]
-    return ", ".join(part for part in parts if part)
+    parts = ["bytes not known" if work.bytes is None else f"reads {memory(work.read)}, writes {memory(work.written)}"]
+    parts.append("FLOPs not known" if work.flops is None else fmt.flops(work.flops))
+    if ratio and work.intensity is not None:
+        parts.append(f"{fmt.intensity(work.intensity)} FLOP/B")
+    return ", ".join(parts)
 
 
 def memory(size: int | None) -> str:

@@ -253,7 +253,9 @@ class _Measure(Struct, frozen=True):
     def times(self) -> float:
         """The error of compiled code as a fraction of the limit."""
         allowed = self.allowed_times * self.eager + self.more
-        return self.compiled / allowed if allowed else math.inf if self.compiled else 0.0
+        if allowed:
+            return self.compiled / allowed
+        return math.inf if self.compiled else 0.0
 
 
 def _same(one: Any, other: Any) -> Any:

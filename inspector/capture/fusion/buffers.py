@@ -62,7 +62,12 @@ class Buffers:
 
     def _describe(self, name: str, inputs: set[str], outputs: set[str]) -> dict[str, Any]:
         layout = self._layout(name)
-        role = "input" if name in inputs else "output" if name in outputs else "inner"
+        if name in inputs:
+            role = "input"
+        elif name in outputs:
+            role = "output"
+        else:
+            role = "inner"
         if layout is None:
             return {"name": name, "role": role, "dtype": "", "shape": [], "stride": [], "device": "", "bytes": None}
         return {

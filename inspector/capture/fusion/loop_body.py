@@ -27,6 +27,13 @@ _WITHOUT_VALUE = frozenset(("store", "store_reduction", "partial_accumulate", "d
 _REDUCTIONS = {"sum": 1, "prod": 1, "dot": 2, "online_softmax_reduce": 3, "welford_reduce": 6, "welford_combine": 10}
 
 
+def _flops(name: str) -> int:
+    """Return the floating-point operations of one element of an op."""
+    if name in _FREE:
+        return 0
+    return 2 if name == "fma" else 1
+
+
 class _Value(Struct, frozen=True):
     """A value of the loop; torch's rules read its `dtype`."""
 
@@ -102,7 +109,7 @@ class _Walk:
         key = (name, *map(_key, args), *map(_key, kwargs.items()))
         if name == "reduction":
             return self._add(key, dtype, _REDUCTIONS.get(args[2], 0))
-        return self._add(key, dtype, 0 if name in _FREE else 2 if name == "fma" else 1)
+        return self._add(key, dtype, _flops(name))
 
     def _dtype(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if name == "load":

@@ -150,7 +150,9 @@ def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_
         return "tensor"
     if name not in passed:
         return "config" if name in tuned else "default"
-    return "constant" if is_constexpr else "none" if value is None else "number"
+    if is_constexpr:
+        return "constant"
+    return "none" if value is None else "number"
 
 
 def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:

@@ -52,7 +52,9 @@ def _check(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
         changes.append((read.value, source_of(text, _tensor(read.value))))
     edits = line_edits(each.file, text, changes)
     # Python raises the user's exception, and the graph a RuntimeError.
-    other = "" if raised == "RuntimeError" else f", and raises RuntimeError{f' instead of {raised}' if raised else ''}"
+    other = "" if raised == "RuntimeError" else ", and raises RuntimeError"
+    if other and raised:
+        other += f" instead of {raised}"
     place = f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{branch.lineno}"
     kept = f"keep `{source_of(text, read.targets[0])}` a tensor, and " if read is not None else ""
     advice = f"{place}: {kept}replace the check by `{asserted}`, which stays in the graph{other}."

@@ -282,8 +282,12 @@ def _reads(node: ast.expr, names: set[str]) -> bool:
 
 
 def _assigns(node: ast.AST, name: str) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
-    return any(isinstance(each, ast.Attribute) and each.attr == name for each in targets)
+    match node:
+        case ast.Assign(targets=targets):
+            return any(isinstance(each, ast.Attribute) and each.attr == name for each in targets)
+        case ast.AugAssign(target=ast.Attribute(attr=attr)):
+            return attr == name
+    return False
 
 
 def _made_in_init(scene: Scene, file: str, owner: ast.ClassDef, name: str, made: str) -> LineEdit | None:

@@ -173,7 +173,12 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
         return
     yield from _branch_while_compiling(scene, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
-    code = f"`{line}`" if line else "the code" if place else "The code"
+    if line:
+        code = f"`{line}`"
+    elif place:
+        code = "the code"
+    else:
+        code = "The code"
     eager = "works in eager, but " if _worked_in_eager(scene) else ""
     what = _original_error(failure)
     text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"

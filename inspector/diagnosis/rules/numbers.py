@@ -147,22 +147,22 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
     every = ast.walk(tree) if tree is not None else iter(())
     owner = next(each for each in every if isinstance(each, ast.ClassDef) and each.name == name)
     buffers = {each.name: each for each in _buffers(text, owner) if _is_only_read(owner, each.name)}
-    made = [each.change for each in buffers.values()]
+    replaced = [each.change for each in buffers.values()]
+    if not replaced:
+        return
     inner = dict.fromkeys(change for each in buffers.values() for change in each.inner)
     rounding = list(_rounded(text, owner, set(buffers)))
     initial = _initialized(tree or ast.Module([], []), name, set(buffers))
-    edits = (
-        line_edits(file, text, [*made, *inner, *rounding, *initial], needs="math" if rounding else "") if made else ()
-    )
+    edits = line_edits(file, text, [*replaced, *inner, *rounding, *initial], needs="math" if rounding else "")
     if edits:
         lines = ", ".join(f"`self.{each.name} = {each.value}`" for each in list(buffers.values())[:2])
         rounds = f", and round with {rounding[0][1].partition('(')[0]}" if rounding else ""
         it, its = ("it", "its value") if len(buffers) == 1 else ("them", "their values")
         advice = (
-            f"{_place(file, made[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
+            f"{_place(file, replaced[0][0])}: keep {', '.join(buffers)} as {_integers(buffers)} ({lines}){rounds}"
             f"{in_library(file)}: nothing changes {it}, and Python needs {its}."
         )
-        short = f"keep {', '.join(buffers)} as {_integers(buffers)} at {_place(file, made[0][0])}"
+        short = f"keep {', '.join(buffers)} as {_integers(buffers)} at {_place(file, replaced[0][0])}"
         yield Candidate(advice, ids, Trial(edits=edits), worth=87, only_checked=not scene.is_users(file), short=short)
 
 

@@ -82,22 +82,27 @@ def _tuned(seen: _Seen) -> Tuned:
     listed, timed, taken = seen.listed, seen.timed, seen.taken
     timings = {} if timed is None else {each.name: each for each in timed.timings}
     choices = (_outcome(each, timings.get(each.name)) for each in listed.choices)
-    return Tuned(
+    tuned = Tuned(
         graph=listed.id,
         stage=listed.stage,
         op=listed.op,
         inputs=listed.inputs,
         choices=_ranked(choices),
-        taken=None if taken is None else taken.name,
-        is_fused=taken is not None and taken.is_fused,
         untried=listed.untried,
         lines=listed.lines,
         is_on=listed.is_on,
-        is_swept=timed is not None and any(each.seconds is not None for each in timed.timings),
-        is_cached=timed is not None and timed.is_cached,
-        seconds=None if timed is None else timed.seconds,
-        compile_seconds=None if timed is None else timed.compile_seconds,
-        timing_seconds=None if timed is None else timed.timing_seconds,
+    )
+    if taken is not None:
+        tuned = replace(tuned, taken=taken.name, is_fused=taken.is_fused)
+    if timed is None:
+        return tuned
+    return replace(
+        tuned,
+        is_swept=any(each.seconds is not None for each in timed.timings),
+        is_cached=timed.is_cached,
+        seconds=timed.seconds,
+        compile_seconds=timed.compile_seconds,
+        timing_seconds=timed.timing_seconds,
     )
 
 

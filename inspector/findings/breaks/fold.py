@@ -68,6 +68,7 @@ def _key(parsed: ParsedBreak, raw: Raw) -> _SiteKey:
 
 def _break(reports: list[Report], raw: Raw) -> Break:
     first = reports[0].parsed
+    kind = BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK
     frame = user_frame_or_last(first.frames, raw.prefixes)
     construct = _construct(first, frame, raw)
     owner = owner_of(first.frames[-1].file, raw.prefixes)
@@ -79,28 +80,34 @@ def _break(reports: list[Report], raw: Raw) -> Break:
     if owner is Owner.LIBRARY and first.frames[-1] != frame and not is_own_call:
         broken = _construct(first, first.frames[-1], raw)
         place = f"{PurePath(first.frames[-1].file).name}:{first.frames[-1].line}"
-    about = known.about(broken.expression, place) if known else None
+    about, advice = None, Advice()
+    title, fix = first.title, _first_hint(first)
+    if known is not None:
+        about = known.about(broken.expression, place)
+        advice = _advice(known, first)
+        title, fix = about.title, about.fix
+    is_users_line = (inside.file, inside.line) == (frame.file, frame.line)
     return Break(
         gb=first.gb,
-        kind=BreakKind.DISABLED if first.is_disabled else BreakKind.BREAK,
+        kind=kind,
         owner=owner,
         file=frame.file,
         line=frame.line,
         function=frame.function,
         source=frame.source,
         reason=_reason(first, about),
-        fix=about.fix if about else _first_hint(first),
+        fix=fix,
         times=len(reports),
         compilations=tuple(dict.fromkeys(report.compilation for report in reports)),
         paths=tuple(dict.fromkeys(_path(report.parsed.frames, raw) for report in reports)),
         span=construct.span or frame.span,
         expression=construct.expression,
-        advice=_advice(known, first) if known else Advice(),
+        advice=advice,
         construct=construct.kind,
-        title=about.title if about else first.title,
+        title=title,
         torch_hint=known is None,
         called=first.context,
-        inside=None if (inside.file, inside.line) == (frame.file, frame.line) else inside,
+        inside=None if is_users_line else inside,
         reached_from=_user_lines(reports, raw),
     )
 
@@ -164,8 +171,11 @@ def _path(frames: tuple[Frame, ...], raw: Raw) -> tuple[Frame, ...]:
     """Drop the frames before the user's first frame, which start the program, and torch's frames after it."""
     owners = [owner_of(frame.file, raw.prefixes) for frame in frames]
     last = len(frames) - 1
-    ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
-    start = owners.index(Owner.USER) if Owner.USER in owners else (ours[-1] + 1 if ours else 0)
+    if Owner.USER in owners:
+        start = owners.index(Owner.USER)
+    else:
+        ours = [at for at in range(last) if raw.home and frames[at].file.startswith(raw.home)]
+        start = ours[-1] + 1 if ours else 0
     return tuple(
         frame for at, frame in enumerate(frames) if at == last or (at >= start and owners[at] is not Owner.TORCH)
     )
@@ -179,9 +189,11 @@ def _reason(parsed: ParsedBreak, known: Entry | None) -> str:
     if parsed.is_disabled:
         author = parsed.explanation.partition("(reason: ")[2].removesuffix(")")
         return f"{why} Its author says: {author}." if author not in ("", "None") else why
-    detail = parsed.explanation if known.shows == "explanation" else parsed.context if known.shows == "context" else ""
+    detail = {"explanation": parsed.explanation, "context": parsed.context}.get(known.shows)
+    if not detail:
+        return why
     named = _BUILTIN.sub(r"torch.\g<name>", detail)
-    return f"{why} Torch says: {named}" if detail else why
+    return f"{why} Torch says: {named}"
 
 
 def _first_hint(parsed: ParsedBreak) -> str:

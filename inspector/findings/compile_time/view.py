@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, Outcome, Span
 from ctrace.inspector.facts.session import Session
@@ -146,17 +147,12 @@ def graphs(session: Session) -> tuple[GraphTime, ...]:
     known = {each.id: each for each in session.compilations}
     found = []
     for id_, parts in totals.items():
+        phases = {name: float(parts[name]) for name in PHASES if parts[name]}
+        time = GraphTime(id_, "", None, None, float(sum(parts.values())), phases)
         place = known.get(id_ or "")
-        found.append(
-            GraphTime(
-                id_,
-                place.function if place is not None else "",
-                place.file if place is not None else None,
-                place.line if place is not None else None,
-                float(sum(parts.values())),
-                {name: float(parts[name]) for name in PHASES if parts[name]},
-            )
-        )
+        if place is not None:
+            time = replace(time, function=place.function, file=place.file, line=place.line)
+        found.append(time)
     return tuple(sorted(found, key=lambda each: -each.seconds))
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.cuda_graphs import (
     CudaGraph,
@@ -50,6 +51,11 @@ class _Seen(Struct):
             reasons = (f"{_NONE_LEFT}{', '.join(self.partitioned.reasons)}",)
         return reasons
 
+    def offenders(self) -> tuple[Offender, ...]:
+        """Return what torch's check and its partition name as reasons."""
+        checked = () if self.checked is None else self.checked.offenders
+        return checked if self.partitioned is None else (*checked, *self.partitioned.offenders)
+
 
 def cuda_graphs_of(raw: Raw) -> tuple[CudaGraph, ...]:
     """Return the CUDA graph of each graph part that was compiled with CUDA graphs enabled, in compilation order."""
@@ -86,13 +92,11 @@ def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefix
     if stage is Stage.BACKWARD and not while_compiling and forward is not None and forward.while_compiling():
         while_compiling = (_FORWARD,)
     texts = dict.fromkeys((*while_compiling, *seen.skipped))
-    offenders = () if seen.checked is None else seen.checked.offenders
-    offenders += () if seen.partitioned is None else seen.partitioned.offenders
-    is_run = seen.was_called or bool(seen.recorded)
+    offenders = seen.offenders()
     timed = next((each for each in seen.timed if each.replay is not None), None)
     pools = [each.pool_bytes for each in seen.recorded if each.pool_bytes is not None]
     most = _most_recorded(seen.recorded)
-    return CudaGraph(
+    folded = CudaGraph(
         graph=graph,
         stage=stage,
         status=_status(seen, is_skipped=bool(texts)),
@@ -100,17 +104,20 @@ def _folded(graph: str, stage: Stage, seen: _Seen, forward: _Seen | None, prefix
         found=tuple(_found(offenders, prefixes)),
         held_back=tuple(dict.fromkeys(filter(None, seen.warm_ups))),
         was_warmed_up=bool(seen.warm_ups),
-        recordings=len(seen.recorded) if is_run else None,
-        pieces=None if seen.partitioned is None else seen.partitioned.graphs,
         inputs=tuple(dict.fromkeys(each.sizes for each in most)),
         repeats=len(most),
         again=tuple(dict.fromkeys(_moved(each.why, prefixes) for each in seen.recorded if each.why)),
         pool_bytes=pools[-1] if pools else None,
-        replay=None if timed is None else timed.replay,
-        launched=None if timed is None else timed.launched,
-        untimed=_why_untimed(seen) if timed is None else "",
-        limits={} if seen.checked is None else seen.checked.limits,
     )
+    if seen.was_called or seen.recorded:
+        folded = replace(folded, recordings=len(seen.recorded))
+    if seen.checked is not None:
+        folded = replace(folded, limits=seen.checked.limits)
+    if seen.partitioned is not None:
+        folded = replace(folded, pieces=seen.partitioned.graphs)
+    if timed is None:
+        return replace(folded, untimed=_why_untimed(seen))
+    return replace(folded, replay=timed.replay, launched=timed.launched)
 
 
 def _most_recorded(recorded: list[CudaGraphRecorded]) -> list[CudaGraphRecorded]:

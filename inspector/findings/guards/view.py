@@ -202,11 +202,17 @@ def _one_of(members: list[Branch]) -> Branch:
     first = members[0]
     if len(members) == 1:
         return first
-    names = [member.name.strip("[]") for member in members]
-    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
-    in_a_row = numbers and numbers[-1] - numbers[0] + 1 == len(numbers)
-    name = f"[{numbers[0]}..{numbers[-1]}]" if in_a_row else f"[{','.join(names[:4])}{',…' if len(names) > 4 else ''}]"
+    name = _items_name([member.name.strip("[]") for member in members])
     return Branch(name, first.number, first.branches, len(members))
+
+
+def _items_name(names: list[str]) -> str:
+    """Return `[0..11]` for items in a row, else the names of the first few."""
+    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
+    if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return f"[{numbers[0]}..{numbers[-1]}]"
+    more = ",…" if len(names) > 4 else ""
+    return f"[{','.join(names[:4])}{more}]"
 
 
 class Constant(Struct, frozen=True):

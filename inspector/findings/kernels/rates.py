@@ -77,4 +77,6 @@ def _format(dtype: str, *, tf32: bool) -> str:
     """Return the Tensor Core format for a dtype; empty if they do not support it."""
     if dtype == "float32":
         return "tf32" if tf32 else ""
-    return "float8" if dtype.startswith("float8") else dtype if dtype in FORMATS else ""
+    if dtype.startswith("float8"):
+        return "float8"
+    return dtype if dtype in FORMATS else ""

@@ -82,13 +82,12 @@ def _state(text: str, guard: UnmetGuard) -> Cause | None:
     if match is None:
         return None
     what = match["what"]
-    kind = (
-        CauseKind.AUTOCAST
-        if what.startswith("autocast")
-        else CauseKind.GRAD_MODE
-        if what == "grad_mode"
-        else CauseKind.GLOBAL_STATE
-    )
+    if what.startswith("autocast"):
+        kind = CauseKind.AUTOCAST
+    elif what == "grad_mode":
+        kind = CauseKind.GRAD_MODE
+    else:
+        kind = CauseKind.GLOBAL_STATE
     return Cause(kind, what, match["was"], match["now"])
 
 

@@ -113,26 +113,23 @@ _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(?P<yes>.*?)\], non_ove
 _NAN = re.compile(r"not math\.isnan\((?P<source>.*)\)$")
 
 
+def _other_type(subject: str, was: str | None, now: str | None) -> Cause:
+    if now == "NoneType":
+        return Cause(CauseKind.NONE, subject, was, "None")
+    return Cause(CauseKind.TYPE, subject, was, now)
+
+
 def _check(text: str, now: str | None) -> Cause | None:
     now = now and type_name(now)
     if match := EXPECTED_TENSOR.match(text):
         found = type_name(_CLASS.sub(r"\1", match["found"]))
-        is_none = found == "NoneType"
-        expected = match["was"] or "Tensor"
-        return Cause(
-            CauseKind.NONE if is_none else CauseKind.TYPE,
-            user_name(match["name"]),
-            expected,
-            "None" if is_none else found,
-        )
+        return _other_type(user_name(match["name"]), match["was"] or "Tensor", found)
     if match := _CHECK.match(text):
         subject = user_name(match["source"])
         if match["what"] == "obj_id":
             return Cause(CauseKind.IDENTITY, subject.removesuffix(".__code__"), None, now)
         was = match["type"] and type_name(match["type"])
-        return Cause(
-            CauseKind.NONE if now == "NoneType" else CauseKind.TYPE, subject, was, "None" if now == "NoneType" else now
-        )
+        return _other_type(subject, was, now)
     if text.startswith(("Duplicate tensor", "check_no_aliasing(")):
         return Cause(CauseKind.ALIASING, user_name(text), None, None)
     if match := _OVERLAP.match(text):
@@ -173,18 +170,18 @@ _RANGE_WORDS = {
 
 def _comparison_kind(subject: str, op: str, was: str) -> CauseKind:
     if op.startswith("is"):
-        return (
-            CauseKind.NONE
-            if was == "None"
-            else CauseKind.ALIASING
-            if was.startswith(("L[", "G["))
-            else CauseKind.IDENTITY
-        )
+        return _identity_kind(was)
     if op[0] in "<>!":
         return CauseKind.RANGE
     if "size()[" in subject or "stride()[" in subject:
         return _size_comparison_kind(subject, was)
     return value_kind(subject)
+
+
+def _identity_kind(was: str) -> CauseKind:
+    if was == "None":
+        return CauseKind.NONE
+    return CauseKind.ALIASING if was.startswith(("L[", "G[")) else CauseKind.IDENTITY
 
 
 def value_kind(source: str) -> CauseKind:

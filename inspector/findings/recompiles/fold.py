@@ -82,11 +82,11 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
     failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
     nearest = _nearest(raw, failed) if failed else None
     causes = _causes(raw, compile_id, place, failed, nearest)
-    shared = shared_by(raw, compile_id, causes, nearest.id if nearest else None)
+    nearest_id = nearest.id if nearest else None
+    shared = shared_by(raw, compile_id, causes, nearest_id)
     causes = tuple(_of_shared(cause, shared) for cause in causes) if shared else causes
     why = why_expected(causes)
-    during = raw.during.get(compile_id)
-    return Recompile(
+    found = Recompile(
         compilation=compile_id,
         function=place.function,
         file=place.file,
@@ -95,13 +95,13 @@ def _recompile(raw: Raw, compile_id: str) -> Recompile:
         causes=causes,
         reason=next(iter(reasons), ""),
         why_expected=why,
-        nearest=nearest.id if nearest else None,
+        nearest=nearest_id,
         distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
-        scenario=during.scenario if during else None,
-        call=during.index if during else None,
         shared_by=shared,
         caller=caller_of(raw, compile_id),
     )
+    call = raw.during.get(compile_id)
+    return found if call is None else replace(found, scenario=call.scenario, call=call.index)
 
 
 def _of_shared(cause: Cause, shared: str) -> Cause:

@@ -2,6 +2,8 @@
 
 import re
 
+from msgspec.structs import replace
+
 from ctrace.inspector.facts.events.shapes import Dim, NumberSeen, ShapesSeen, Symbol, TensorSeen, UnbackedMade
 from ctrace.inspector.facts.shapes import Condition, Dimension, DimKind, Policy, Shaped, ShapedTensor, Unbacked
 from ctrace.inspector.findings.functions import place_of
@@ -77,23 +79,19 @@ def _dimension(
 ) -> Dimension:
     symbol = known.get(dim.expression)
     kind = _kind(dim, source, symbol)
-    own = user_name(source)
-    others = tuple(user_name(each) for each in (symbol.sources if symbol else ()) if each != source)
+    size = value if dim.size is None else str(dim.size)
+    found = Dimension(at, size, kind, policy, stride=dim.stride, ranged=dim.constraint == "range")
+    if symbol is not None:
+        found = replace(found, low=symbol.low, high=_bound(symbol.high))
+    if kind is DimKind.SPECIALIZED:
+        found = replace(found, fixed=_condition(symbols.fixed(source)))
+    if kind in _FREE:
+        found = replace(found, conditions=_conditions(symbols, source))
+    if kind is DimKind.DUCK:
+        others = symbol.sources if symbol is not None else ()
+        return replace(found, same_as=tuple(user_name(each) for each in others if each != source))
     became = symbols.words(dim.expression)
-    return Dimension(
-        index=at,
-        size=value if dim.size is None else str(dim.size),
-        kind=kind,
-        policy=policy,
-        stride=dim.stride,
-        became="" if kind is DimKind.DUCK or became in (own, dim.expression) else became,
-        low=symbol.low if symbol else None,
-        high=_bound(symbol.high) if symbol else None,
-        fixed=_condition(symbols.fixed(source)) if kind is DimKind.SPECIALIZED else None,
-        conditions=_conditions(symbols, source) if kind in _FREE else (),
-        same_as=others if kind is DimKind.DUCK else (),
-        ranged=dim.constraint == "range",
-    )
+    return found if became in (user_name(source), dim.expression) else replace(found, became=became)
 
 
 _FREE = (DimKind.SYMBOLIC, DimKind.DUCK, DimKind.UNBACKED)
@@ -158,16 +156,10 @@ def _conditions(symbols: Symbols, source: str) -> tuple[Condition, ...]:
 def _condition(fixed: Fixed | None) -> Condition | None:
     if fixed is None:
         return None
-    frame = fixed.frame
-    return Condition(
-        text=fixed.condition,
-        why=fixed.why,
-        kind=fixed.kind,
-        file=frame.file if frame else None,
-        line=frame.line if frame else None,
-        source=frame.source if frame else "",
-        value=fixed.value,
-    )
+    condition = Condition(text=fixed.condition, why=fixed.why, kind=fixed.kind, value=fixed.value)
+    if fixed.frame is None:
+        return condition
+    return replace(condition, file=fixed.frame.file, line=fixed.frame.line, source=fixed.frame.source)
 
 
 def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
@@ -203,5 +195,5 @@ def _unbacked(raw: Raw, compile_id: str, seen: ShapesSeen | None, symbols: Symbo
 
 def _data_size(name: str, known: Symbol | None, symbols: Symbols) -> Unbacked:
     at = symbols.origin(name)
-    low, high = (known.low, _bound(known.high)) if known else (None, None)
-    return Unbacked(name, low, high, at.file if at else None, at.line if at else None, at.source if at else "")
+    size = Unbacked(name) if known is None else Unbacked(name, known.low, _bound(known.high))
+    return size if at is None else replace(size, file=at.file, line=at.line, source=at.source)

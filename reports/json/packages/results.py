@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ctrace.inspector.features.workshop.kernel_packages.configurations import best_of
 from ctrace.inspector.features.workshop.kernel_packages.model import (
@@ -58,9 +58,15 @@ def _place(each: Place) -> dict[str, Any]:
         "why": each.why or None,
         "stage": each.stage,
         "operator": each.operator,
-        "launch": None if not each.applied else "direct" if each.operator_called is None else "operator",
+        "launch": _launch(each),
         "why_operator": each.operator_called,
     }
+
+
+def _launch(each: Place) -> Literal["direct", "operator"] | None:
+    if not each.applied:
+        return None
+    return "direct" if each.operator_called is None else "operator"
 
 
 def _times(times: Times | None) -> dict[str, Any] | None:

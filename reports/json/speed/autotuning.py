@@ -6,6 +6,7 @@ from ctrace.inspector.facts.autotuning import Choice, Spread, Tuned, Untried
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.autotuning.view import (
     KernelRow,
+    Margin,
     cost,
     kernel_rows,
     margin,
@@ -42,7 +43,7 @@ def operation_data(each: Tuned) -> dict[str, Any]:
     `winner` is the fastest choice, `taken` the one that the code uses; `margin` says how much longer the `next` one
     takes, as a part of the winner's time.
     """
-    first, by = winner(each.choices), margin(each.choices, each.unnamed)
+    first = winner(each.choices)
     return {
         "graph": each.graph,
         "stage": None if each.stage is None else str(each.stage),
@@ -55,9 +56,7 @@ def operation_data(each: Tuned) -> dict[str, Any]:
         "choices": [_choice(one) for one in each.choices],
         "unnamed_choices": each.unnamed,
         "winner": None if first is None else first.name,
-        "margin": None if by is None else by.part,
-        "next": None if by is None else by.of_next,
-        "noise": None if by is None else str(by.noise),
+        **_margin(margin(each.choices, each.unnamed)),
         "taken": each.taken,
         "fused": each.is_fused,
         "cached": each.is_cached,
@@ -94,9 +93,15 @@ def _untried(each: Untried) -> dict[str, Any]:
     return {"what": each.what, "reasons": list(each.reasons)}
 
 
+def _margin(found: Margin | None) -> dict[str, Any]:
+    if found is None:
+        return {"margin": None, "next": None, "noise": None}
+    return {"margin": found.part, "next": found.of_next, "noise": str(found.noise)}
+
+
 def _kernel(each: KernelRow) -> dict[str, Any]:
     """Return one Triton kernel; `key` is the user's, of `triton.autotune`."""
-    first, by = winner(each.configurations), margin(each.configurations)
+    first = winner(each.configurations)
     return {
         "graph": each.graph,
         "stage": str(each.stage),
@@ -106,9 +111,7 @@ def _kernel(each: KernelRow) -> dict[str, Any]:
         "sizes": dict(each.sizes),
         "configurations": [_choice(one) for one in each.configurations],
         "winner": None if first is None else first.name,
-        "margin": None if by is None else by.part,
-        "next": None if by is None else by.of_next,
-        "noise": None if by is None else str(by.noise),
+        **_margin(margin(each.configurations)),
         "taken": each.taken,
         "cache": each.cache or None,
         "seconds": each.seconds,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ctrace.inspector.features.time.differences import Difference, differences
-from ctrace.inspector.features.time.events import SharesMeasured
+from ctrace.inspector.features.time.events import Compiled, Setup, SharesMeasured
 from ctrace.inspector.features.time.model import Measured, Part, Timings
 from ctrace.inspector.features.time.view import break_even, kernels_a_call, ranking
 from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
@@ -35,35 +35,26 @@ def render_table_json(timings: Timings) -> Document:
 
 def configuration_data(measured: Measured) -> dict[str, Any]:
     """Return one configuration."""
-    part, made, setup = measured.first, measured.compiled, measured.setup
     return {
         "name": measured.configuration.name,
         "mode": measured.configuration.mode,
         "backend": measured.configuration.backend,
         "options": dict(measured.configuration.options),
-        "scenario": None if part is None else part.scenario,
-        "eager": None if part is None else _interval(part.eager),
-        "compiled": None if part is None else _interval(part.compiled),
-        "speedup": None if part is None else _speedup(part.speedup),
+        **_first_part(measured.first),
         "compile_seconds": measured.compile_seconds,
         "warm_compile_seconds": measured.warm_seconds,
         "break_even_calls": break_even(measured),
-        "peak_memory": None if part is None else _peaks(part),
+        "peak_memory": None if measured.first is None else _peaks(measured.first),
         "scenarios": [_part(each) for each in measured.parts],
         "shares": [_shares(each) for each in measured.shares],
-        "graphs": None if made is None else made.graphs,
-        "breaks": None if made is None else made.breaks,
+        **_counts(measured.compiled),
         "kernels": kernels_a_call(measured),
-        "cuda_graphs": None if made is None else _cuda_graphs(measured),
+        "cuda_graphs": None if measured.compiled is None else _cuda_graphs(measured),
         "difference_from_eager": [
             {"scenario": each.scenario, "relative": each.difference, "why": each.why or None}
             for each in measured.differences
         ],
-        "device": None if setup is None else setup.device,
-        "threads": None if setup is None else setup.threads,
-        "cores": None if setup is None else setup.cores,
-        "torch": None if setup is None else setup.torch,
-        "python": None if setup is None else setup.python,
+        **_machine(measured.setup),
         "load": measured.load,
         "stopped": measured.stopped or None,
         "autotuning_log": list(measured.printed),
@@ -80,6 +71,35 @@ def configuration_data(measured: Measured) -> dict[str, Any]:
             for each in measured.failures
         ],
         "notes": [{"scenario": each.scenario or None, "kind": each.kind} for each in measured.notes],
+    }
+
+
+def _first_part(part: Part | None) -> dict[str, Any]:
+    if part is None:
+        return {"scenario": None, "eager": None, "compiled": None, "speedup": None}
+    return {
+        "scenario": part.scenario,
+        "eager": _interval(part.eager),
+        "compiled": _interval(part.compiled),
+        "speedup": _speedup(part.speedup),
+    }
+
+
+def _counts(compiled: Compiled | None) -> dict[str, Any]:
+    if compiled is None:
+        return {"graphs": None, "breaks": None}
+    return {"graphs": compiled.graphs, "breaks": compiled.breaks}
+
+
+def _machine(setup: Setup | None) -> dict[str, Any]:
+    if setup is None:
+        return {"device": None, "threads": None, "cores": None, "torch": None, "python": None}
+    return {
+        "device": setup.device,
+        "threads": setup.threads,
+        "cores": setup.cores,
+        "torch": setup.torch,
+        "python": setup.python,
     }
 
 

@@ -55,7 +55,9 @@ def _candidate(one: Ranked, names: Names) -> RenderableType:
     facts = [score_text(one.candidate.score)] if one.candidate.score else ["score not recorded"]
     facts += [text] if (text := order_text(one)) else []
     lines = pair_label(names.of(first), names.of(second), name=True), Text("; ".join(facts), style="dim")
-    return _row("fused" if one.fused else "joined" if one.is_joined else "not fused", *lines)
+    if one.fused:
+        return _row("fused", *lines)
+    return _row("joined" if one.is_joined else "not fused", *lines)
 
 
 def _row(word: str, *lines: Text) -> RenderableType:

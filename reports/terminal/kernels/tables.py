@@ -163,8 +163,11 @@ def _names(rows: Sequence[Row], marks: Sequence[str], room: int) -> list[str]:
 def _mark(kernel: Kernel, *, shows_owner: bool) -> str:
     """Return the suffix of a name: how often the kernel is called, and `yours` or `external` if no column says so."""
     times = f" ×{kernel.calls}" if kernel.calls > 1 else ""
-    word = "yours" if kernel.user else "external" if kernel.language == "external" else ""
-    return f" ({word}){times}" if word and shows_owner else times
+    if shows_owner and kernel.user:
+        return f" (yours){times}"
+    if shows_owner and kernel.language == "external":
+        return f" (external){times}"
+    return times
 
 
 def fitted(wanted: Sequence[int], room: int) -> list[int]:

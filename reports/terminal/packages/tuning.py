@@ -78,10 +78,13 @@ def _row(one: Tried, found: Tuned, each: SizeClass, kernel: TunedKernel) -> tupl
     if one.failed:
         blank = ("-",) * (5 if found.is_timed else 4)
         return (name, *blank, fmt.one_line(one.failed, 60))
-    time = () if not found.is_timed else ("-" if one.seconds is None else f"{one.seconds * 1e6:.2f}",)
-    share = "?" if one.occupancy is None else f"{one.occupancy:.0%}"
-    shared = "?" if one.shared is None else fmt.memory(one.shared)
-    return (name, *time, _number(one.registers), _number(one.spills), shared, share, one.limited_by)
+    cells = [name]
+    if found.is_timed:
+        cells.append("-" if one.seconds is None else f"{one.seconds * 1e6:.2f}")
+    cells += [_number(one.registers), _number(one.spills)]
+    cells.append("?" if one.shared is None else fmt.memory(one.shared))
+    cells.append("?" if one.occupancy is None else f"{one.occupancy:.0%}")
+    return (*cells, one.limited_by)
 
 
 def _number(value: int | None) -> str:

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ctrace.inspector.facts.fusion import Fusion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.fusion.totals import session_totals, totals
 from ctrace.inspector.findings.fusion.view import parts as fusions
@@ -64,18 +65,20 @@ def fusions_side_by_side(targets: Targets, failed: Mapping[str, str], width: int
     rows: list[tuple[str, ...]] = []
     for key in dict.fromkeys(key for of_one in found.values() for key in of_one):
         rows.append((f"{fmt.one_line(key[0])} {key[1]}", *[""] * 5))
-        for name in targets:
-            fusion = found[name].get(key)
-            moved = None if fusion is None else totals(fusion)
-            cells = ("", "", "", "") if fusion is None else (
-                str(fusion.before), str(fusion.after), str(sum(not each.reorder for each in fusion.rounds)),
-                _UNKNOWN if moved is None else fmt.memory(moved.fused),
-            )  # fmt: skip
-            rows.append((f"  {fmt.one_line(name)}", "no such graph part" if fusion is None else "", *cells))
+        rows += [(f"  {fmt.one_line(name)}", *_fusion_cells(found[name].get(key))) for name in targets]
     if rows:
         yield Text()
         yield columned(width, ("graph part", "", ">nodes", ">after", ">rounds", ">bytes"), rows)
     yield Text(f"Kernels are generated, not run; bytes are computed. Times are {NEEDS_DEVICE}.", style="dim")
+
+
+def _fusion_cells(fusion: Fusion | None) -> tuple[str, ...]:
+    if fusion is None:
+        return ("no such graph part", "", "", "", "")
+    moved = totals(fusion)
+    rounds = sum(not each.reorder for each in fusion.rounds)
+    memory = _UNKNOWN if moved is None else fmt.memory(moved.fused)
+    return ("", str(fusion.before), str(fusion.after), str(rounds), memory)
 
 
 def _heads(targets: Targets, failed: Mapping[str, str]) -> Iterator[RenderableType]:

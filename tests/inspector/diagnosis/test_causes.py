@@ -34,6 +34,11 @@ MADE = {
 }
 
 
+def test_every_kind_of_recompilation_is_a_kind_of_cause():
+    """A root cause takes the kind of the change that leads it, by its name."""
+    assert {str(kind) for kind in CauseKind} <= {str(kind) for kind in RootKind}
+
+
 def findings(session: Session) -> Iterator[Symptom]:
     """List the findings that causes have to cover, independently of how causes are built."""
     if session.failure is not None:

@@ -15,6 +15,7 @@ from ctrace.inspector.features.check.policy.values import (
     entries,
     flag,
     name,
+    optional,
     percent,
     refused,
     seconds,
@@ -50,8 +51,8 @@ def limits(node: Node) -> Limits:
             raise wrong(child, f"unknown key {key} in limits", f"write it as {_BY_OWNER[Count(key)]}")
     keys = table(node, (Count.BREAKS, *_COUNTS, _COVERAGE))
     most = {count: _most(count, keys[count]) for count in _COUNTS if count in keys}
-    breaks = _breaks(keys[Count.BREAKS]) if Count.BREAKS in keys else {}
-    return Limits({**breaks, **most}, percent(keys[_COVERAGE]) if _COVERAGE in keys else None)
+    breaks = optional(keys, Count.BREAKS, _breaks, {})
+    return Limits({**breaks, **most}, optional(keys, _COVERAGE, percent, None))
 
 
 def _most(count: Count, node: Node) -> int:
@@ -85,10 +86,10 @@ def _entry(node: Node) -> Allow:
         raise wrong(node, "this entry of allow has no reason", todo)
     return Allow(
         reason=text(keys["reason"]),
-        gb=_gb(keys["gb"]) if "gb" in keys else None,
-        place=name(keys["place"]) if "place" in keys else None,
-        text=text(keys["text"]) if "text" in keys else None,
-        expires=day(keys["expires"]) if "expires" in keys else None,
+        gb=optional(keys, "gb", _gb, None),
+        place=optional(keys, "place", name, None),
+        text=optional(keys, "text", text, None),
+        expires=optional(keys, "expires", day, None),
         line=node.line,
     )
 
@@ -126,18 +127,17 @@ def load_policy(path: Path) -> Policy:
     root, folder = read_yaml(path), path.absolute().parent
     keys = table(root, _KEYS)
     _check_version(keys.get("version"))
-    ways = scenarios(keys["scenarios"]) if "scenarios" in keys else {}
-    ways = ways or {"base": Options()}
+    ways = optional(keys, "scenarios", scenarios, {}) or {"base": Options()}
     default = Policy()
     return Policy(
-        models=_models(keys["models"], ways, folder) if "models" in keys else (),
+        models=optional(keys, "models", lambda node: _models(node, ways, folder), ()),
         scenarios=ways,
-        targets=(_targets(keys["targets"], folder) if "targets" in keys else ()) or default.targets,
-        owned=_owned(keys["owned"], folder) if "owned" in keys else (),
-        limits=limits(keys["limits"]) if "limits" in keys else default.limits,
-        allow=allow(keys["allow"]) if "allow" in keys else (),
-        timeout=seconds(keys["timeout"]) if "timeout" in keys else default.timeout,
-        inductor_guards=flag(keys["inductor_guards"]) if "inductor_guards" in keys else default.inductor_guards,
+        targets=optional(keys, "targets", lambda node: _targets(node, folder), ()) or default.targets,
+        owned=optional(keys, "owned", lambda node: _owned(node, folder), ()),
+        limits=optional(keys, "limits", limits, default.limits),
+        allow=optional(keys, "allow", allow, ()),
+        timeout=optional(keys, "timeout", seconds, default.timeout),
+        inductor_guards=optional(keys, "inductor_guards", flag, default.inductor_guards),
         file=str(path),
     )
 
@@ -188,10 +188,10 @@ def _model(node: Node, ways: Mapping[str, Options], folder: Path) -> ModelRule:
     rule = ModelRule(name(keys["path"]), line=node.line)
     return ModelRule(
         rule.models,
-        scenarios=_chosen(keys["scenarios"], ways) if "scenarios" in keys else rule.scenarios,
-        targets=_targets(keys["targets"], folder) if "targets" in keys else rule.targets,
-        limits=limits(keys["limits"]) if "limits" in keys else rule.limits,
-        timeout=seconds(keys["timeout"]) if "timeout" in keys else rule.timeout,
+        scenarios=optional(keys, "scenarios", lambda node: _chosen(node, ways), rule.scenarios),
+        targets=optional(keys, "targets", lambda node: _targets(node, folder), rule.targets),
+        limits=optional(keys, "limits", limits, rule.limits),
+        timeout=optional(keys, "timeout", seconds, rule.timeout),
         line=rule.line,
     )
 

@@ -1,10 +1,10 @@
 """The policy's `scenarios`: ways to capture each model, as options of `ctrace explain`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.check.policy.values import any_table, entries, flag, name, table, text
+from ctrace.inspector.features.check.policy.values import any_table, entries, flag, name, optional, table, text
 from ctrace.inspector.features.check.policy.yaml_nodes import Node, wrong
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 from ctrace.inspector.runs.inputs import Input, parse_input, parse_vary
@@ -44,18 +44,18 @@ def _options(node: Node) -> Options:
             raise wrong(child, f"a scenario has no option {key}", _ELSEWHERE[key])
     keys = table(node, _KEYS)
     return Options(
-        inputs=_inputs(keys["inputs"]) if "inputs" in keys else (),
-        vary=tuple(_parsed(each, parse_vary) for each in entries(keys["vary"])) if "vary" in keys else (),
-        provoke=_flag(keys, "provoke"),
-        train=_flag(keys, "train"),
-        mode=_mode(keys["mode"]) if "mode" in keys else None,
-        dynamic=_dynamic(keys["dynamic"]) if "dynamic" in keys else None,
-        fullgraph=_flag(keys, "fullgraph"),
+        inputs=optional(keys, "inputs", _inputs, ()),
+        vary=optional(keys, "vary", _vary, ()),
+        provoke=optional(keys, "provoke", flag, False),
+        train=optional(keys, "train", flag, False),
+        mode=optional(keys, "mode", _mode, None),
+        dynamic=optional(keys, "dynamic", _dynamic, None),
+        fullgraph=optional(keys, "fullgraph", flag, False),
     )
 
 
-def _flag(keys: Mapping[str, Node], key: str) -> bool:
-    return flag(keys[key]) if key in keys else False
+def _vary(node: Node) -> tuple[str, ...]:
+    return tuple(_parsed(each, parse_vary) for each in entries(node))
 
 
 def _mode(node: Node) -> str | None:

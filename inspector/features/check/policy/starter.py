@@ -90,20 +90,19 @@ def starter(
     inductor_guards: bool = True,
 ) -> str:
     """Return the text of a policy that captures models with `options`; comments show all other settings."""
-    parts = [
-        _HEAD,
-        "".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n",
-        _REST,
-        _SCENARIOS if options in (None, Options()) else f"scenarios:\n  base: {_flow(_set_of(options))}\n",
-        _OTHER_SCENARIOS,
-        f"targets: {_flow(list(targets))}\n" if targets else _TARGETS,
-        _LIMITS,
-        "" if set(targets) <= {CPU} else _OF_GPU,
-        _END,
-        _TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n",
-        _GUARDS,
-        "#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n",
-    ]
+    parts = [_HEAD]
+    parts.append("".join(f"  {line}\n" for line in _listed(models)) if models else "#  - models/*.py\n")
+    parts.append(_REST)
+    parts.append(_SCENARIOS if options in (None, Options()) else f"scenarios:\n  base: {_flow(_set_of(options))}\n")
+    parts.append(_OTHER_SCENARIOS)
+    parts.append(f"targets: {_flow(list(targets))}\n" if targets else _TARGETS)
+    parts.append(_LIMITS)
+    if not set(targets) <= {CPU}:
+        parts.append(_OF_GPU)
+    parts.append(_END)
+    parts.append(_TIMEOUT if timeout is None else f"timeout: {_flow(timeout)}\n")
+    parts.append(_GUARDS)
+    parts.append("#inductor_guards: true\n" if inductor_guards else "inductor_guards: false\n")
     return "".join(parts)
 
 

@@ -1,13 +1,16 @@
 """Check values of the policy: each function returns the typed value, or raises an error that names the line."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from typing import TypeVar
 
 from ctrace.inspector.errors import PolicyError
 from ctrace.inspector.features.check.policy.yaml_nodes import Node, wrong
 from ctrace.inspector.knowledge.gpus.yaml_file import near, shown
 
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 _NAME = 300
 """Maximum length of a path or a name."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -43,6 +46,17 @@ def any_table(node: Node) -> Mapping[str, Node]:
     if not isinstance(node.value, dict):
         raise refused(node, "a table", "write it as lines of key: value")
     return node.value
+
+
+def optional(
+    keys: Mapping[str, Node], key: str, read: Callable[[Node], _Value], default: _Default
+) -> _Value | _Default:
+    """Read the value of a key, or return the default if the table does not have it.
+
+    Raises:
+        PolicyError: `read` refuses the value.
+    """
+    return read(keys[key]) if key in keys else default
 
 
 def entries(node: Node) -> tuple[Node, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ctrace.inspector.facts.compile_time import CacheLookup, Outcome
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
-from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
+from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 from ctrace.inspector.findings.compile_time.components import components_of
 from ctrace.inspector.findings.compile_time.keys import differences
 
@@ -21,7 +21,7 @@ def cache_changes(pairs: Pairs) -> Iterator[Change]:
             yield from _between(before.get(key), after.get(key), f"{new.where}: {_named(key)}")
 
 
-def _lookups(seen: Seen) -> dict[_Key, CacheLookup]:
+def _lookups(seen: RunGraph) -> dict[_Key, CacheLookup]:
     found: dict[_Key, CacheLookup] = {}
     for each in seen.session.compile_time.lookups:
         if each.graph == seen.graph.id:

@@ -131,8 +131,13 @@ def _notes(before: Session, after: Session) -> Iterator[str]:
         yield f"kernels were compiled and run in the {'first' if one.built else 'second'} run only"
     first, second = first_lines(before), first_lines(after)
     for line in dict.fromkeys((*first, *second)):
-        whose = "both runs" if line in first and line in second else "first run" if line in first else "second run"
-        yield f"{whose}: {line}"
+        if line in first and line in second:
+            runs = "both runs"
+        elif line in first:
+            runs = "first run"
+        else:
+            runs = "second run"
+        yield f"{runs}: {line}"
 
 
 def counts(changes: tuple[Change, ...]) -> dict[What, dict[How, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ctrace.inspector.facts.fusion import Fusion, Node, NodeKind
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
-from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
+from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 
 _Group = tuple[tuple[str, ...], ...]
 """The ops of each node in a fused group, in order."""
@@ -21,7 +21,7 @@ def fusion_changes(pairs: Pairs) -> Iterator[Change]:
                 yield from _between(olds[stage], news[stage], f"{new.where} {stage}")
 
 
-def _fusions(seen: Seen) -> dict[Stage, Fusion]:
+def _fusions(seen: RunGraph) -> dict[Stage, Fusion]:
     return {each.stage: each for each in seen.session.fusions if each.graph == seen.graph.id}
 
 

@@ -13,6 +13,7 @@ from ctrace.inspector.features.compare.diff.sites import place, root_of
 from ctrace.inspector.findings.graphs.text.fx import FxGraph
 from ctrace.inspector.findings.graphs.view import Compiled, compiled
 from ctrace.inspector.findings.site_matching import paired
+from ctrace.inspector.knowledge.words.counting import named
 from ctrace.inspector.source.relative_paths import relative_path
 from ctrace.inspector.source.statements import qualified_name, statement
 
@@ -21,7 +22,7 @@ _MOST = 6
 """The most nodes of one line that a change names."""
 
 
-class Seen(Struct, frozen=True):
+class RunGraph(Struct, frozen=True):
     """A graph of one run, and what identifies it in another run."""
 
     session: Session
@@ -44,12 +45,12 @@ class Seen(Struct, frozen=True):
 class Pairs(Struct, frozen=True):
     """The graphs of two runs, those of the earlier run first in each pair."""
 
-    both: tuple[tuple[Seen, Seen], ...]
-    gone: tuple[Seen, ...]
-    new: tuple[Seen, ...]
+    both: tuple[tuple[RunGraph, RunGraph], ...]
+    gone: tuple[RunGraph, ...]
+    new: tuple[RunGraph, ...]
 
 
-_ALIKE: tuple[Callable[[Seen], Hashable], ...] = (
+_ALIKE: tuple[Callable[[RunGraph], Hashable], ...] = (
     lambda each: (each.file, each.function, each.resumes, each.content),
     lambda each: (each.function, each.resumes, each.content),
     lambda each: (each.content, bool(each.resumes)),
@@ -63,7 +64,7 @@ _ALIKE: tuple[Callable[[Seen], Hashable], ...] = (
 def pairs_of(before: Session, after: Session) -> Pairs:
     """Match the graphs of two runs."""
     news, olds = list(_graphs(after)), list(_graphs(before))
-    both: list[tuple[Seen, Seen]] = []
+    both: list[tuple[RunGraph, RunGraph]] = []
     for same in _ALIKE:
         found, news, olds = paired(news, olds, same)
         both += [(old, new) for new, old in found]
@@ -72,23 +73,24 @@ def pairs_of(before: Session, after: Session) -> Pairs:
     return Pairs(tuple(both), tuple(olds), tuple(news))
 
 
-def _graphs(session: Session) -> Iterator[Seen]:
+def _graphs(session: Session) -> Iterator[RunGraph]:
     root, prefixes = root_of(session), session.environment.prefixes
     known = {each.id: each for each in session.compilations}
     printed = {each.id: each for each in compiled(session)}
     for graph in session.graphs:
-        made, one = printed.get(graph.id), known.get(graph.id)
-        traced = made.first(GraphStage.DYNAMO) if made else None
+        stages, compilation = printed.get(graph.id), known.get(graph.id)
+        traced = stages.first(GraphStage.DYNAMO) if stages else None
         resumes = ""
-        if one is not None and one.resumes_at:
-            resumes = statement(session.listings, one.file, one.resumes_at, "") or "resumed"
-        line = one.line if one else graph.line
-        yield Seen(
+        if compilation is not None and compilation.resumes_at:
+            resumes = statement(session.listings, compilation.file, compilation.resumes_at, "") or "resumed"
+        line = compilation.line if compilation else graph.line
+        file = relative_path(graph.file, root, prefixes) if graph.file else ""
+        yield RunGraph(
             session=session,
             graph=graph,
-            compilation=one,
-            compiled=made,
-            file=relative_path(graph.file, root, prefixes) if graph.file else "",
+            compilation=compilation,
+            compiled=stages,
+            file=file,
             function=qualified_name(session.listings, graph.file, line, graph.function),
             resumes=resumes,
             content=fingerprint(traced) if traced is not None else graph.ops,
@@ -111,12 +113,13 @@ def changes_of(pairs: Pairs, follow: dict[str, tuple[str, ...]]) -> Iterator[Cha
         yield Change(What.GRAPH, How.ADDED, new.where, now=_summary(new))
 
 
-def _summary(seen: Seen) -> str:
+def _summary(seen: RunGraph) -> str:
     ops = seen.graph.ops
-    return f"graph of {ops} {'op' if ops == 1 else 'ops'}" + (f", after {seen.resumes}" if seen.resumes else "")
+    after = f", after {seen.resumes}" if seen.resumes else ""
+    return f"graph of {ops} {named(ops, 'op')}{after}"
 
 
-def _between(old: Seen, new: Seen) -> Iterator[Change]:
+def _between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
     """Yield the differences of the first stage that has any: those of later stages follow from them."""
     is_printed = False
     for one, other in _stages(old, new):
@@ -129,7 +132,7 @@ def _between(old: Seen, new: Seen) -> Iterator[Change]:
         yield edited(What.GRAPH, new.where, _summary(old), _summary(new))
 
 
-def _stages(old: Seen, new: Seen) -> Iterator[tuple[FxGraph, FxGraph]]:
+def _stages(old: RunGraph, new: RunGraph) -> Iterator[tuple[FxGraph, FxGraph]]:
     """Yield the graphs of both runs at what Dynamo traced, then at what AOTAutograd and Inductor made of it."""
     if old.compiled is None or new.compiled is None:
         return
@@ -139,11 +142,16 @@ def _stages(old: Seen, new: Seen) -> Iterator[tuple[FxGraph, FxGraph]]:
             yield one, other
 
 
-def _change(found: NodeChange, old: Seen, new: Seen) -> Change:
+def _change(found: NodeChange, old: RunGraph, new: RunGraph) -> Change:
     at, seen = found.at, new if found.now else old
     where = place(seen.session, at.file, at.line) if at else seen.where
     was, now = _listed(found.was), _listed(found.now)
-    how = How.ADDED if was is None else How.REMOVED if now is None else How.CHANGED
+    if was is None:
+        how = How.ADDED
+    elif now is None:
+        how = How.REMOVED
+    else:
+        how = How.CHANGED
     return Change(What.GRAPH, how, where, was, now)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.guards import Guard
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
-from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
+from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 from ctrace.inspector.features.compare.diff.nodes import without_numbers
 from ctrace.inspector.findings.graphs.text.scan import pieces
 from ctrace.inspector.findings.guards.printed_tree import parse
@@ -31,7 +31,7 @@ def are_recorded(pairs: Pairs) -> bool:
     return any(_guards(old) is not None and _guards(new) is not None for old, new in pairs.both)
 
 
-def _guards(seen: Seen) -> list[Guard] | None:
+def _guards(seen: RunGraph) -> list[Guard] | None:
     printed = seen.session.guards.get(seen.graph.id)
     if printed is None:
         return None
@@ -50,7 +50,7 @@ def without_module(code: str, file: str) -> str:
     return re.sub(r"(?<=<class ')(?:\w+\.)+", outside, code)
 
 
-def _between(old: Seen, new: Seen) -> Iterator[Change]:
+def _between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
     olds, news = _guards(old), _guards(new)
     if olds is None or news is None:
         return

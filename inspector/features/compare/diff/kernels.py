@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.kernels import Kernel, Stage
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
-from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
+from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 from ctrace.inspector.findings.kernels.view import label_of
 from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.knowledge.words.counting import count
@@ -108,7 +108,7 @@ class Moved(Struct, frozen=True):
     new: Counter[Hashable]
 
 
-def _elsewhere(graphs: Iterable[Seen]) -> Counter[Hashable]:
+def _elsewhere(graphs: Iterable[RunGraph]) -> Counter[Hashable]:
     return Counter(_content(each) for seen in graphs for stage in Stage for each in _kernels(seen, stage))
 
 
@@ -123,13 +123,13 @@ def _take(found: Counter[Hashable], each: KernelSeen) -> bool:
     return is_there
 
 
-def _kernels(seen: Seen, stage: Stage) -> Iterator[KernelSeen]:
+def _kernels(seen: RunGraph, stage: Stage) -> Iterator[KernelSeen]:
     for kernel in seen.session.kernels:
         if (kernel.graph, kernel.stage) == (seen.graph.id, stage):
             yield KernelSeen(kernel, without_names(kernel.source), _facts(seen, kernel))
 
 
-def _facts(seen: Seen, kernel: Kernel) -> dict[str, int]:
+def _facts(seen: RunGraph, kernel: Kernel) -> dict[str, int]:
     found = {"calls": kernel.calls}
     read = [launch.read for launch in kernel.launches if launch.read is not None]
     written = [launch.written for launch in kernel.launches if launch.written is not None]
@@ -142,7 +142,7 @@ def _facts(seen: Seen, kernel: Kernel) -> dict[str, int]:
     return found
 
 
-def _built(seen: Seen, kernel: Kernel) -> Built | None:
+def _built(seen: RunGraph, kernel: Kernel) -> Built | None:
     """Return how a kernel was compiled, if torch launches one configuration of it."""
     made = [
         each

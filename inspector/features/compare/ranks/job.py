@@ -1,7 +1,7 @@
 """Compare the ranks of a job: read their summaries, group the ranks that agree, find the first divergence."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
+from ctrace.inspector.features.compare.ranks.content import Item
 from ctrace.inspector.features.compare.ranks.detail import first_difference, items_in
 from ctrace.inspector.features.compare.ranks.summary import Digest, Kind, Summary, summary_of
 from ctrace.inspector.log.files import first_record
@@ -289,9 +290,11 @@ def _ended(groups: list[list[Summary]], here: list[Digest | None]) -> Divergence
 
 
 def _reason(summary: Summary, one: Digest) -> str:
-    items = items_in(summary.log, one.id, Kind.RECOMPILE) if one.is_recompile else []
+    if not one.is_recompile:
+        return "compiles it"
+    items = items_in(summary.log, one.id, Kind.RECOMPILE)
     reason = next((item.text for item in items if item.text.strip(" []")), "")
-    return f"recompiles: {reason}" if reason else "recompiles" if one.is_recompile else "compiles it"
+    return f"recompiles: {reason}" if reason else "recompiles"
 
 
 def _other_function(groups: list[list[Summary]], there: list[Digest]) -> Divergence:
@@ -319,18 +322,25 @@ def _within(groups: list[list[Summary]], there: list[Digest], kind: Kind) -> Div
         first.setdefault(one.digests.get(kind), group[0])
     read = {digest: items_in(first[digest].log, there[0].id, kind) for digest in list(first)[:_MOST_VALUES]}
     base, *others = list(read)
-    found = [first_difference(read[base], read[other], kind) for other in others]
-    lead = next((pair for pair in found if pair != (None, None)), (None, None))
+    differences = {other: first_difference(read[base], read[other], kind) for other in others}
+    at_base, at_other = next((pair for pair in differences.values() if pair != (None, None)), (None, None))
+    items = {base: at_base} | {other: pair[1] for other, pair in differences.items()}
     values: dict[int, str] = {}
     for digest, ranks in by_digest.items():
-        item = lead[0] if digest == base else found[others.index(digest)][1] if digest in others else None
-        text = item.text if item is not None else "other" if digest not in read else _NOTHING
-        values |= dict.fromkeys(ranks, text)
-    shown = lead[0] or lead[1]
+        values |= dict.fromkeys(ranks, _value(items, digest))
+    shown = at_base or at_other
     one = there[0]
     is_users = shown is not None and shown.file and _INSTALLED not in shown.file
     place = (shown.file, shown.line) if shown is not None and is_users else (one.file, one.line)
     return Divergence(one.id, one.function, *place, kind, _subject(shown), dict(sorted(values.items())))
+
+
+def _value(items: Mapping[str | None, Item | None], digest: str | None) -> str:
+    """Return what ranks with a digest have; `items` has the differing item of each digest that was read."""
+    if digest not in items:
+        return "other"
+    item = items[digest]
+    return _NOTHING if item is None else item.text
 
 
 def _subject(item: object) -> str:

@@ -16,7 +16,7 @@ from ctrace.inspector.log.files import DAMAGED, STOPPED
 from ctrace.inspector.log.folders import LogFile, opened_log
 from ctrace.inspector.log.framing import TooLong, pieces, records
 from ctrace.inspector.log.limits import longest_record
-from ctrace.inspector.log.reader import Broken, Entry, Reader, settled, whole
+from ctrace.inspector.log.reader import Broken, Entry, Generations, Reader, settled, whole
 
 
 class Kind(StrEnum):
@@ -175,20 +175,14 @@ class Places:
 
     def __init__(self) -> None:
         self.files: dict[int, str] = {}
-        self._generation = 1
-        self._started: set[str] = set()
+        self._generations = Generations()
 
     def id_of(self, entry: Entry) -> str | None:
         """Return the id of an entry's compilation; None outside of one."""
-        compile_id = entry.compile_id
-        if compile_id is None:
+        if entry.compile_id is None:
             return None
-        if entry.kind == "dynamo_start" and entry.attempt == 0:
-            if compile_id in self._started:
-                self._generation += 1
-                self._started.clear()
-            self._started.add(compile_id)
-        return compile_id if self._generation == 1 else f"{self._generation}.{compile_id}"
+        generation = self._generations.generation_of(entry)
+        return entry.compile_id if generation == 1 else f"{generation}.{entry.compile_id}"
 
     def learn(self, entry: Entry) -> None:
         """Keep the name of a file."""

@@ -150,11 +150,7 @@ def _without_flags(value: Any) -> Any:
 def described(kind: str, was: Any, now: Any) -> str:
     """Describe in a few words how two observations differ."""
     if kind == "raised":
-        return (
-            f"`{_short(was)}` before, `{_short(now)}` after"
-            if was and now
-            else (f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`")
-        )
+        return _of_raised(was, now)
     if kind == "state":
         return _of_state(was or [], now or [])
     if kind == "memory":
@@ -168,6 +164,12 @@ def described(kind: str, was: Any, now: Any) -> str:
     if kind == "random":
         return "the random generators are in a different state after the call"
     return _first_difference(was, now) or f"{_short(was)} before, {_short(now)} after"
+
+
+def _of_raised(was: Any, now: Any) -> str:
+    if was and now:
+        return f"`{_short(was)}` before, `{_short(now)}` after"
+    return f"raises `{_short(now)}`, and did not before" if now else f"no longer raises `{_short(was)}`"
 
 
 def _quoted(written: Any) -> str:

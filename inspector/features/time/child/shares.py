@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.timing.rounds import Bench
@@ -72,30 +73,29 @@ def _timed(bench: Bench, side: int, calls: Sequence[Call], *, on_gpu: bool) -> f
 def _shares(bench: Bench, side: int, seconds: float, count: int, events: list[Any], *, on_gpu: bool) -> SharesMeasured:
     cpu, gpu = _split(events)
     own = {name: _per_call(times, count) for name, times in _own_times(cpu).items()}
-    compiled = side == 1
-    busy = _busy(gpu) if on_gpu and gpu else None
 
     def each(kind: str) -> float:
         return sum(time for name, (time, _) in own.items() if _kind(name) == kind) / 1e9
 
-    kernels = busy / count / 1e9 if busy is not None else None
-    if not on_gpu:
-        kernels = each(_KERNELS)
-    return SharesMeasured(
+    measured = SharesMeasured(
         scenario=bench.scenario,
         part=bench.part,
         side=SIDES[side],
         call=seconds,
-        guards=each(_GUARDS) if compiled else None,
-        runtime=each(_RUNTIME) if compiled else None,
-        wrapper=each(_WRAPPER) if compiled else None,
-        launches=each(_LAUNCHES) if on_gpu else None,
         ops=each(_OPS),
-        kernels=kernels,
-        gaps=max(seconds - kernels, 0.0) if on_gpu and kernels is not None else None,
-        launched=sum(number for name, (_, number) in own.items() if _kind(name) == _LAUNCHES) if on_gpu else None,
         kernel_list=tuple(_kernels(cpu, gpu, count, on_gpu=on_gpu)),
     )
+    if side == 1:  # compiled
+        measured = replace(measured, guards=each(_GUARDS), runtime=each(_RUNTIME), wrapper=each(_WRAPPER))
+    if not on_gpu:
+        return replace(measured, kernels=each(_KERNELS))
+    launched = sum(number for name, (_, number) in own.items() if _kind(name) == _LAUNCHES)
+    measured = replace(measured, launches=each(_LAUNCHES), launched=launched)
+    busy = _busy(gpu) if gpu else None
+    if busy is None:
+        return measured
+    kernels = busy / count / 1e9
+    return replace(measured, kernels=kernels, gaps=max(seconds - kernels, 0.0))
 
 
 def _split(events: list[Any]) -> tuple[dict[int, list[_Range]], list[_Range]]:

@@ -42,6 +42,13 @@ def _worse(one: RegionCheck | None, other: RegionCheck) -> RegionCheck:
     return max(one, other, key=lambda each: (each.kernel != "fallback", each.largest or 0.0))
 
 
+def _stage(compile_arguments: Mapping[str, Any]) -> str:
+    """Return which graph part `compile_fx_inner` compiles, by its keyword arguments."""
+    if compile_arguments.get("is_backward"):
+        return "backward"
+    return "inference" if compile_arguments.get("is_inference") else "forward"
+
+
 class Side:
     """One way to compile the model."""
 
@@ -94,9 +101,8 @@ class Side:
 
         began = 0 if self._passes is None else len(self._passes.rewrites)
         compiled = compile_fx_inner(module, inputs, **kwargs)
-        made = [] if self._passes is None else self._passes.rewrites[began:]
-        stage = "backward" if kwargs.get("is_backward") else "inference" if kwargs.get("is_inference") else "forward"
-        part = Part(self._graph(), stage, made)
+        rewrites = [] if self._passes is None else self._passes.rewrites[began:]
+        part = Part(self._graph(), _stage(kwargs), rewrites)
         self.parts.append(part)
 
         def run(values: Any) -> Any:

@@ -257,7 +257,8 @@ def _groups(one: Sequence[int], other: Sequence[int]) -> Iterable[tuple[list[int
     """Split the dimensions of a view into groups with equal products."""
     left = right = 0
     while left < len(one) or right < len(other):
-        first, second = [left] if left < len(one) else [], [right] if right < len(other) else []
+        first = [left] if left < len(one) else []
+        second = [right] if right < len(other) else []
         a = one[left] if first else 1
         b = other[right] if second else 1
         left, right = left + len(first), right + len(second)
@@ -374,8 +375,13 @@ def _scaled(size: int, unit: int) -> str:
 def _arguments(step: Step, shape: tuple[str, ...], sizes: dict[str, str]) -> str:
     """Replace the list of sizes in an op's arguments by the op's new shape."""
     op = step.target.split(".")[1] if "." in step.target else step.target
-    at = 1 if op in (*_VIEWS, "expand") else 0 if op == "full" else None
-    if at is None or shape == step.shape:
+    if op in (*_VIEWS, "expand"):
+        at = 1
+    elif op == "full":
+        at = 0
+    else:
+        return step.args
+    if shape == step.shape:
         return step.args
     call = ast.parse(f"f({step.args})", mode="eval").body
     assert isinstance(call, ast.Call)

@@ -211,15 +211,14 @@ class _Finder:
     def _pointers(self, names: Mapping[str, str], made: Mapping[str, str]) -> Iterable[Mapping[str, tuple[str, str]]]:
         before: set[str] = set()
         for each in self._accesses:
-            yield {
-                access.pointer.name: (
-                    (made if access.pointer.read in before else names).get(access.pointer.read, "")
-                    if access.is_read
-                    else "",
-                    made.get(access.pointer.written, "") if access.is_written else "",
-                )
-                for access in each
-            }
+            passed: dict[str, tuple[str, str]] = {}
+            for access in each:
+                pointer = access.pointer
+                holders = made if pointer.read in before else names
+                read = holders.get(pointer.read, "") if access.is_read else ""
+                written = made.get(pointer.written, "") if access.is_written else ""
+                passed[pointer.name] = (read, written)
+            yield passed
             before |= {access.pointer.written for access in each if access.is_written}
 
     def _steps(self, stored: set[str], read: set[str]) -> list[str]:

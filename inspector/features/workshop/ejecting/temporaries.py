@@ -98,15 +98,21 @@ def _without_unused(body: list[ast.stmt]) -> list[ast.stmt]:
         body = kept
 
 
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    match statement:
+        case ast.Assign(targets=targets):
+            return targets
+        case ast.AnnAssign(target=target):
+            return [target]
+    return []
+
+
 def _kept(body: list[ast.stmt], used: set[str]) -> list[ast.stmt]:
     kept = []
     for each in body:
         if isinstance(each, ast.For):
             each.body = _kept(each.body, used) or [ast.Pass()]
-        targets = (
-            each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.AnnAssign) else []
-        )
-        names = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        names = [node.id for target in _targets(each) for node in ast.walk(target) if isinstance(node, ast.Name)]
         if not names or any(name in used for name in names):
             kept.append(each)
     return kept

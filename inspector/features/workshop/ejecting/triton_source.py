@@ -353,8 +353,12 @@ class _Masks:
         missing = self._missing(mask, spaces, more)
         if not missing:
             return mask
-        is_none = isinstance(mask, ast.Constant) and mask.value is None
-        parts = ([] if is_none else [f"({ast.unparse(mask)})" if not isinstance(mask, ast.Name) else mask.id]) + [
-            f"{each}mask" for each in missing
-        ]
+        parts = [f"{each}mask" for each in missing]
+        match mask:
+            case ast.Constant(value=None):
+                pass
+            case ast.Name(id=name):
+                parts.insert(0, name)
+            case _:
+                parts.insert(0, f"({ast.unparse(mask)})")
         return ast.copy_location(ast.parse(" & ".join(parts), mode="eval").body, mask)

@@ -130,6 +130,17 @@ class _Module:
         title = f'"""`{self._function.name}` as a PyTorch operator around the Triton kernel `{self._kernel.name}`.'
         is_interpreted = self._function.branch is None
         library = "custom_op, triton_op, wrap_triton" if is_interpreted else "triton_op, wrap_triton"
+        imports: list[str] = []
+        if flops is not None:
+            imports.append("import math")
+        if is_interpreted:
+            imports.append("from functools import partial")
+        if imports:
+            imports.append("")
+        imports += ["import torch", "import triton", "import triton.language as tl", "from torch import Tensor"]
+        imports.append(f"from torch.library import {library}")
+        if flops is not None:
+            imports.append("from torch.utils.flop_counter import register_flop_formula")
         return [
             title,
             "",
@@ -137,15 +148,7 @@ class _Module:
             " kernel",
             'is a node of its graph. Import this module before the model calls the operator.\n"""',
             "",
-            *(["import math"] if flops is not None else []),
-            *(["from functools import partial"] if is_interpreted else []),
-            *([""] if flops is not None or is_interpreted else []),
-            "import torch",
-            "import triton",
-            "import triton.language as tl",
-            "from torch import Tensor",
-            f"from torch.library import {library}",
-            *(["from torch.utils.flop_counter import register_flop_formula"] if flops is not None else []),
+            *imports,
             *(each for each in needed.imports if each not in ("import torch", "import triton", "import math")),
             "",
         ]

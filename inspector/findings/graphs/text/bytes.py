@@ -93,5 +93,6 @@ def _worked_out(node: ast.expr, values: Mapping[str, str]) -> int | None:
             return calculated(_worked_out(left, values), op, _worked_out(right, values))
         case ast.Call(func=ast.Name(id="Max" | "Min" as name), args=args) if args:
             found = [number for each in args if (number := _worked_out(each, values)) is not None]
-            return None if len(found) < len(args) else max(found) if name == "Max" else min(found)
+            if len(found) == len(args):
+                return max(found) if name == "Max" else min(found)
     return None

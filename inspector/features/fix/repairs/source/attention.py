@@ -176,12 +176,10 @@ def _scaled(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatement
         inner = _keys(code, _unnamed(code, node.left, used))
         if inner is None or not _is_scale(code, node.right):
             return None
-        factor = code.text(node.right)
-        divided = isinstance(node.operator, cst.Divide)
-        return _Scores(
-            *inner,
-            scale=f"1 / ({factor})" if divided and not _is_atom(node.right) else f"1 / {factor}" if divided else factor,
-        )
+        scale = code.text(node.right)
+        if isinstance(node.operator, cst.Divide):
+            scale = f"1 / {scale}" if _is_atom(node.right) else f"1 / ({scale})"
+        return _Scores(*inner, scale=scale)
     inner = _keys(code, node)
     return _Scores(*inner) if inner is not None else None
 

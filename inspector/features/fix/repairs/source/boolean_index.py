@@ -77,7 +77,8 @@ def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode)
     torch = torch_name(code, edits)
     if torch is None:
         return
-    new = f"{tensor} {sign} ({new})" if sign and not is_number(value) else f"{tensor} {sign} {new}" if sign else new
+    if sign:
+        new = f"{tensor} {sign} {new}" if is_number(value) else f"{tensor} {sign} ({new})"
     edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
     yield Rewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 

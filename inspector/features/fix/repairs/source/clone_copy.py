@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of
+from ctrace.inspector.features.fix.repairs.syntax.code import lone_statement
 from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.effects import op_of
 from ctrace.inspector.features.fix.repairs.syntax.names import dotted, full_name, variables
@@ -28,35 +30,59 @@ _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 """Methods that tensors have, and objects that are copied otherwise do not."""
 
 
+class Copy(Struct, frozen=True):
+    """An assignment `c = copy.deepcopy(E)` or `c = copy.copy(E)` in a function, where E is a name or an attribute."""
+
+    code: Code
+    statement: cst.SimpleStatementLine
+    function: cst.FunctionDef
+    call: cst.Call
+    kind: str
+    """`copy.deepcopy` or `copy.copy`."""
+    original: cst.BaseExpression
+    uses: tuple[cst.Name, ...]
+    """Where the function names the copy otherwise."""
+
+
+def copy_at(place: Place) -> Copy | None:
+    """Return the copy that the statement at a place assigns to a variable."""
+    import libcst as cst
+
+    found = lone_statement(place)
+    if found is None:
+        return None
+    code, statement, small = found
+    function = code.function(statement)
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
+        return None
+    target, call = small.targets[0].target, small.value
+    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
+        return None
+    kind, original = full_name(code, call.func), call.args[0].value
+    if kind not in {"copy.deepcopy", "copy.copy"} or call.args[0].star or not dotted(original):
+        return None
+    uses = tuple(one for one in variables(function) if one.value == target.value and one is not target)
+    return Copy(code, statement, function, call, kind, original, uses)
+
+
 def find(place: Place) -> Iterator[Rewrite]:
     """Yield the copy at a place without the module `copy`."""
     import libcst as cst
 
-    code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+    copy = copy_at(place)
+    if copy is None:
         return
-    small, function = statement.body[0], code.function(statement)
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
-        return
-    target, call = small.targets[0].target, small.value
-    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
-        return
-    original = call.args[0].value
-    kind = full_name(code, call.func)
-    if kind not in {"copy.deepcopy", "copy.copy"} or call.args[0].star or not dotted(original):
-        return
-    uses = [one for one in variables(function) if one.value == target.value and one is not target]
-    same = [one for one in variables(function) if isinstance(original, cst.Name) and one.value == original.value]
+    code, original, is_deep = copy.code, copy.original, copy.kind == "copy.deepcopy"
+    same = [one for one in variables(copy.function) if isinstance(original, cst.Name) and one.value == original.value]
     text = code.text(original)
     edits = Edits(code)
-    if any(_is_dictionary(code, one) for one in uses):
+    if any(_is_dictionary(code, one) for one in copy.uses):
         deep = f"{{key: {_clone('value')} for key, value in {text}.items()}}"
-        edits.expression(call, deep if kind == "copy.deepcopy" else f"{text}.copy()")
-        how = "clone() of each tensor" if kind == "copy.deepcopy" else "its own copy()"
-        yield Rewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {kind}.")
-    elif kind == "copy.deepcopy" and any(_is_tensor(code, one) for one in (*uses, *same)):
-        edits.expression(call, _clone(text))
+        edits.expression(copy.call, deep if is_deep else f"{text}.copy()")
+        how = "clone() of each tensor" if is_deep else "its own copy()"
+        yield Rewrite(edits.apply(), f"Copy the dictionary `{text}` with {how} instead of {copy.kind}.")
+    elif is_deep and any(_is_tensor(code, one) for one in (*copy.uses, *same)):
+        edits.expression(copy.call, _clone(text))
         yield Rewrite(edits.apply(), f"Copy the tensor `{text}` with clone() instead of deepcopy.")
 
 

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.code import walk
 from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure_call
-from ctrace.inspector.features.fix.repairs.syntax.names import bound, dotted, full_name, read, self_attribute, variables
+from ctrace.inspector.features.fix.repairs.syntax.names import bound, dotted, full_name, read, self_attribute
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -28,28 +29,15 @@ if TYPE_CHECKING:
 
 def find(place: Place) -> Iterator[Rewrite]:
     """Yield the deep copy at a place without the copy."""
-    import libcst as cst
-
-    code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+    copy = copy_at(place)
+    if copy is None or copy.kind != "copy.deepcopy":
         return
-    small, function = statement.body[0], code.function(statement)
-    if not isinstance(small, cst.Assign) or len(small.targets) != 1 or function is None:
+    code, original = copy.code, copy.original
+    if _changes(code, copy.function, read(original), dotted(original), copy.statement):
         return
-    target, call = small.targets[0].target, small.value
-    if not isinstance(target, cst.Name) or not isinstance(call, cst.Call) or len(call.args) != 1:
-        return
-    if full_name(code, call.func) != "copy.deepcopy" or not dotted(call.args[0].value):
-        return
-    original = call.args[0].value
-    if _changes(code, function, read(original), dotted(original), statement):
-        return
-    uses = [one for one in variables(function) if one.value == target.value]
-    uses = [one for one in uses if one is not target]
     edits = Edits(code)
-    if uses and all(_only_reads(code, one) for one in uses):
-        edits.expression(call, code.text(original))
+    if copy.uses and all(_only_reads(code, one) for one in copy.uses):
+        edits.expression(copy.call, code.text(original))
         yield Rewrite(edits.apply(), f"Read `{code.text(original)}` itself: its copy is never changed.")
 
 

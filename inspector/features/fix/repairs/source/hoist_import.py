@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.code import lone_statement, walk
 from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.names import bound, module_imports
 
@@ -27,11 +27,11 @@ def find(place: Place) -> Iterator[Rewrite]:
     """Yield the import at a place at module level."""
     import libcst as cst
 
-    code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+    found = lone_statement(place)
+    if found is None:
         return
-    small, function = statement.body[0], code.function(statement)
+    code, statement, small = found
+    function = code.function(statement)
     if not isinstance(small, cst.Import | cst.ImportFrom) or function is None:
         return
     if code.parent(code.parent(statement) or statement) is not function:

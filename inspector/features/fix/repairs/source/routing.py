@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.code import index_of, lone_statement, walk
 from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
 from ctrace.inspector.features.fix.repairs.syntax.names import torch_name
 
@@ -28,11 +28,10 @@ def find(place: Place) -> Iterator[Rewrite]:
     """Yield the routing at a place with all tokens for every expert."""
     import libcst as cst
 
-    code = code_of(place)
-    statement = code.statement(place.line) if code is not None else None
-    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+    found = lone_statement(place)
+    if found is None:
         return
-    small = statement.body[0]
+    code, statement, small = found
     if not isinstance(small, cst.Assign) or len(small.targets) != 1 or not code.in_loop(statement):
         return
     target, value = small.targets[0].target, small.value

@@ -169,6 +169,17 @@ def code_of(place: Place) -> Code | None:
     return _parsed(place.source)
 
 
+def lone_statement(place: Place) -> tuple[Code, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
+    """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    return code, statement, statement.body[0]
+
+
 @lru_cache(maxsize=_KEPT)
 def _parsed(source: str) -> Code | None:
     import libcst as cst

@@ -181,9 +181,10 @@ def _square_if_causal(call: Call) -> bool:
 
 def _alignment(call: Call) -> int:
     """Return the number that CUTLASS requires widths to be a multiple of (`minimum_gemm_alignment`)."""
-    least = 4 if call.capability[0] >= 8 else 1
-    tensor_cores = call.capability[0] >= 8 or (call.capability[0] >= 7 and call.half)
-    return max(least, 8 if call.half else 4) if tensor_cores else least
+    if call.capability[0] >= 8:
+        return 8 if call.half else 4
+    # Tensor Cores of compute capability 7.x take half precision only; older GPUs have none.
+    return 8 if call.capability[0] >= 7 and call.half else 1
 
 
 def _efficient_width(call: Call) -> bool:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.session import Graph, Scenario, Session
 from ctrace.inspector.features.compare.diff.changes import How, What
 from ctrace.inspector.features.compare.diff.compare import compare
-from ctrace.inspector.features.compare.diff.graphs import Pairs, Seen
+from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 from ctrace.inspector.features.compare.diff.kernels import kernel_changes, without_names
 from tests.support import built, sessions
 
@@ -112,11 +112,11 @@ def test_function_that_no_longer_runs_eagerly_is_a_removed_skip():
     assert {(each.what, each.how) for each in found} == {(What.SKIP, How.REMOVED)}
 
 
-def seen(graph: str, *kernels: str) -> Seen:
+def seen(graph: str, *kernels: str) -> RunGraph:
     """Return a graph with kernels of these sources."""
     made = Graph(graph, "f", "net.py", 3, 1)
     found = tuple(replace(built.SESSION.kernels[0], graph=graph, source=each) for each in kernels)
-    return Seen(Session(graphs=(made,), kernels=found, built=()), made, None, None, "net.py", "f", "", graph)
+    return RunGraph(Session(graphs=(made,), kernels=found, built=()), made, None, None, "net.py", "f", "", graph)
 
 
 def test_kernel_that_a_new_break_moves_into_another_graph_is_not_removed():
