@@ -24,6 +24,7 @@ from ctrace.inspector.facts.events import compile_time as ct
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guards as ge
 from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.fusion import FusionDone, FusionRecord
 from ctrace.inspector.facts.events.kernels import (
     CodeWritten,
     KernelMade,
@@ -52,6 +53,7 @@ from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode.fusion import fusion_of
 from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
@@ -123,7 +125,7 @@ class Raw(Struct):
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
     passes: list[PassDone] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
-    fusions: list[ev.FusionDone] = field(default_factory=list)
+    fusions: list[FusionDone] = field(default_factory=list)
     kernels: list[KernelMade] = field(default_factory=list)
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
@@ -353,8 +355,8 @@ class Raw(Struct):
                 self.passes.append(event)
             case AttentionFound():
                 self.attention.append(event)
-            case ev.FusionDone():
-                self.fusions.append(event)
+            case FusionRecord():
+                self.fusions.append(fusion_of(event))
             case KernelMade():
                 self.kernels.append(event)
             case PartGenerated():

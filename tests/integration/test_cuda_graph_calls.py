@@ -1,6 +1,5 @@
 """What ctrace says of calls of CUDA graphs, from torch's own decisions, made without a GPU."""
 
-import json
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphStatus
+from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphEvent, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.findings.cuda_graphs.fold import cuda_graphs_of
 from ctrace.inspector.findings.cuda_graphs.view import outlook, remedy, why_not_recorded
@@ -67,7 +66,9 @@ class Program:
         for entry in read(self._log):
             assert isinstance(entry, Entry)
             assert entry.kind == "artifact:ctrace_cuda_graph", entry.payload
-            raw.cuda_graphs.append(decode(entry))
+            event = decode(entry)
+            assert isinstance(event, CudaGraphEvent)
+            raw.cuda_graphs.append(event)
         return list(cuda_graphs_of(raw))
 
 
