@@ -32,7 +32,6 @@ from ctrace.inspector.facts.events.kernels import (
     PartGenerated,
     TorchCodeSeen,
 )
-from ctrace.inspector.facts.events.passes import AttentionFound, PassDone
 from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.facts.events.shapes import (
     ConditionMet,
@@ -47,6 +46,7 @@ from ctrace.inspector.facts.graphs import AliasesFound, GraphPrinted, Module, Pr
 from ctrace.inspector.facts.guards import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
 from ctrace.inspector.facts.outcome import Asked
+from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
@@ -123,7 +123,7 @@ class Raw(Struct):
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
     """Torch's events about sizes in each compilation's last attempt, in order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
-    passes: list[PassDone] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
     fusions: list[FusionDone] = field(default_factory=list)
     kernels: list[KernelMade] = field(default_factory=list)
@@ -351,7 +351,7 @@ class Raw(Struct):
                 self.symbols.setdefault(event.id, []).append(event)
             case ShapesSeen():
                 self.shapes[event.id] = event
-            case PassDone():
+            case Pass():
                 self.passes.append(event)
             case AttentionFound():
                 self.attention.append(event)

@@ -9,7 +9,6 @@ from ctrace.inspector.facts.autotuning import SweepReported
 from ctrace.inspector.facts.events.compile_time import CacheAsked
 from ctrace.inspector.facts.events.guards import GuardEvent
 from ctrace.inspector.facts.events.kernels import KernelEvent
-from ctrace.inspector.facts.events.passes import PassEvent
 from ctrace.inspector.facts.events.shapes import ShapeEvent
 from ctrace.inspector.facts.events.tracing import GraphTraced
 from ctrace.inspector.facts.graphs import GraphEvent
@@ -115,7 +114,7 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     Record | FileName | CompileStarted | BreakReported
-    | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent | PassEvent
+    | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent
     | KernelEvent | CacheAsked | ShapeEvent
     | SpanMarked | Recorded | Ignored | Unknown
 )  # fmt: skip

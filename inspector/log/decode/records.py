@@ -24,6 +24,7 @@ from ctrace.inspector.facts.events.shapes import ShapesSeen
 from ctrace.inspector.facts.guards import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall
 from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
 from ctrace.inspector.facts.wire import Record, header_field
@@ -39,7 +40,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
-    FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
+    Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
