@@ -5,6 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Integer
 
 
 class NodeKind(StrEnum):
@@ -45,13 +46,13 @@ class Buffer(Struct, frozen=True):
     """Sizes as torch prints them; a dynamic size is a symbol."""
     stride: tuple[str, ...]
     device: str
-    bytes: int | None
+    bytes: Integer | None = None
     """Bytes of its distinct elements: a dimension of stride 0 counts once. A symbol stands for the size in the call
     that the graph was compiled for. None: not known.
     """
 
 
-class Access(Struct, frozen=True):
+class Access(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The memory traffic between a node and one buffer.
 
     Bytes count distinct elements: an element that is read twice counts once, and a broadcast dimension does not count.
@@ -60,11 +61,20 @@ class Access(Struct, frozen=True):
     """
 
     buffer: str
-    read: int = 0
-    written: int = 0
-    part_read: int | None = None
+    read: Integer
+    written: Integer
+    part_read: Integer | None = None
     """Identifies the set of elements that the node reads: equal numbers mean equal sets. None: not recorded."""
-    part_written: int | None = None
+    part_written: Integer | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse one of two sets of elements.
+
+        Raises:
+            ValueError: the other is missing.
+        """
+        if (self.part_read is None) != (self.part_written is None):
+            raise ValueError("an access is not a name and two numbers, or four")
 
 
 class Node(Struct, frozen=True):

@@ -1,57 +1,71 @@
 """What Inductor's graph passes did, and whether attention was fused; plain frozen records."""
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
+from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts.wire import Integer, OfGraph
+
+_AS_BEFORE: Any = UNSET
+_FROM_RECORD: Any = UNSET
+"""A field of an attention that is added to what the log has of it."""
 _UNNAMED = "pattern_matcher"
 """The name that torch gives to a pattern pass without a name (2.11 to 2.13, _inductor/pattern_matcher.py)."""
 
 
-class Pattern(Struct, frozen=True):
+class Pattern(Struct, frozen=True, omit_defaults=True):
     """An Inductor pattern that a pass applied."""
 
     name: str
-    times: int
-    nodes: int
+    times: Integer
+    nodes: Integer
     """Matched nodes, summed over all matches."""
-    ops: tuple[str, ...] = ()
+    ops: tuple[str, ...]
+    stacks: tuple[str, ...]
+    """The stacks of some of the nodes."""
     lines: tuple[str, ...] = ()
-    """`file:line` of the user's code for some of the matches."""
+    """`file:line` of the user's code for some of the matches; the log has `stacks` instead."""
 
 
-class Pass(Struct, frozen=True):
+class Pass(OfGraph, frozen=True, omit_defaults=True):
     """One run of a pass over a graph, without the changes that nested passes made."""
 
-    graph: str
+    KIND: ClassVar[str] = "pass"
     name: str
     stage: str
     """The kind of graph: `pre_grad`, `joint`, `inference`, `forward` or `backward`."""
+    within: tuple[str, ...]
+    """Names of the enclosing passes, outermost first."""
+    before: Integer
+    """Number of the graph's nodes before the pass."""
+    after: Integer = _AS_BEFORE
     subsystem: str = ""
     """`pre_grad_passes`, `joint_graph_passes` or `post_grad_passes`; empty if torch does not name it."""
-    within: tuple[str, ...] = ()
-    """Names of the enclosing passes, outermost first."""
-    before: int = 0
-    """Number of the graph's nodes before the pass."""
-    after: int = 0
     created: tuple[tuple[str, str], ...] = ()
     """Names and ops of new nodes, up to a few hundred; `created_ops` counts all of them."""
     erased: tuple[tuple[str, str], ...] = ()
-    created_ops: Mapping[str, int] = field(default_factory=dict)
-    erased_ops: Mapping[str, int] = field(default_factory=dict)
+    created_ops: Mapping[str, Integer] = field(default_factory=dict)
+    erased_ops: Mapping[str, Integer] = field(default_factory=dict)
     retargeted: tuple[tuple[str, str, str], ...] = ()
     """For each node with a new op: its name, the op before, the op after."""
-    rewired: int = 0
+    rewired: Integer = 0
     """The number of remaining nodes whose arguments changed."""
     moved: bool = False
     """Whether the order of the remaining nodes changed."""
     patterns: tuple[Pattern, ...] = ()
-    counters: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, Integer] = field(default_factory=dict)
     """By how much the pass increased each of torch's Inductor counters."""
-    matches: int = 0
+    matches: Integer = 0
     """Number of applied patterns that ctrace saw."""
-    counted: int = 0
+    counted: Integer = 0
     """Number of applied patterns that torch counted (`pattern_matcher_count`)."""
+
+    def __post_init__(self) -> None:
+        """Fill in what a pass that changed nothing does not say."""
+        if self.after is UNSET:
+            force_setattr(self, "after", self.before)
 
     @property
     def title(self) -> str:
@@ -64,11 +78,13 @@ class Pass(Struct, frozen=True):
         return bool(self.created_ops or self.erased_ops or self.retargeted or self.rewired or self.moved)
 
 
-class Why(Struct, frozen=True):
+class Why(Struct, frozen=True, omit_defaults=True):
     """The first reason why no pattern of torch matched an attention, or no fused kernel computes it."""
 
     code: str
     """A key of advice/attention.yaml."""
+    stacks: tuple[str, ...]
+    """The stacks of the nodes that it is about."""
     pattern: str = ""
     """The pattern that was closest to a match."""
     found: str = ""
@@ -76,31 +92,29 @@ class Why(Struct, frozen=True):
     user: str = ""
     """The op that also uses an inner value."""
     argument: str = ""
-    rank: int | None = None
+    rank: Integer | None = None
     also: tuple[str, ...] = ()
     """Codes of further reasons."""
     lines: tuple[str, ...] = ()
+    """`file:line` of the user's code; the log has `stacks` instead."""
 
 
 class Attention(Struct, frozen=True):
     """One attention in one graph: a call of `scaled_dot_product_attention`, or attention written by hand."""
 
-    graph: str
-    stage: str
-    """`joint` or `inference`."""
     call: str | None
     """The name of the call's node in Dynamo's graph; None: written by hand."""
-    nodes: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    dtype: str = ""
-    device: str = ""
-    fused: tuple[str, ...] = ()
+    nodes: tuple[str, ...]
+    stacks: tuple[str, ...]
+    dtype: str
+    device: str
+    fused: tuple[str, ...]
     """The fused attention ops that compute it in the graph."""
+    counted: Integer
+    """By how much it increased torch's counter `fuse_attention`."""
     matched: str | None = None
     """The pattern with which torch replaced it."""
-    counted: int = 0
-    """By how much it increased torch's counter `fuse_attention`."""
-    axis: int | None = None
+    axis: Integer | None = None
     """The dimension of its softmax, as a negative index; None: not known."""
     certain: bool = True
     """Whether it is certainly attention; False: a softmax between two unbatched matmuls, which may be a router."""
@@ -109,8 +123,21 @@ class Attention(Struct, frozen=True):
     differ; `untried` if the code is too large or uses random numbers; empty: not measured.
     """
     why: Why | None = None
+    lines: tuple[str, ...] = _FROM_RECORD
+    """`file:line` of the user's code; the log has `stacks` instead."""
+    graph: str = _FROM_RECORD
+    stage: str = _FROM_RECORD
+    """`joint` or `inference`."""
 
     @property
     def is_wrong(self) -> bool:
         """Whether torch's replacement computes something else: every replacement applies softmax to dimension -1."""
         return self.trial in ("values", "shape") or (self.trial == "untried" and self.axis not in (None, -1))
+
+
+class AttentionFound(OfGraph, frozen=True):
+    """The attentions of a graph, without their graph and stage."""
+
+    KIND: ClassVar[str] = "attention"
+    stage: str
+    places: tuple[Attention, ...]

@@ -24,6 +24,7 @@ from ctrace.inspector.facts.events import compile_time as ct
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guards as ge
 from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.fusion import FusionDone, FusionRecord
 from ctrace.inspector.facts.events.kernels import (
     CodeWritten,
     KernelMade,
@@ -31,7 +32,6 @@ from ctrace.inspector.facts.events.kernels import (
     PartGenerated,
     TorchCodeSeen,
 )
-from ctrace.inspector.facts.events.passes import AttentionFound, PassDone
 from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
 from ctrace.inspector.facts.events.shapes import (
     ConditionMet,
@@ -46,12 +46,14 @@ from ctrace.inspector.facts.graphs import AliasesFound, GraphPrinted, Module, Pr
 from ctrace.inspector.facts.guards import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
 from ctrace.inspector.facts.outcome import Asked
+from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
 from ctrace.inspector.log.decode.dispatch import decode, family
+from ctrace.inspector.log.decode.fusion import fusion_of
 from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.marks import Marks
@@ -121,9 +123,9 @@ class Raw(Struct):
     symbols: dict[str, list[SymbolEvent]] = field(default_factory=dict)
     """Torch's events about sizes in each compilation's last attempt, in order."""
     shapes: dict[str, ShapesSeen] = field(default_factory=dict)
-    passes: list[PassDone] = field(default_factory=list)
+    passes: list[Pass] = field(default_factory=list)
     attention: list[AttentionFound] = field(default_factory=list)
-    fusions: list[ev.FusionDone] = field(default_factory=list)
+    fusions: list[FusionDone] = field(default_factory=list)
     kernels: list[KernelMade] = field(default_factory=list)
     generated: dict[tuple[str, Stage], PartGenerated] = field(default_factory=dict)
     code: dict[tuple[str, Stage], CodeWritten] = field(default_factory=dict)
@@ -339,12 +341,12 @@ class Raw(Struct):
                 self.symbols.setdefault(event.id, []).append(event)
             case ShapesSeen():
                 self.shapes[event.id] = event
-            case PassDone():
+            case Pass():
                 self.passes.append(event)
             case AttentionFound():
                 self.attention.append(event)
-            case ev.FusionDone():
-                self.fusions.append(event)
+            case FusionRecord():
+                self.fusions.append(fusion_of(event))
             case KernelMade():
                 self.kernels.append(event)
             case PartGenerated():

@@ -36,8 +36,8 @@ def node(
     read: dict[str, int] | None = None,
     written: dict[str, int] | None = None,
 ) -> Node:
-    accesses = [Access(buffer, read=size) for buffer, size in (read or {}).items()]
-    accesses += [Access(buffer, written=size) for buffer, size in (written or {}).items()]
+    accesses = [Access(buffer, size, 0) for buffer, size in (read or {}).items()]
+    accesses += [Access(buffer, 0, size) for buffer, size in (written or {}).items()]
     lines = (f"{MODEL}:{line}",) if line else ()
     return Node(name, kind, tuple(name.split("_")), loops, tuple(ops.split()), lines, tuple(accesses))
 
@@ -63,9 +63,7 @@ EXP = node("op1", loops="1048576", ops="aten.exp", line=9, read={"buf0": SIZE}, 
 SUM = node("op2", NodeKind.REDUCTION, "1024 | 1024", "aten.sum", 10, {"buf1": SIZE}, {"buf2": ROW})  # of each row
 DIV = node("op3", loops="1048576", ops="aten.div", line=11, read={"buf1": SIZE, "buf2": ROW}, written={"buf3": SIZE})
 BIAS = node("op4", loops="1024, 1024", ops="aten.add aten.mul", line=12, read={"arg0_1": SIZE}, written={"buf4": SIZE})
-EXP_SUM = fused(
-    EXP, SUM, (Access("buf0", read=SIZE), Access("buf1", written=SIZE), Access("buf2", written=ROW)), "1024 | 1024"
-)
+EXP_SUM = fused(EXP, SUM, (Access("buf0", SIZE, 0), Access("buf1", 0, SIZE), Access("buf2", 0, ROW)), "1024 | 1024")
 
 SOFTMAX = Fusion(
     "0/0",

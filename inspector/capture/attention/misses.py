@@ -1,19 +1,19 @@
 """Find the first thing that keeps an attention from matching Inductor's patterns, by trying each pattern.
 
-An answer is a dictionary: `code` is a key of advice/attention.yaml, `pattern` is torch's nearest pattern, `found` and
-`wanted` are ops, `stacks` are the places in the user's code.
+Of `Why`, `found` and `wanted` are ops here.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.attention.pattern_edits import Edit, Fit, fit, pattern_op
 from ctrace.inspector.capture.attention.places import Place, is_backward, op_of
 from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_name
+from ctrace.inspector.facts.passes import Why
 
-Answer = dict[str, Any]
 _BUDGETS = ((0, 0), (1, 0), (0, 24), (1, 2), (2, 0), (1, 24), (2, 24))
 """Limits to try, smallest first: the number of op edits, and the number of layout edits."""
 
@@ -31,7 +31,7 @@ class _Near(Struct, frozen=True):
         return [edit for edit in self.fit.edits if not edit.is_layout]
 
 
-def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Answer:
+def why_not(place: Place, entries: Iterable[tuple[Any, Any]], *, training: bool) -> Why:
     """Return why no pattern matches where one could start; `training` means that the graph is a joint graph."""
     if place.late:
         return _answer("late_division", None, [place.output])
@@ -62,14 +62,14 @@ def _distance(near: _Near, training: bool) -> tuple[int, int, bool, bool]:
     return len(near.fit.edits), len(_other_uses(near)), near.training != training, not swaps
 
 
-def _nearest(near: _Near, place: Place, *, training: bool) -> Answer:
-    """Return the first obstacle, with the codes of the others under `also`."""
+def _nearest(near: _Near, place: Place, *, training: bool) -> Why:
+    """Return the first obstacle, with the codes of the others in `also`."""
     name = pattern_name(near.entry)
     first, *others = _obstacles(near, place, name, training) or [_answer("unlike", name, [near.root])]
-    return {**first, "pattern": name, "also": list(dict.fromkeys(other["code"] for other in others))}
+    return replace(first, pattern=name, also=tuple(dict.fromkeys(other.code for other in others)))
 
 
-def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Answer]:
+def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Why]:
     found = [_of_edit(edit, place) for edit in near.ops]
     if layouts := [edit for edit in near.fit.edits if edit.is_layout]:
         found.append(_of_layout(place, layouts))
@@ -82,7 +82,7 @@ def _obstacles(near: _Near, place: Place, name: str, training: bool) -> list[Ans
     return [_of_backward(near, name)] if training else []
 
 
-def _of_layout(place: Place, edits: list[Edit]) -> Answer:
+def _of_layout(place: Place, edits: list[Edit]) -> Why:
     """Describe a difference in layout: inputs that are not four-dimensional lack ops that merge dimensions."""
     rank = _rank(place)
     lacks = any(edit.kind == "missing" and pattern_op(edit.pattern) in _BATCHING for edit in edits)
@@ -93,13 +93,13 @@ def _of_layout(place: Place, edits: list[Edit]) -> Answer:
 _BATCHING = ("aten.view", "aten.expand")
 
 
-def _of_edit(edit: Edit, place: Place) -> Answer:
+def _of_edit(edit: Edit, place: Place) -> Why:
     """Describe a difference in ops."""
     expected = pattern_op(edit.pattern)
     if expected == "aten.sub" and edit.kind == "missing" and place.maximum is None:
         return _answer("no_maximum", None, place.softmax[:1])
     if expected == "aten.amax":
-        return _answer("maximum", None, [edit.node], found=place.maximum, wanted=expected)
+        return _answer("maximum", None, [edit.node], found=place.maximum or "", wanted=expected)
     if edit.kind == "missing":
         code = "no_scale" if expected in ("aten.div", "aten.mul") else "missing"
         return _answer(code, None, [edit.node], wanted=expected)
@@ -110,10 +110,10 @@ def _of_edit(edit: Edit, place: Place) -> Answer:
 _EXTRA = {"aten.where": "mask", "prims.convert_element_type": "cast"}
 
 
-def _of_other_use(node: Any, user: Any, name: str) -> Answer:
+def _of_other_use(node: Any, user: Any, name: str) -> Why:
     returned = user.op == "output"
     code = "returned" if returned else "used_elsewhere"
-    return _answer(code, name, [node], found=op_of(node), user=None if returned else op_of(user))
+    return _answer(code, name, [node], found=op_of(node), user="" if returned else op_of(user))
 
 
 def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
@@ -123,7 +123,7 @@ def _other_uses(near: _Near) -> list[tuple[Any, Any]]:
     return [(node, user) for node in inner for user in node.users if user not in inside and not is_backward(user)]
 
 
-def _of_backward(near: _Near, name: str) -> Answer:
+def _of_backward(near: _Near, name: str) -> Why:
     """Describe a mismatch with the pattern's backward; the forward matches, so the gradients usually differ."""
     arguments = near.fit.match.kwargs
     for argument in ("query", "key", "value"):
@@ -171,7 +171,7 @@ def _rank(place: Place) -> int | None:
     return None if scores is None else int(scores.dim())
 
 
-def refused(entry: Any, match: Any, extra_check: Any) -> Answer:
+def refused(entry: Any, match: Any, extra_check: Any) -> Why:
     """Return which of torch's conditions a matched pattern failed (2.11 to 2.13, fx_passes/fuse_attention.py:960)."""
     check, name = closed_over(extra_check, "extra_check"), pattern_name(entry)
     root = match.output_nodes()[0]
@@ -181,7 +181,7 @@ def refused(entry: Any, match: Any, extra_check: Any) -> Answer:
     return _answer("refused", name, [root])
 
 
-def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tuple[str, Answer]]:
+def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     import torch
     from torch._inductor.pattern_matcher import filter_nodes
 
@@ -201,7 +201,7 @@ def _conditions(check: Any, match: Any, values: dict[str, Any]) -> Iterator[tupl
     yield from _mask_conditions(filter_nodes(match.nodes, torch.ops.aten.add.Tensor), query)
 
 
-def _mask_conditions(added: list[Any], query: Any) -> Iterator[tuple[str, Answer]]:
+def _mask_conditions(added: list[Any], query: Any) -> Iterator[tuple[str, dict[str, str]]]:
     import torch
 
     if not added:
@@ -223,12 +223,12 @@ def _short(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> Answer:
+def _answer(code: str, pattern: str | None, nodes: Iterable[Any], **facts: Any) -> Why:
     stacks = dict.fromkeys(stack for node in nodes if (stack := getattr(node, "meta", {}).get("stack_trace")))
-    return {"code": code, "pattern": pattern, "stacks": list(stacks), **facts}
+    return Why(code, tuple(stacks), pattern or "", **facts)
 
 
-def untried(place: Place, match: Any, name: str) -> Answer:
+def untried(place: Place, match: Any, name: str) -> Why:
     """Return why torch did not apply a pattern that matches."""
     from torch._inductor import pattern_matcher as torchs
 

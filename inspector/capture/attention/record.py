@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.capture.attention.calls import (
     Calls,
@@ -22,7 +23,7 @@ from ctrace.inspector.capture.attention.calls import (
     wants_weights,
 )
 from ctrace.inspector.capture.attention.choice import Call, why_math
-from ctrace.inspector.capture.attention.misses import Answer, refused, untried, why_not
+from ctrace.inspector.capture.attention.misses import refused, untried, why_not
 from ctrace.inspector.capture.attention.places import BETWEEN, Place, axis_of, is_backward, op_of, places_in
 from ctrace.inspector.capture.attention.proof import compared, likeness
 from ctrace.inspector.capture.core.patch import patched
@@ -30,6 +31,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.passes import stage_of
 from ctrace.inspector.capture.passes.pattern_names import is_attention_pattern, pattern_name
+from ctrace.inspector.facts.passes import Attention, AttentionFound, Why
 
 _COUNTER = "fuse_attention"
 _BATCHED = ("aten.bmm", "aten.baddbmm")
@@ -41,12 +43,14 @@ class _Candidate(Struct):
 
     place: Place
     axis: int | None
-    answer: Answer | None = None
+    answer: Why | None = None
     """Why no pattern matched; None if the reason is unknown, or if a pattern matched."""
+    was_refused: bool = False
+    """Whether a pattern matched, and torch's last check refused it."""
     matched: str | None = None
     counted: int = 0
     became: list[str] = field(default_factory=list)
-    trial: str | None = None
+    trial: str = ""
     """Result of running both versions, if a pattern matched."""
 
 
@@ -81,7 +85,7 @@ class _Attention:
         done = original(graph, *args, **kwargs)
         with self._recorder.watching("attention"):
             if (candidates := self._current.candidates) is None:  # torch did not search for the patterns
-                why: Answer = {"code": _off(), "stacks": []}
+                why = Why(_off(), ())
                 candidates = [_Candidate(place, axis_of(place), why) for place in places_in(done.graph)]
             self._record(done.graph, calls[0], calls[1], candidates)
         return done
@@ -105,20 +109,20 @@ class _Attention:
             if call is not None and not each.matched:
                 each.answer = self._why_math(call)
             elif not each.matched and every.name_of(each.place.output):
-                each.answer = {"code": "weights_asked", "stacks": []}
+                each.answer = Why("weights_asked", ())
             places.append(_described(each, call))
         if places:
-            self._recorder.record("attention", {"stage": stage_of(graph, "joint_graph_passes"), "places": places})
+            self._recorder.add(AttentionFound(stage_of(graph, "joint_graph_passes"), tuple(places)))
 
-    def _why_math(self, name: str) -> Answer:
+    def _why_math(self, name: str) -> Why:
         call = getattr(self._current, "calls", {}).get(name)
         first, *others = why_math(call) if call is not None else ("math",)
-        return {"code": first, "stacks": [], "also": others}
+        return Why(first, (), also=tuple(others))
 
 
 def _candidates(graph: Any, entries: list[Any], called: Container[Any]) -> list[_Candidate]:
     training = any(map(is_backward, graph.nodes))
-    known: dict[tuple[Any, ...], Answer] = {}
+    known: dict[tuple[Any, ...], Why] = {}
     candidates = []
     for place in places_in(graph):
         tried = [(entry, _root_for(entry, place.roots)) for entry in entries]
@@ -135,9 +139,9 @@ def _first_answer(
     place: Place,
     tried: list[tuple[Any, Any]],
     training: bool,
-    known: dict[tuple[Any, ...], Answer],
+    known: dict[tuple[Any, ...], Why],
     called: Container[Any],
-) -> Answer | None:
+) -> Why | None:
     for entry, root in tried:
         if match := entry.pattern.match(root):
             return untried(place, match, pattern_name(entry))
@@ -203,16 +207,12 @@ def _watched_check(entry: Any, check: Any, watch: _PatternWatch) -> Any:
                 each.matched, each.counted = watch.name, _counted() - before
                 each.became = fused_ops(match.replacement_graph)
                 each.trial = watch.trial(entry, match)
-            elif each is not None and each.matched is None and not _was_refused(each):
-                each.answer = {**refused(entry, match, check), "refused": True}
+            elif each is not None and each.matched is None and not each.was_refused:
+                each.answer, each.was_refused = refused(entry, match, check), True
         return is_applied
 
     extra_check.__wrapped__ = check  # type: ignore[attr-defined]
     return extra_check
-
-
-def _was_refused(each: _Candidate) -> bool:
-    return bool(each.answer and each.answer.get("refused"))
 
 
 def _counted() -> int:
@@ -232,37 +232,36 @@ def _attention_entries(patterns: Any) -> list[Any]:
     return list({id(entry): entry for entry in found if is_attention_pattern(entry)}.values())
 
 
-def _fused(name: str, node: Any) -> dict[str, Any]:
-    return {**_facts(name, [node], node.args[0]), "fused": [op_of(node)]}
+def _fused(name: str, node: Any) -> Attention:
+    return replace(_place(name, [node], node.args[0]), fused=(op_of(node),))
 
 
-def _described(each: _Candidate, call: str | None) -> dict[str, Any]:
+def _described(each: _Candidate, call: str | None) -> Attention:
     place = each.place
-    return {
-        **_facts(call, [place.scores, *place.softmax, place.output], place.output),
-        "fused": each.became,
-        "matched": each.matched,
-        "certain": op_of(place.scores) in _BATCHED and op_of(place.output) in _BATCHED,
-        "counted": each.counted,
-        "axis": each.axis,
-        "trial": each.trial,
-        "why": None if each.matched else each.answer,
-    }
+    return replace(
+        _place(call, [place.scores, *place.softmax, place.output], place.output),
+        fused=tuple(each.became),
+        matched=each.matched,
+        certain=op_of(place.scores) in _BATCHED and op_of(place.output) in _BATCHED,
+        counted=each.counted,
+        axis=each.axis,
+        trial=each.trial,
+        why=None if each.matched else each.answer,
+    )
 
 
-def _facts(call: str | None, nodes: list[Any], like: Any) -> dict[str, Any]:
+def _place(call: str | None, nodes: list[Any], like: Any) -> Attention:
+    """Return what is known of an attention from its nodes alone."""
     value = like.meta.get("val")
-    return {
-        "call": call,
-        "nodes": [node.name for node in nodes],
-        "stacks": list(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
-        "dtype": str(getattr(value, "dtype", "")).removeprefix("torch."),
-        "device": str(getattr(value, "device", "")),
-        "matched": None,
-        "counted": 0,
-        "axis": None,
-        "why": None,
-    }
+    return Attention(
+        call=call,
+        nodes=tuple(node.name for node in nodes),
+        stacks=tuple(dict.fromkeys(stack for node in nodes if (stack := node.meta.get("stack_trace")))),
+        dtype=str(getattr(value, "dtype", "")).removeprefix("torch."),
+        device=str(getattr(value, "device", "")),
+        fused=(),
+        counted=0,
+    )
 
 
 @contextmanager

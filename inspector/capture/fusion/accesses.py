@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.fusion.buffers import Buffers
 from ctrace.inspector.capture.fusion.extents import Pattern, of_dep, of_layout
+from ctrace.inspector.facts.fusion import Access
 
 
 class Touch(Struct, frozen=True):
@@ -38,13 +39,10 @@ def touches(node: Any, buffers: Buffers) -> list[Touch]:
     return []
 
 
-def accesses(
-    members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers
-) -> list[tuple[str, int, int, int, int]]:
+def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers) -> tuple[Access, ...]:
     """Return a node's memory traffic by buffer, from its members' accesses.
 
-    A row has the buffer, the bytes read, the bytes written, and the numbers that identify the part read and the part
-    written. A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
+    A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
     """
     touched = list(touched)
     made = {touch.version for touch in touched if touch.write}
@@ -58,10 +56,10 @@ def accesses(
             read[touch.buffer].add(touch.pattern)
     names = dict.fromkeys(touch.buffer for touch in touched if touch.buffer in read or touch.buffer in written)
     size, part = buffers.size, buffers.part
-    return [
-        (name, size(name, read[name]), size(name, written[name]), part(read[name]), part(written[name]))
+    return tuple(
+        Access(name, size(name, read[name]), size(name, written[name]), part(read[name]), part(written[name]))
         for name in names
-    ]
+    )
 
 
 def _stays_inside(name: str, members: Sequence[Any]) -> bool:

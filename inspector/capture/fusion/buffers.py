@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
+from ctrace.inspector.facts.fusion import Buffer, Role
 
 
 class Buffers:
@@ -55,30 +56,28 @@ class Buffers:
         """Return the names of the graph part's input tensors."""
         return [name for name in self._graph.graph_inputs if self._layout(name) is not None]
 
-    def table(self, names: Iterable[str]) -> list[dict[str, Any]]:
+    def table(self, names: Iterable[str]) -> tuple[Buffer, ...]:
         """Return the description of each buffer."""
         inputs, outputs = {*self._graph.graph_inputs, *self._graph.constants}, set(self.outputs())
-        return [self._describe(name, inputs, outputs) for name in names]
+        return tuple(self._described(name, inputs, outputs) for name in names)
 
-    def _describe(self, name: str, inputs: set[str], outputs: set[str]) -> dict[str, Any]:
-        layout = self._layout(name)
+    def _described(self, name: str, inputs: set[str], outputs: set[str]) -> Buffer:
+        layout, role = self._layout(name), Role.INNER
         if name in inputs:
-            role = "input"
+            role = Role.INPUT
         elif name in outputs:
-            role = "output"
-        else:
-            role = "inner"
+            role = Role.OUTPUT
         if layout is None:
-            return {"name": name, "role": role, "dtype": "", "shape": [], "stride": [], "device": "", "bytes": None}
-        return {
-            "name": name,
-            "role": role,
-            "dtype": str(layout.dtype).removeprefix("torch."),
-            "shape": [str(size) for size in layout.size],
-            "stride": [str(stride) for stride in layout.stride],
-            "device": str(layout.device),
-            "bytes": None if _depends_on_data(layout) else self.whole(name).elements * layout.dtype.itemsize,
-        }
+            return Buffer(name, role, dtype="", shape=(), stride=(), device="")
+        return Buffer(
+            name=name,
+            role=role,
+            dtype=str(layout.dtype).removeprefix("torch."),
+            shape=tuple(map(str, layout.size)),
+            stride=tuple(map(str, layout.stride)),
+            device=str(layout.device),
+            bytes=None if _depends_on_data(layout) else self.whole(name).elements * layout.dtype.itemsize,
+        )
 
     def _layout(self, name: str) -> Any:
         if name not in self._layouts:

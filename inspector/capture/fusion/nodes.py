@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.fusion.accesses import Touch, accesses, touches
@@ -11,6 +12,8 @@ from ctrace.inspector.capture.fusion.buffers import Buffers
 from ctrace.inspector.capture.fusion.flops import flops_of, total
 from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers
 from ctrace.inspector.capture.kernels.record import ops_of, origins_of
+from ctrace.inspector.facts.events.fusion import FusedNode, FusionRecord, ScheduledNode
+from ctrace.inspector.facts.fusion import NodeKind
 
 
 class _Facts(Struct, frozen=True):
@@ -30,39 +33,40 @@ class GraphPart:
         self._numbers: Numbers = {}
         self._ops: dict[str, int] = {}
         self._stacks: dict[str, int] = {}
-        self._nodes: list[dict[str, Any]] = []
+        self._nodes: tuple[ScheduledNode, ...] = ()
 
     def see(self, nodes: Sequence[Any]) -> None:
         """Store the nodes before fusion."""
-        self._nodes = [{**self._describe(node), **self._origins(node)} for node in nodes]
+        self._nodes = tuple(self._scheduled(node) for node in nodes)
 
-    def payload(self, result: Sequence[Any]) -> dict[str, Any]:
-        """Return all nodes and their buffers; a node that fusion did not change appears as its number."""
-        numbers = {node["name"]: number for number, node in enumerate(self._nodes)}
-        after = [numbers.get(name) if (name := node.get_name()) in numbers else self._describe(node) for node in result]
+    def added_to(self, record: FusionRecord, result: Sequence[Any]) -> FusionRecord:
+        """Return a record with all nodes and their buffers; a node that fusion did not change is its number."""
+        numbers = {node.name: number for number, node in enumerate(self._nodes)}
+        after = tuple(numbers[name] if (name := node.get_name()) in numbers else self._fused(node) for node in result)
         outputs = self._buffers.outputs()
-        used = [name for node in self._nodes for name, *_ in node["accesses"]]
-        return {
-            "nodes": self._nodes,
-            "result": after,
-            "ops": list(self._ops),
-            "stacks": list(self._stacks),
-            "buffers": self._buffers.table(dict.fromkeys([*self._buffers.inputs(), *used, *outputs])),
-            "outputs": outputs,
-        }
+        used = [access.buffer for node in self._nodes for access in node.accesses]
+        return replace(
+            record,
+            nodes=self._nodes,
+            result=after,
+            ops=tuple(self._ops),
+            stacks=tuple(self._stacks),
+            buffers=self._buffers.table(dict.fromkeys([*self._buffers.inputs(), *used, *outputs])),
+            outputs=tuple(outputs),
+        )
 
-    def _describe(self, node: Any) -> dict[str, Any]:
+    def _fused(self, node: Any) -> FusedNode:
         members = node.get_nodes()
         facts = [self._facts_of(member) for member in members]
         touched = [touch for each in facts for touch in each.touches]
-        return {
-            "name": node.get_name(),
-            "kind": _kind(node),
-            "operations": [member.get_name() for member in members],
-            "loops": _loops(node),
-            "accesses": accesses(members, touched, self._buffers),
-            "flops": total([each.flops for each in facts]),
-        }
+        return FusedNode(
+            name=node.get_name(),
+            kind=_kind(node),
+            operations=tuple(member.get_name() for member in members),
+            loops=_loops(node),
+            accesses=accesses(members, touched, self._buffers),
+            flops=total([each.flops for each in facts]),
+        )
 
     def _facts_of(self, member: Any) -> _Facts:
         name = member.get_name()
@@ -77,17 +81,19 @@ class GraphPart:
             self._facts[name] = _Facts(touched, flops)
         return self._facts[name]
 
-    def _origins(self, node: Any) -> dict[str, Any]:
+    def _scheduled(self, node: Any) -> ScheduledNode:
+        fused = self._fused(node)
         members = [member.node for member in node.get_nodes() if member.node is not None]
         origins = [
             origin for member in members for origin in origins_of(member, exact=node.is_extern() and len(members) == 1)
         ]
         stacks = [stack for member in members for stack in member.get_stack_traces()]
-        return {"ops": _interned(ops_of(origins), self._ops), "stacks": _interned(stacks, self._stacks)}
+        ops, stacks = _interned(ops_of(origins), self._ops), _interned(stacks, self._stacks)
+        return ScheduledNode(**asdict(fused), ops=ops, stacks=stacks)
 
 
-def _interned(texts: Sequence[str], table: dict[str, int]) -> list[int]:
-    return [table.setdefault(text, len(table)) for text in dict.fromkeys(texts)]
+def _interned(texts: Sequence[str], table: dict[str, int]) -> tuple[int, ...]:
+    return tuple(table.setdefault(text, len(table)) for text in dict.fromkeys(texts))
 
 
 def _loops(node: Any) -> str:
@@ -102,34 +108,34 @@ def _loops(node: Any) -> str:
     return f"{outer or 1} | {inner}" if inner not in ("", "1") else outer
 
 
-def _kind(node: Any) -> str:
+def _kind(node: Any) -> NodeKind:
     from torch._inductor import ir, scheduler
 
     members = node.get_nodes()
     if isinstance(node, scheduler.ForeachKernelSchedulerNode):
-        return "foreach"
+        return NodeKind.FOREACH
     if all(
         isinstance(each, scheduler.NopKernelSchedulerNode) or isinstance(each.node, ir.MultiOutput) for each in members
     ):
-        return "nothing"
+        return NodeKind.NOTHING
     if any(isinstance(each.node, ir.UserDefinedTritonKernel) for each in members):
-        return "user"
+        return NodeKind.USER
     if node.is_template():
-        return "template"
+        return NodeKind.TEMPLATE
     if node.is_extern():
-        return "external"
-    return next((name for name, holds in _generated_kinds() if any(map(holds, members))), "other")
+        return NodeKind.EXTERNAL
+    return next((name for name, holds in _generated_kinds() if any(map(holds, members))), NodeKind.OTHER)
 
 
-def _generated_kinds() -> list[tuple[str, Callable[[Any], bool]]]:
+def _generated_kinds() -> list[tuple[NodeKind, Callable[[Any], bool]]]:
     from torch._inductor import ir, scheduler
 
     def computes(kind: type) -> Callable[[Any], bool]:
         return lambda member: isinstance(getattr(member.node, "data", None), kind)
 
     return [
-        ("sort", computes(ir.Sort)),
-        ("scan", computes(ir.Scan)),
-        ("reduction", lambda member: bool(member.is_reduction())),
-        ("pointwise", lambda member: isinstance(member, scheduler.SchedulerNode)),
+        (NodeKind.SORT, computes(ir.Sort)),
+        (NodeKind.SCAN, computes(ir.Scan)),
+        (NodeKind.REDUCTION, lambda member: bool(member.is_reduction())),
+        (NodeKind.POINTWISE, lambda member: isinstance(member, scheduler.SchedulerNode)),
     ]

@@ -21,6 +21,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.fusion.nodes import GraphPart
 from ctrace.inspector.capture.fusion.rounds import Rounds
+from ctrace.inspector.facts.events.fusion import FusionRecord
 
 _SLOWER = "a benchmark found the fused kernel slower"
 """Torch logs this reason only as text, and only if the logger is enabled (2.13, scheduler.py:5330)."""
@@ -112,19 +113,18 @@ class _Hooks:
         return fuse_nodes
 
     def _record(self, rounds: Rounds, part: GraphPart, before: int, fused: list[Any]) -> None:
-        found: dict[str, Any] = {}
+        record = FusionRecord(
+            stage=current_stage(),
+            before=before,
+            after=len(fused),
+            refused=rounds.reasons_logged,
+            rounds=tuple(rounds.rounds),
+            names=tuple(rounds.names),
+            reasons=tuple(rounds.reasons),
+        )
         with self._recorder.watching("the nodes of a graph part"):
-            found = part.payload(fused)
-        data = {
-            "stage": current_stage(),
-            "before": before,
-            "after": len(fused),
-            "refused": rounds.reasons_logged,
-            "rounds": rounds.rounds,
-            "names": list(rounds.names),
-            "reasons": list(rounds.reasons),
-        }
-        self._recorder.record("fusion", data | found)
+            record = part.added_to(record, fused)
+        self._recorder.add(record)
 
     def _fuse_nodes_once(self, original: Any) -> Any:
         def fuse_nodes_once(scheduler: Any, nodes: list[Any], *args: Any, **kwargs: Any) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ctrace.inspector.facts.events.fusion import RecordedRound
+
 
 class Rounds:
     """The rounds of one call: pairs that the scheduler tries, refuses, finds fusable and fuses.
@@ -12,7 +14,7 @@ class Rounds:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.reasons: dict[str, int] = {}
-        self.rounds: list[dict[str, Any]] = []
+        self.rounds: list[RecordedRound] = []
         self.reasons_logged = 0
         """How many reasons torch has logged."""
         self.is_in_can_fuse = False
@@ -24,13 +26,11 @@ class Rounds:
     def begin(self, before: int, *, reorder: bool) -> None:
         """Start a round with `before` nodes."""
         self._tried, self._scores = set(), {}
-        self.rounds.append(
-            {"before": before, "after": before, "reorder": reorder, "pairs": [], "candidates": [], "refused": []}
-        )
+        self.rounds.append(RecordedRound(before, before, reorder, 0, pairs=[], candidates=[], refused=[]))
 
     def end(self, after: int) -> None:
         """End the round with `after` nodes."""
-        self.rounds[-1].update(after=after, tried=len(self._tried))
+        self.rounds[-1].after, self.rounds[-1].tried = after, len(self._tried)
 
     def count_pair(self, first: Any, second: Any) -> None:
         """Count a pair of nodes that the scheduler tries to fuse."""
@@ -54,16 +54,16 @@ class Rounds:
     def find(self, pairs: list[tuple[Any, Any]]) -> None:
         """Record the pairs of nodes that can be fused, in the order of fusion."""
         rows = [self._pair(*pair) for pair in pairs]
-        self.rounds[-1]["candidates"] = [[*row, *_numbers(self._scores.get(row))] for row in rows]
+        self.rounds[-1].candidates = [(*row, *_numbers(self._scores.get(row))) for row in rows]
 
     def fuse(self, first: str, second: str) -> None:
         """Record a fused pair."""
         if self.rounds:
-            self.rounds[-1]["pairs"].append([self._name(first), self._name(second)])
+            self.rounds[-1].pairs.append((self._name(first), self._name(second)))
 
     def _refuse(self, first: int, second: int, reason: str) -> None:
         number = self.reasons.setdefault(reason, len(self.reasons))
-        self.rounds[-1]["refused"].append([first, second, number])
+        self.rounds[-1].refused.append((first, second, number))
 
     def _pair(self, first: Any, second: Any) -> tuple[int, int]:
         return self._number(first), self._number(second)

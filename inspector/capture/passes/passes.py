@@ -22,6 +22,7 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.capture.passes.pattern_names import pattern_name
 from ctrace.inspector.facts.events.tracing import ModulesSeen
+from ctrace.inspector.facts.passes import Pass, Pattern
 
 _MOST = 400
 """How many nodes of a kind are listed for one pass; the rest is counted."""
@@ -39,7 +40,7 @@ Compare them by identity: comparing symbolic sizes for equality would add a guar
 """
 
 
-class _Pattern(Struct):
+class _Applied(Struct):
     """A pattern that a pass applied."""
 
     times: int = 0
@@ -64,7 +65,7 @@ class _Open(Struct):
     rewired: set[str] = field(default_factory=set)
     moved: bool = False
     counted: Counter[str] = field(default_factory=Counter)
-    patterns: dict[str, _Pattern] = field(default_factory=dict)
+    patterns: dict[str, _Applied] = field(default_factory=dict)
 
     def look(self, counted: Counter[str]) -> None:
         """Add the changes since the last call."""
@@ -146,12 +147,12 @@ class _Passes:
         for outer in opened[-1:]:
             outer.restart(counted)
         if done.since is not None and (done.has_changed or done.counted or not opened):
-            self._recorder.record("pass", _described(done, [each.name for each in opened]))
+            self._recorder.add(_described(done, tuple(each.name for each in opened)))
 
     def applied(self, entry: Any, match: Any) -> None:
         """Record a pattern that torch is about to apply."""
         for at in self._opened()[-1:]:
-            pattern = at.patterns.setdefault(pattern_name(entry), _Pattern())
+            pattern = at.patterns.setdefault(pattern_name(entry), _Applied())
             pattern.times += 1
             pattern.nodes += len(match.nodes)
             for node in match.nodes:
@@ -233,40 +234,33 @@ def _gained(before: Counter[str], after: Counter[str]) -> dict[str, int]:
     return {name: number - before[name] for name, number in after.items() if number > before[name]}
 
 
-def _described(done: _Open, within: list[str]) -> dict[str, Any]:
-    head = {
-        "name": done.name,
-        "within": within,
-        "subsystem": done.subsystem,
-        "stage": stage_of(done.module.graph, done.subsystem),
-        "before": done.before,
-    }
+def _described(done: _Open, within: tuple[str, ...]) -> Pass:
+    stage, subsystem = stage_of(done.module.graph, done.subsystem), done.subsystem or ""
     if not done.has_changed and not done.counted:
-        return head
-    return {
-        **head,
-        "after": len(done.since or ()),
-        "created": list(done.created.items())[:_MOST],
-        "erased": list(done.erased.items())[:_MOST],
-        "created_ops": dict(Counter(done.created.values())),
-        "erased_ops": dict(Counter(done.erased.values())),
-        "retargeted": [[name, *targets] for name, targets in list(done.retargeted.items())[:_MOST]],
-        "rewired": len(done.rewired - done.created.keys() - done.erased.keys()),
-        "moved": done.moved,
-        "counters": dict(done.counted),
-        "matches": sum(pattern.times for pattern in done.patterns.values()),
-        "counted": done.counted[_COUNTER],
-        "patterns": [
-            {
-                "name": name,
-                "times": pattern.times,
-                "nodes": pattern.nodes,
-                "ops": list(pattern.ops),
-                "stacks": list(pattern.stacks),
-            }
-            for name, pattern in done.patterns.items()
-        ],
-    }
+        return Pass(done.name, stage, within, done.before, subsystem=subsystem)
+    return Pass(
+        name=done.name,
+        stage=stage,
+        within=within,
+        before=done.before,
+        after=len(done.since or ()),
+        subsystem=subsystem,
+        created=tuple(done.created.items())[:_MOST],
+        erased=tuple(done.erased.items())[:_MOST],
+        created_ops=dict(Counter(done.created.values())),
+        erased_ops=dict(Counter(done.erased.values())),
+        retargeted=tuple((name, *targets) for name, targets in list(done.retargeted.items())[:_MOST]),
+        rewired=len(done.rewired - done.created.keys() - done.erased.keys()),
+        moved=done.moved,
+        counters=dict(done.counted),
+        matches=sum(pattern.times for pattern in done.patterns.values()),
+        counted=done.counted[_COUNTER],
+        patterns=tuple(_pattern(name, applied) for name, applied in done.patterns.items()),
+    )
+
+
+def _pattern(name: str, applied: _Applied) -> Pattern:
+    return Pattern(name, applied.times, applied.nodes, tuple(applied.ops), tuple(applied.stacks))
 
 
 def stage_of(graph: Any, subsystem: str | None) -> str:

@@ -9,10 +9,8 @@ from ctrace.inspector.facts.autotuning import SweepReported
 from ctrace.inspector.facts.events.compile_time import CacheAsked
 from ctrace.inspector.facts.events.guards import GuardEvent
 from ctrace.inspector.facts.events.kernels import KernelEvent
-from ctrace.inspector.facts.events.passes import PassEvent
 from ctrace.inspector.facts.events.shapes import ShapeEvent
 from ctrace.inspector.facts.events.tracing import GraphTraced
-from ctrace.inspector.facts.fusion import Fusion
 from ctrace.inspector.facts.graphs import GraphEvent
 from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.facts.user_kernels import UserKernelEvent
@@ -95,16 +93,6 @@ class Measured(Struct, frozen=True):
         return "recompile limit exceeded" in (self.fail_reason or "")
 
 
-class FusionDone(Struct, frozen=True):
-    """How the scheduler fused the nodes of one graph part."""
-
-    id: str
-    fusion: Fusion
-    """The nodes have no user lines yet; `stacks` has the stacks to find them."""
-    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Stack traces, keyed by node before fusion."""
-
-
 class Recorded(Struct, frozen=True):
     """A record of torch that ctrace shows as it is."""
 
@@ -126,7 +114,7 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     Record | FileName | CompileStarted | BreakReported
-    | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent | PassEvent
-    | FusionDone | KernelEvent | CacheAsked | ShapeEvent
+    | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent
+    | KernelEvent | CacheAsked | ShapeEvent
     | SpanMarked | Recorded | Ignored | Unknown
 )  # fmt: skip

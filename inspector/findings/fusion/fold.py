@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.events.core import FusionDone
+from ctrace.inspector.facts.events.fusion import FusionDone
 from ctrace.inspector.facts.fusion import Fusion, Node
 from ctrace.inspector.source.stacks import user_lines
 

@@ -18,10 +18,8 @@ from ctrace.inspector.facts.events.kernels import KernelStacksSeen
 from ctrace.inspector.files.typed_json import MOST
 from ctrace.inspector.log.decode import autotuning as decode_autotuning
 from ctrace.inspector.log.decode import compile_time as decode_compile_time
-from ctrace.inspector.log.decode import fusion as decode_fusion
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import kernels as decode_kernels
-from ctrace.inspector.log.decode import passes as decode_passes
 from ctrace.inspector.log.decode import shapes as decode_shapes
 from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
@@ -283,9 +281,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:recompile_reasons": _reasons,
     **{f"artifact:ctrace_{kind.KIND}": partial(read_record, kind) for kind in OUR_RECORDS},
     "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(compile_id(entry), entry.text),
-    "artifact:ctrace_pass": lambda entry: decode_passes.pass_done(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_attention": lambda entry: decode_passes.attention_found(compile_id(entry), _payload(entry)),
-    "artifact:ctrace_fusion": lambda entry: decode_fusion.fusion_done(compile_id(entry), _payload(entry)),
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from functools import cache, reduce
 from operator import or_
-from typing import Any
+from typing import Any, cast
 
 from msgspec import MsgspecError, Struct, ValidationError, convert
 from msgspec.json import Decoder
@@ -16,6 +16,7 @@ from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import run, tracing
 from ctrace.inspector.facts.events.compile_time import CacheKeyed, CacheStored, OwnCacheAsked
+from ctrace.inspector.facts.events.fusion import FusionRecord
 from ctrace.inspector.facts.events.guards import GuardsFailed, GuardsPlaced
 from ctrace.inspector.facts.events.kernels import KernelMade, PartGenerated
 from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
@@ -23,6 +24,7 @@ from ctrace.inspector.facts.events.shapes import ShapesSeen
 from ctrace.inspector.facts.guards import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall
 from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
 from ctrace.inspector.facts.wire import Record, header_field
@@ -38,7 +40,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
-    AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
+    Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""
@@ -88,12 +90,10 @@ def _converted(data: Any, kind: type[Record], type_: Any) -> Record:
     So does an empty text where only some words are possible. A kind that refuses unknown fields refuses these, too.
     """
     if kind.__struct_config__.forbid_unknown_fields:
-        strict: Record = convert(data, type_)
-        return strict
+        return cast("Record", convert(data, type_))
     while True:
         try:
-            lenient: Record = convert(data, type_)
-            return lenient
+            return cast("Record", convert(data, type_))
         except ValidationError as error:
             found = _EMPTY.search(str(error))
             if found is None:

@@ -91,7 +91,10 @@ def test_another_wording_keeps_the_id() -> None:
 @pytest.mark.parametrize("now", FIRST_WORDINGS)
 def test_titles_that_were_reworded_are_those_of_today(now: str) -> None:
     """A title that is reworded again needs an entry from its new to its first wording."""
-    called, written = Attention("0/0", "joint", "sdpa"), Attention("0/0", "joint", None)
+    called, written = (
+        Attention("sdpa", (), (), "", "", (), 0, lines=(), graph="0/0", stage="joint"),
+        Attention(None, (), (), "", "", (), 0, lines=(), graph="0/0", stage="joint"),
+    )
     replaced = replace(written, matched="_sfdp_pattern_1")
     attentions = (called, written, replaced, replace(replaced, trial="values"), replace(written, certain=False))
     titles = [

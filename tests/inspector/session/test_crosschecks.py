@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.events.passes import AttentionFound, PassDone
-from ctrace.inspector.facts.passes import Attention, Pass
+from ctrace.inspector.facts.passes import Attention, AttentionFound, Pass
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.session.crosschecks import disagreements
 from tests.support.helpers import MODEL, Log
@@ -164,8 +163,10 @@ class TestFailures:
 
 def test_torchs_counters_of_patterns_are_held_against_what_was_seen():
     raw = Raw()
-    raw.passes.append(PassDone(Pass("0/0", "p", "joint", counters={"fuse_attention": 1}, matches=1, counted=1), {}))
-    raw.attention.append(AttentionFound(((Attention("0/0", "joint", None, counted=1), (), ()),)))
+    raw.passes.append(Pass("p", "joint", (), 0, counters={"fuse_attention": 1}, matches=1, counted=1, graph="0/0"))
+    raw.attention.append(
+        AttentionFound("joint", (Attention(None, (), (), "", "", (), 1, lines=(), graph="0/0", stage="joint"),))
+    )
     assert list(disagreements(raw, ())) == []
-    raw.passes.append(PassDone(Pass("0/0", "q", "joint", counters={"fuse_attention": 1}, matches=1, counted=2), {}))
+    raw.passes.append(Pass("q", "joint", (), 0, counters={"fuse_attention": 1}, matches=1, counted=2, graph="0/0"))
     assert [what.split(":")[0] for what in disagreements(raw, ())] == ["graph 0/0, pass q", "attention"]

@@ -140,17 +140,55 @@ class TestAttention:
     """The first sentence and the advice about attention."""
 
     def test_one_that_is_not_fused_is_a_step(self):
-        missed = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), why=Why("no_maximum"))
+        missed = Attention(
+            None,
+            (),
+            (),
+            "",
+            "",
+            (),
+            0,
+            lines=(f"{MODEL}:8",),
+            why=Why("no_maximum", ()),
+            graph="0/0",
+            stage="inference",
+        )
         (step,) = next_steps(Session(graphs=(GRAPH,), attention=(missed, missed)))
         assert step.startswith("model.py:8: Use ")
 
     def test_what_may_be_none_is_no_step(self):
-        router = Attention("0/0", "inference", None, certain=False, lines=(f"{MODEL}:8",), why=Why("rank", rank=2))
+        router = Attention(
+            None,
+            (),
+            (),
+            "",
+            "",
+            (),
+            0,
+            lines=(f"{MODEL}:8",),
+            certain=False,
+            why=Why("rank", (), rank=2),
+            graph="0/0",
+            stage="inference",
+        )
         (step,) = next_steps(Session(graphs=(GRAPH,), attention=(router,)))
         assert step.startswith("Nothing to fix")
 
     def test_wrong_results_come_first(self):
-        wrong = Attention("0/0", "inference", None, lines=(f"{MODEL}:8",), matched="_sfdp_pattern_1", trial="shape")
+        wrong = Attention(
+            None,
+            (),
+            (),
+            "",
+            "",
+            (),
+            0,
+            lines=(f"{MODEL}:8",),
+            matched="_sfdp_pattern_1",
+            trial="shape",
+            graph="0/0",
+            stage="inference",
+        )
         session = Session(graphs=(GRAPH,), attention=(wrong,))
         assert "The attention at model.py:8 returns wrong results when compiled." in sentence(session)
         assert next_steps(session)[0].startswith("model.py:8: ")

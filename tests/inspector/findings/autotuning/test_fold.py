@@ -82,7 +82,7 @@ def test_a_sweep_of_an_unknown_operation_is_left_out() -> None:
 
 
 def test_an_unknown_event_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Invalid value .else. - at `\$.what`"):
+    with pytest.raises(ValueError, match=r"Invalid value .else. - at `\$\.what`"):
         raw_of({"what": "else"})
 
 

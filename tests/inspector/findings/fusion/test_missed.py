@@ -19,7 +19,7 @@ def _part(nodes: tuple[Node, ...], buffers: tuple[Buffer, ...], *rounds: FusionR
 def _pair(first: Node, second: Node, *rounds: FusionRound, device: str = "cpu") -> str:
     """Return the reason's key for two nodes that share a buffer."""
     shared = replace(buffer("shared", Role.INPUT), device=device)
-    nodes = tuple(replace(each, accesses=(*each.accesses, Access("shared", read=SIZE))) for each in (first, second))
+    nodes = tuple(replace(each, accesses=(*each.accesses, Access("shared", SIZE, 0))) for each in (first, second))
     return not_fused(_part(nodes, (shared,), *rounds)).missed[0].reason.key
 
 
@@ -65,8 +65,7 @@ def test_two_parts_of_a_tensor_may_be_different_parts(one: int, other: int, sure
 @pytest.mark.parametrize(("parts", "sure"), [((7, 7), HALF), ((7, 8), 0)])
 def test_the_same_part_is_known_by_its_number(parts: tuple[int, int], sure: int):
     nodes = tuple(
-        replace(node(f"op{each}"), accesses=(Access("arg0_1", HALF, part_read=part),))
-        for each, part in enumerate(parts)
+        replace(node(f"op{each}"), accesses=(Access("arg0_1", HALF, 0, part, part),)) for each, part in enumerate(parts)
     )
     found = not_fused(_part(nodes, (buffer("arg0_1", Role.INPUT),))).missed
     assert [each.bytes for each in found] == [sure]

@@ -11,14 +11,16 @@ from ctrace.inspector.findings.graphs.attention import State, answers, short, un
 from ctrace.inspector.knowledge.advice import entries
 
 FLASH = ("aten._scaled_dot_product_flash_attention",)
-BY_HAND = Attention("0/0", "inference", None, lines=("model.py:9",), dtype="float32", device="cpu", axis=-1)
+BY_HAND = Attention(
+    None, (), (), "float32", "cpu", (), 0, lines=("model.py:9",), axis=-1, graph="0/0", stage="inference"
+)
 CASES = {
     State.FUSED: replace(BY_HAND, call="scaled_dot_product_attention", fused=FLASH),
-    State.NOT_FUSED: replace(BY_HAND, call="scaled_dot_product_attention", why=Why("math_dropout")),
+    State.NOT_FUSED: replace(BY_HAND, call="scaled_dot_product_attention", why=Why("math_dropout", ())),
     State.MATCHED: replace(BY_HAND, matched="_sfdp_pattern_1_inference", fused=FLASH, counted=1),
     State.MATCHED_NOT_FUSED: replace(BY_HAND, matched="_sfdp_pattern_3_training", counted=2),
     State.WRONG: replace(BY_HAND, matched="_sfdp_pattern_1_inference", fused=FLASH, counted=1, axis=-2, trial="values"),
-    State.NOT_MATCHED: replace(BY_HAND, why=Why("no_maximum")),
+    State.NOT_MATCHED: replace(BY_HAND, why=Why("no_maximum", ())),
 }
 
 
@@ -34,7 +36,7 @@ def test_each_state_has_its_words(state: State):
 
 @pytest.mark.parametrize("code", entries("attention"))
 def test_every_code_is_filled_in(code: str):
-    why = Why(code, "_sfdp_pattern_5", "aten.mul", "aten.div", "aten.add", "query", 3, ("cast",))
+    why = Why(code, (), "_sfdp_pattern_5", "aten.mul", "aten.div", "aten.add", "query", 3, ("cast",))
     (answer,) = answers(Session(attention=(replace(BY_HAND, why=why),)))
     assert not re.search(r"\{\w+\}", answer.why + answer.fix)
     assert answer.title == entries("attention")[code].title
@@ -42,7 +44,7 @@ def test_every_code_is_filled_in(code: str):
 
 
 def test_a_code_of_a_newer_ctrace_is_shown_as_it_is():
-    (answer,) = answers(Session(attention=(replace(BY_HAND, why=Why("moonlight")),)))
+    (answer,) = answers(Session(attention=(replace(BY_HAND, why=Why("moonlight", ())),)))
     assert (answer.why, answer.title) == ("(moonlight)", "moonlight")
 
 

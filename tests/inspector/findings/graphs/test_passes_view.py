@@ -8,7 +8,13 @@ from tests.support.helpers import recorded
 
 TRAINED = recorded("trained")
 MATCHED = Pass(
-    "0/0", "pass_pattern_1", "joint", created=(("mul_1", "aten.mul"),), patterns=(Pattern("p", 1, 2, (), ("m.py:8",)),)
+    "pass_pattern_1",
+    "joint",
+    (),
+    0,
+    created=(("mul_1", "aten.mul"),),
+    patterns=(Pattern("p", 1, 2, (), (), ("m.py:8",)),),
+    graph="0/0",
 )
 
 

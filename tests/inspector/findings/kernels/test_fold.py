@@ -113,8 +113,8 @@ class TestCosts:
         def fusion(device: str) -> Fusion:
             buffers = tuple(Buffer(name, Role.INNER, "float32", ("2",), ("1",), on, 8) for name, on in
                             (("a", "cpu"), ("b", device), ("c", device)))  # fmt: skip
-            copy = Node("op0", NodeKind.EXTERNAL, ("op0",), "", accesses=(Access("a", read=8), Access("b", written=8)))
-            add = Node("op1", NodeKind.POINTWISE, ("op1",), "2", accesses=(Access("b", read=8), Access("c", written=8)))
+            copy = Node("op0", NodeKind.EXTERNAL, ("op0",), "", accesses=(Access("a", 8, 0), Access("b", 0, 8)))
+            add = Node("op1", NodeKind.POINTWISE, ("op1",), "2", accesses=(Access("b", 8, 0), Access("c", 0, 8)))
             return Fusion("0/0", Stage.FORWARD, 2, 2, result=(copy, add), buffers=buffers)
 
         launch = Launch(("op1",), read=8, written=8)

@@ -9,6 +9,7 @@ import pytest
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import guards as ge
 from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.fusion import FusionDone
 from ctrace.inspector.facts.events.kernels import KernelMade
 from ctrace.inspector.facts.events.scenarios import ScenarioDone
 from ctrace.inspector.facts.findings import Frame, Owner
@@ -16,8 +17,9 @@ from ctrace.inspector.facts.fusion import Fusion, FusionRound
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Failure, FailurePhase
 from ctrace.inspector.log.decode.dispatch import decode, left_in_log, type_of_data
+from ctrace.inspector.log.decode.fusion import fusion_of
 from ctrace.inspector.log.reader import Entry, read
-from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log
+from tests.support.helpers import GUARD_COST, HOME, MODEL, PROJECT, Log, decoded
 
 
 def event_of(log: Log) -> ev.Event:
@@ -167,7 +169,7 @@ def test_fusion():
     rounds = [{"before": 5, "after": 3, "fused": [["op1", "op2"]]}, {"before": 3, "after": 3, "fused": []}]
     data = {"stage": "backward", "before": 5, "after": 3, "rounds": rounds, "refused": 2}
     fusion = Fusion("0/0", Stage.BACKWARD, 5, 3, (FusionRound(5, 3, (("op1", "op2"),)), FusionRound(3, 3)), refused=2)
-    assert event_of(Log().ctrace("fusion", data, at="0/0")) == ev.FusionDone("0/0", fusion)
+    assert fusion_of(decoded("fusion", data)) == FusionDone("0/0", fusion)
 
 
 def test_bytecode():

@@ -94,7 +94,7 @@ def test_a_round():
 
 def test_nodes_before_fusion_have_the_lines_of_their_stacks():
     first, second, third = decoded(payload()).nodes
-    accesses = (Access("arg0", read=32), Access("buf0", written=32))
+    accesses = (Access("arg0", 32, 0), Access("buf0", 0, 32))
     assert first == Node("op0", NodeKind.POINTWISE, ("op0",), "8", ("aten.exp",), (f"{MODEL}:9",), accesses, flops=8)
     assert (first.read, first.written) == (32, 32)
     assert (second.lines, second.flops) == ((f"{MODEL}:12", f"{MODEL}:9"), None)

@@ -63,6 +63,8 @@ def kept(written: Any, read: Any) -> Any:
         return {
             name: kept(value, read.get(name) if name in read or value else value) for name, value in written.items()
         }
+    if written is None and read == "":  # null for a text is a missing field
+        return None
     if isinstance(written, list) and isinstance(read, list | tuple) and len(written) == len(read):
         return [kept(one, other) for one, other in zip(written, read, strict=True)]
     return sorted(read) if isinstance(read, set | frozenset) else read

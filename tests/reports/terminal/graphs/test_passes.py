@@ -16,21 +16,33 @@ HOSTILE = "\x1b[31mred\u202e"
 SESSION = Session(
     environment=Environment(cwd="/project"),
     passes=(
-        Pass("0/0", "remove_identity", "pre_grad", "pre_grad_passes", before=9, after=9),
+        Pass("remove_identity", "pre_grad", (), 9, subsystem="pre_grad_passes", after=9, graph="0/0"),
         Pass(
-            "0/0", "pattern_matcher", "joint", "joint_graph_passes", ("pass_pattern_0",), before=30, after=21,
+            "pattern_matcher", "joint", ("pass_pattern_0",), 30, subsystem="joint_graph_passes", after=21,
             created_ops={"aten._scaled_dot_product_flash_attention.default": 1},
             erased_ops={"aten.bmm.default": 2, "aten.view.default": 8},
-            patterns=(Pattern("_sfdp_pattern_1_inference", 1, 12, ("aten.bmm.default",), ("/project/model.py:9",)),),
-            counters={"pattern_matcher_count": 1}, matches=1, counted=1,
+            patterns=(Pattern("_sfdp_pattern_1_inference", 1, 12, ("aten.bmm.default",), (), ("/project/model.py:9",)),),
+            counters={"pattern_matcher_count": 1}, matches=1, counted=1, graph="0/0",
         ),
-        Pass("0/0", "reinplace", "forward", "post_grad_passes", before=7, after=7, retargeted=(("a", "aten.add", "aten.add_"),)),
-        Pass("0/0", HOSTILE, "forward", "post_grad_passes", before=7, after=7, moved=True),
+        Pass(
+            "reinplace", "forward", (), 7, subsystem="post_grad_passes", after=7,
+            retargeted=(("a", "aten.add", "aten.add_"),), graph="0/0",
+        ),
+        Pass(HOSTILE, "forward", (), 7, subsystem="post_grad_passes", after=7, moved=True, graph="0/0"),
     ),
     attention=(
-        Attention("0/0", "joint", None, ("bmm",), ("/project/model.py:9",), "float32", "cpu", matched="_sfdp_pattern_1", axis=-2, trial="values"),
-        Attention("0/0", "joint", None, lines=("/project/model.py:20",), why=Why("mask", "_sfdp_pattern_1", also=("cast",))),
-        Attention("0/0", "joint", None, lines=(f"/project/{HOSTILE}.py:21",), why=Why(HOSTILE)),
+        Attention(
+            None, ("bmm",), (), "float32", "cpu", (), 0, lines=("/project/model.py:9",), matched="_sfdp_pattern_1",
+            axis=-2, trial="values", graph="0/0", stage="joint",
+        ),
+        Attention(
+            None, (), (), "", "", (), 0, lines=("/project/model.py:20",),
+            why=Why("mask", (), "_sfdp_pattern_1", also=("cast",)), graph="0/0", stage="joint",
+        ),
+        Attention(
+            None, (), (), "", "", (), 0, lines=(f"/project/{HOSTILE}.py:21",), why=Why(HOSTILE, ()), graph="0/0",
+            stage="joint",
+        ),
     ),
 )  # fmt: skip
 
