@@ -92,6 +92,40 @@ def test_the_part_that_a_loop_calls_is_compiled_instead_of_the_whole(ctrace: Com
     assert found["effect"]["breaks"][1] == 0
 
 
+OF_BYTES = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.linear(x)
+        index = (h > 0).byte()
+        out = h * 1.0
+        out[index] = h[index] * 2
+        return out + 1
+
+
+model = Net()
+
+
+def inputs():
+    return (torch.randn(6, 4),)
+"""
+
+
+@pytest.mark.integration
+def test_code_that_cannot_be_compiled_is_tried_in_another_way(ctrace: Command) -> None:
+    """Its text is known, although no graph and no break has it."""
+    ctrace.write("net.py", OF_BYTES)
+    best = ctrace("explain", "net.py", "--json").report["advice"][0]
+    assert (best["checked"], best["rule"], best["apply"]["kind"]) == (True, "failures", "patch")
+    assert "index with `index.bool()`" in best["text"]
+
+
 DRAWING = """\
 import os
 import random

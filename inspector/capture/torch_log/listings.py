@@ -1,4 +1,4 @@
-"""Record the source text of files with compiled code or graph breaks.
+"""Record the source text of files with compiled code, graph breaks, or code that failed to compile.
 
 A saved run can then show the user's lines even if the file has changed since.
 """
@@ -19,6 +19,8 @@ from ctrace.inspector.install_folders import INSPECTOR
 
 _FRAME = re.compile(r'^ +File "(.+)", line \d+, in ', re.MULTILINE)
 _BREAK = "dynamo_graph_break_reason"
+_FAILED = ("co_filename", "fail_user_frame_filename")
+"""The files of a compilation that failed, in torch's metrics (_dynamo/utils.py:CompilationMetrics, 2.13)."""
 _OURS = f"{INSPECTOR}/"
 _LONGEST = 400_000
 """Characters; a longer file is generated code that no one reads."""
@@ -47,18 +49,21 @@ def _watch(files: dict[str, None], hooks: ExitStack) -> None:
         files[code.co_filename] = None
 
     hooks.callback(register_bytecode_hook(compiled).remove)
-    hooks.enter_context(kept(trace_log, _Breaks(files)))
+    hooks.enter_context(kept(trace_log, _Reports(files)))
 
 
-class _Breaks(logging.Handler):
-    """Collects the files in the user's traceback of each graph break report."""
+class _Reports(logging.Handler):
+    """Collects the files in the user's traceback of each graph break report, and those of a compilation that failed."""
 
     def __init__(self, files: dict[str, None]) -> None:
         super().__init__(logging.DEBUG)
         self._files = files
 
     def emit(self, record: logging.LogRecord) -> None:
-        artifact = (getattr(record, "metadata", None) or {}).get("artifact", {})
+        about = getattr(record, "metadata", None) or {}
+        artifact, metrics = about.get("artifact", {}), about.get("compilation_metrics", {})
+        if metrics.get("fail_type"):
+            self._files.update(dict.fromkeys(file for name in _FAILED if (file := metrics.get(name))))
         if artifact.get("name") == _BREAK:
             text = (getattr(record, "payload", None) or "").partition("\nTraceback ")[0]
             self._files.update(dict.fromkeys(_FRAME.findall(text)))

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.naming import at, break_kind_of
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
@@ -172,6 +172,10 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
         yield known
         return
     yield from _branch_while_compiling(scene, cause)
+    yield from _byte_masks(scene, failure, cause)
+    kept_out = _kept_out(scene, failure, cause)
+    if kept_out is not None:
+        yield kept_out
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     if line:
         code = f"`{line}`"
@@ -181,7 +185,10 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
         code = "The code"
     eager = "works in eager, but " if _worked_in_eager(scene) else ""
     what = _original_error(failure)
-    text = f"{place}{code} {eager}raises {what} when it is compiled. {_keep_out(scene, cause)}"
+    tried = scene.tried(kept_out.trial) if kept_out is not None else None
+    is_refuted = tried is not None and tried.counts is None
+    how = "Not known what to change: it raises with this line in eager, too." if is_refuted else _keep_out(scene, cause)
+    text = f"{place}{code} {eager}raises {what} when it is compiled. {how}"
     yield Candidate(text, (cause.id,), worth=90)
 
 
@@ -229,6 +236,70 @@ def _branch_while_compiling(scene: Scene, cause: RootCause) -> Iterator[Candidat
         )
         edit = LineEdit(file, number, _COMPILING.sub("False", line), line.strip())
         yield Candidate(text, (cause.id,), Trial(edits=(edit,)), worth=95, only_checked=True)
+
+
+def _byte_masks(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+    """Offer masks of booleans: tracing refuses a mask of bytes (_meta_registrations.py, 2.13)."""
+    text = scene.session.listings.get(cause.file or "", "")
+    statement = statement_at(text, cause.line or -1)
+    is_byte = "tensors used as indices must be" in failure.message and "dtype=torch.uint8" in failure.message
+    if not is_byte or statement is None or cause.file is None or not scene.is_users(cause.file):
+        return
+    masks = [
+        node.slice
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name | ast.Attribute)
+    ]
+    edits = line_edits(cause.file, text, [(each, f"{source_of(text, each)}.bool()") for each in masks])
+    if edits:
+        names = " and ".join(dict.fromkeys(f"`{source_of(text, each)}.bool()`" for each in masks))
+        advice = f"{at(cause)}: index with {names}: a mask of bytes works in eager, and cannot be traced."
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=96, only_checked=True)
+
+
+def _kept_out(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | None:
+    """Offer to run what raises in eager, inside of the compiled function; the trial makes that edit."""
+    file, torch = cause.file or "", scene.torch_name(cause.file or "")
+    text = scene.session.listings.get(file, "")
+    statement = statement_at(text, cause.line or -1)
+    if not torch or statement is None or not scene.is_users(file) or any(map(_needs_frame, ast.walk(statement))):
+        return None
+    change = _in_eager_only(text, statement, torch)
+    edits = line_edits(file, text, [change]) if change is not None else ()
+    if change is None or not edits:
+        return None
+    code = shortened(scene.line(file, cause.line or 0).strip())
+    advice = (
+        f"{at(cause)}: `{code}` raises {_original_error(failure)} when it is compiled. Keep it out of the graph: "
+        f"`{change[1]}`."
+    )
+    return Candidate(advice, (cause.id,), Trial(edits=edits), worth=91, only_checked=True)
+
+
+def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt | ast.expr, str] | None:
+    """Write a statement so that Dynamo breaks the graph where it computes, and runs that in eager."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=target, slice=index)], value=value) if not any(
+            isinstance(node, ast.Slice) for node in ast.walk(index)
+        ):
+            key = source_of(text, index)
+            key = f"({key})" if isinstance(index, ast.Tuple) and not key.startswith("(") else key
+            stored = f"{source_of(text, target)}.__setitem__({key}, {source_of(text, value)})"
+            return statement, f"{torch}.compiler.disable(lambda: {stored})()"
+        case (
+            ast.Assign(targets=[ast.Name() | ast.Attribute() | ast.Tuple()], value=value)
+            | ast.Return(value=ast.expr() as value)
+        ):
+            return value, f"{torch}.compiler.disable(lambda: {source_of(text, value)})()"
+    return None
+
+
+def _needs_frame(node: ast.AST) -> bool:
+    """Whether an expression means something else inside of a lambda."""
+    match node:
+        case ast.Await() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr() | ast.Name(id="super" | "locals"):
+            return True
+    return isinstance(node, ast.stmt) and not isinstance(node, ast.Assign | ast.Return | ast.Expr)
 
 
 def _worked_in_eager(scene: Scene) -> bool:

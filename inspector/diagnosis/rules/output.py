@@ -3,7 +3,9 @@
 import ast
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.edits import line_edits, source_of
 from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.rules.values import at_break
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -71,6 +73,26 @@ def warnings_of_libraries(scene: Scene) -> Iterator[Candidate]:
 
 _WARN = "module: _warnings, qualname: warn"
 """How torch names warnings.warn in the reason of a break."""
+
+
+def filters(scene: Scene) -> Iterator[Candidate]:
+    """Offer to set filters of warnings before the compiled call; the trial removes the statement."""
+    for cause in scene.causes:
+        for each in filter(lambda broken: scene.is_users(broken.file), scene.breaks(cause)):
+            statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
+            match statement:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="warnings"), attr=name))) if (
+                    name in _FILTERS
+                ):
+                    text = scene.session.listings[each.file]
+                    edits = line_edits(each.file, text, [(statement, "pass")])
+                    call = source_of(text, statement)
+                    advice = f"{at_break(each)}: remove `{call}`, and call it once before the compiled model is called."
+                    yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=79, only_checked=True)
+                    break
+
+
+_FILTERS = frozenset(("filterwarnings", "resetwarnings", "simplefilter"))
 
 
 def _all_users(scene: Scene) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from ctrace.inspector.diagnosis.decoding import is_switch, plain_name
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.trial import later_calls_of
 from ctrace.inspector.source.text import any_keywords
 
 _EXTRA_LENGTH = re.compile(r"len\((?:\w+\.)*kwargs\)")
@@ -36,6 +37,37 @@ def switched_state(scene: Scene) -> Iterator[Candidate]:
                 "contains them: each mix of their training flags costs a graph."
             )
             yield Candidate(text, (cause.id,), worth=50)
+
+
+def settled_state(scene: Scene) -> Iterator[Candidate]:
+    """Say that nothing needs to change where the first calls set what the code keeps, and no later call compiled."""
+    later = later_calls_of(scene.session.trials)
+    if later is None or later.limit_hit or later.recompiles != len(scene.session.recompiles):
+        return
+    for cause in scene.causes:
+        mine = scene.recompiles(cause)
+        is_of_recompiles = all(each.what is Finding.RECOMPILE for each in cause.symptoms)
+        if cause.kind not in _KEPT or cause.expected or not is_of_recompiles or not all(each.call for each in mine):
+            continue
+        number = "one more graph" if len(mine) == 1 else f"{len(mine)} more graphs"
+        text = (
+            f"Nothing to change: {cause.title}. The first calls compile {number} for it, and calls "
+            f"{scene.session.calls + 1} to {later.calls} compiled none."
+        )
+        yield Candidate(text, (cause.id,))
+
+
+_KEPT = frozenset(
+    (
+        RootKind.ATTRIBUTE_VALUE,
+        RootKind.CLOSURE_VALUE,
+        RootKind.GLOBAL_VALUE,
+        RootKind.IDENTITY,
+        RootKind.LENGTH,
+        RootKind.TYPE,
+    )
+)
+"""Changes of what code keeps from one call to the next, such as a flag of the first call, or a table made in it."""
 
 
 def _switched(scene: Scene, cause: RootCause) -> str:

@@ -8,7 +8,7 @@ from ctrace.inspector.facts.guards import GuardText
 from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
-from ctrace.inspector.facts.trial import UNCHANGED, Marked, Trial, Tried
+from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
 
 FILE = "/home/user/model.py"
 
@@ -665,3 +665,28 @@ def test_a_number_that_is_a_tensor_in_some_calls_is_to_be_one_in_all():
     (cause,) = diagnose(session(*made)).causes
     assert cause.title == "scale changed: int → float → torch.Tensor → bool"
     assert first(session(*made)) == "model.py:3: tensor"
+
+
+def test_what_the_first_call_sets_needs_no_change_if_later_calls_compile_nothing():
+    changed = Cause(CauseKind.ATTRIBUTE_VALUE, "self.last_size", "(None, None)", "(6, 4)", fix="Set it once.")
+    again = recompile(changed, call=1, scenario="base")
+    later = LaterCalls(10, 2, 1, limit_hit=False)
+    found = session(again, calls=2)
+    assert first(found) == "model.py:3: Set it once."
+
+    def after(outlook):
+        return first(replace(found, trials=(Tried(UNCHANGED, Counts(2, 0, 1), 1.0, calls=10, outlook=outlook),)))
+
+    assert after(later) == (
+        "Nothing to change: self.last_size changed: (None, None) → (6, 4). The first calls compile one more graph for "
+        "it, and calls 3 to 10 compiled none."
+    )
+    assert after(LaterCalls(10, 9, 8, limit_hit=True)) == "model.py:3: Set it once."
+    assert after(LaterCalls(10, 3, 2, limit_hit=False)) == "model.py:3: Set it once."
+
+
+def test_another_value_in_another_scenario_is_not_set_by_the_first_call():
+    changed = Cause(CauseKind.ATTRIBUTE_VALUE, "self.mode", "(1,)", "(2,)", fix="Set it once.")
+    found = session(recompile(changed, call=0, scenario="other"), calls=4)
+    unchanged = Tried(UNCHANGED, Counts(2, 0, 1), 1.0, calls=10, outlook=LaterCalls(10, 2, 1, limit_hit=False))
+    assert first(replace(found, trials=(unchanged,))) == "model.py:3: Set it once."
