@@ -182,5 +182,7 @@ def test_speed_with_the_advice_is_said_to_be_not_measured() -> None:
     timed = replace(sessions.PARTIAL, speed=Speed("faster", "base", "forward", 2e-3, 1e-3, 2.0, 1.9, 2.1, 9))
     assert "with the advice" not in _screen(timed, 140)
     tried = replace(timed, trials=(Tried(Trial(grad="off"), None, 1.0),))
-    assert "over 9 rounds); with the advice: not measured, trials build no kernels" in " ".join(_screen(tried, 140).split())
+    assert "over 9 rounds); with the advice: not measured, trials build no kernels" in " ".join(
+        _screen(tried, 140).split()
+    )
     assert "with the advice" not in _screen(replace(tried, speed=None), 140)
