@@ -109,6 +109,16 @@ def other_inputs(change: Callable[[Any], Any]) -> Act:
     return act
 
 
+def rows_of(number: int) -> Callable[[Any], Any]:
+    """Repeat the first row."""
+    return lambda each: each[:1].repeat(number, 1)
+
+
+def constant(value: float) -> Callable[[Any], Any]:
+    """Give all elements one value."""
+    return lambda each: torch.full_like(each, value)
+
+
 ACTS: dict[str, Act] = {
     "a call": called,
     "two calls": having(),
@@ -131,7 +141,8 @@ ACTS: dict[str, Act] = {
     "infinite": other_inputs(lambda each: each + float("inf")),
     "expanded": other_inputs(lambda each: each[:1].expand(each.shape)),
     "empty": other_inputs(lambda each: each[:0]),
-    "65 rows": other_inputs(lambda each: each[:1].repeat(65, 1)),
+    **{f"{rows} rows": other_inputs(rows_of(rows)) for rows in (10, 17, 33, 65, 101)},
+    **{f"all {value:g}": other_inputs(constant(value)) for value in (1.0, 7.0, 5.0, 0.75, -3.0)},
 }
 
 
