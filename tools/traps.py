@@ -20,7 +20,6 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -304,20 +303,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def processor_seconds() -> float:
-    """Return the time of processors that this process has used, with its children: the server that forks runs is one.
-
-    A run counts when the server reaps it, which it does before the next one.
-    """
-    found = sum(os.times()[:4])
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
-            fields = each.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
 def digest_of(program: Program) -> str:
     """Return a short name of a program, by its text."""
     return hashlib.sha256(program.text.encode()).hexdigest()[:16]
@@ -349,11 +334,11 @@ def print_totals(every: list[Any]) -> int:
     for name, number in alone.most_common():
         print(f"{number:5} repairs that {name} alone refuses")
     false = sum(len(about["false"]) for about in every)
-    seconds = sum(about["cpu"] for about in every)
+    seconds = sum(about["seconds"] for about in every)
     print(
         f"{len(every)} programs of {len({about['seed'] for about in every})} seeds, {proofs} proofs without a question"
     )
-    print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s of processors for each program")
+    print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s for each program")
     return false
 
 
@@ -375,7 +360,7 @@ def main() -> int:
             continue
         path = folder / f"trap_{index}.py"
         path.write_text(program.text)
-        began, used = time.monotonic(), processor_seconds()
+        began = time.monotonic()
         fixes = repaired(path, server)
         repairs = fixes.repairs if fixes is not None else ()
         free = [each for each in repairs if each.files and is_free(each, frozenset(asked.without))]
@@ -393,7 +378,6 @@ def main() -> int:
             "program": name,
             "kind": f"{program.pattern}, {'right' if program.is_right else 'trap'}",
             "seconds": round(time.monotonic() - began, 2),
-            "cpu": round(processor_seconds() - used, 2),
             "false": apart,
             "repairs": [described(each) for each in repairs],
         }
