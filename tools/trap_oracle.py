@@ -27,7 +27,14 @@ def called(model: Any, inputs: list[Any]) -> Any:
             torch.autograd.backward([each.sum()], retain_graph=True)
             found.append([(name, plain(leaf.grad)) for name, leaf in model.named_parameters()])
             model.zero_grad(set_to_none=True)
-    return [*found, [(name, plain(value)) for name, value in model.state_dict().items()]]
+    return [*found, [(name, plain(value)) for name, value in model.state_dict().items()], attributes(model)]
+
+
+def attributes(model: Any) -> Any:
+    """Return the plain attributes of a model."""
+    known = (torch.Tensor, dict, list, tuple, int, float, str)
+    found = sorted((name, value) for name, value in vars(model).items() if not name.startswith("_"))
+    return [(name, plain(value)) for name, value in found if isinstance(value, known)]
 
 
 def plain(value: Any) -> Any:
@@ -109,6 +116,27 @@ def other_inputs(change: Callable[[Any], Any]) -> Act:
     return act
 
 
+def rows_of(number: int) -> Callable[[Any], Any]:
+    """Repeat the first row."""
+    return lambda each: each[:1].repeat(number, 1)
+
+
+def constant(value: float) -> Callable[[Any], Any]:
+    """Give all elements one value."""
+    return lambda each: torch.full_like(each, value)
+
+
+def with_one(value: float) -> Callable[[Any], Any]:
+    """Change the first element."""
+
+    def changed(each: Any) -> Any:
+        each = each.clone()
+        each.view(-1)[0] = value
+        return each
+
+    return changed
+
+
 ACTS: dict[str, Act] = {
     "a call": called,
     "two calls": having(),
@@ -129,9 +157,11 @@ ACTS: dict[str, Act] = {
     "zeros": other_inputs(torch.zeros_like),
     "large": other_inputs(lambda each: each * 1e4),
     "infinite": other_inputs(lambda each: each + float("inf")),
+    **{f"one {value:g}": other_inputs(with_one(value)) for value in (float("inf"), float("-inf"), float("nan"))},
     "expanded": other_inputs(lambda each: each[:1].expand(each.shape)),
     "empty": other_inputs(lambda each: each[:0]),
-    "65 rows": other_inputs(lambda each: each[:1].repeat(65, 1)),
+    **{f"{rows} rows": other_inputs(rows_of(rows)) for rows in (10, 17, 33, 65, 101)},
+    **{f"all {value:g}": other_inputs(constant(value)) for value in (1.0, 7.0, 5.0, 0.75, -3.0)},
 }
 
 

@@ -14,13 +14,14 @@ import hashlib
 import json
 import os
 import random
+import re
 import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ _REPAIRS = tuple(each.name for each in all_repairs())
 
 HEAD = """\
 import copy
+from collections import defaultdict
 
 import torch
 from torch import nn
@@ -52,6 +54,9 @@ from torch import nn
 class Config:
     def __init__(self):
         self.k = torch.tensor(2.0)
+        self.number = 2.0
+        self.shared = [self.k, self.k]
+        self.table = defaultdict(list, {{"a": self.k, "b": self.k}})
 
 
 KEPT = []
@@ -83,6 +88,9 @@ class Net(nn.Module):
         self.warm = False
         self.strict = False
         self.config = Config()
+        self.seen = 0
+        self.kept = None
+        self.history = []
         {state}
 
     def bump(self):
@@ -111,6 +119,16 @@ def inputs():
 """
 BUFFER = 'self.register_buffer("scale", torch.tensor({value}))'
 FROZEN = "self.scale = nn.Parameter(torch.tensor({value}), requires_grad=False)"
+STATES = (
+    BUFFER,
+    FROZEN,
+    "self.scale = nn.Parameter(torch.tensor({value}))",
+    "self.scale = torch.tensor({value})",
+    'self.register_buffer("scale", torch.tensor(int({value} + 0.5)))',
+    'self.register_buffer("scale", torch.tensor({value}, dtype=torch.float16))',
+    'self.register_buffer("scale", torch.tensor({value}), persistent=False)',
+    'self.register_buffer("scale", torch.tensor({value}))\n        self.other = self.scale',
+)
 NUMBERS = (
     "n = self.scale.item()",
     "n = float(self.scale)",
@@ -121,27 +139,86 @@ NUMBERS = (
     "n = h[:1, :1].item()",
     "n = float(h.sum())",
 )
+RIGHT_NUMBERS = (
+    "n = self.scale.item()",
+    "n = float(self.scale)",
+    "n = h.mean(1).sum().item()",
+    "n = h.sum(1)[0].item()",
+)
+"""`float` of what needs gradients warns, an empty input changes the text of other errors, and `int` truncates."""
 USES = ("y = h * n", "y = h + n", "y = n * h.relu()", "y = h / (n + 3.0)", "y = h - n * 2")
 TESTS = ("h.sum() > 0", "h.abs().max() > {limit}", "(h > 0).any()", "h.mean() < 0.1 and h.max() > 0")
+RIGHT_TESTS = TESTS[:3]
+"""`and` keeps an empty input from the maximum."""
+RIGHT_SIDES = ("h * 2", "h * 0.5", "h.relu()", "-h", "h + 1", "h.tanh()")
+"""What is not selected neither overflows nor has gradients that are not finite."""
 SIDES = (
     "h * 2", "h * 0.5", "h ** 4", "h ** 2", "h * h * h", "h.relu()", "h / h.abs().max()", "h.sqrt()", "h.exp()",
     "-h", "h + 1", "(h * 100) * h", "h.square() * 0.1", "h.log()",
 )  # fmt: skip
-BETWEEN = ("", "if self.warm: self.scale.mul_(0.5)", "self.bump()", "if self.strict: raise ValueError('strict')")
+BETWEEN = (
+    "",
+    "if self.warm: self.scale.mul_(0.5)",
+    "self.bump()",
+    "if self.strict: raise ValueError('strict')",
+    "if self.strict: x.mul_(0.5)",
+    "self.seen += 1",
+    "if self.strict: print('strict')",
+    "if self.strict: torch.rand(1)",
+    "self.history = [h]",
+    "h = h.half() if self.strict else h",
+)
 AFTER = (
     "",
     "self.kept = y.square().mean() * h.abs().max().item()",
     "if self.warm: n += 1",
     "if self.strict: y.add_(1)",
     "self.last = y",
+    "self.kept = n",
+    "self.history.append(n)",
+    "if self.strict: y.register_hook(lambda g: g.clamp(max=0.1))",
+    "if self.warm and self.seen: y = y.detach()",
+    "self.last = {'y': y, 'h': h}",
+    "if self.strict and y.max() > {limit}: raise ValueError('large')",
 )
-COPIES = ("c = copy.deepcopy(self.config)", "c = copy.copy(self.config)")
+COPIES = (
+    "c = copy.deepcopy(self.config)",
+    "c = copy.copy(self.config)",
+    "c = copy.deepcopy(self.config)\nif self.warm: c.k.mul_(0.5)",
+    "c = copy.deepcopy(self.config)\nif self.strict: self.kept = c",
+    "c = copy.deepcopy(self.config)\nself.last = c.k",
+)
+COPY_USES = (
+    "y = h * c.k",
+    "y = h * c.number",
+    "y = h * c.shared[0]",
+    "y = h * c.table['a']",
+    "y = h * len(c.table['z'] + [1])",
+)
+VALUES = (
+    "c = copy.deepcopy(h)\ny = c * 2",
+    "c = copy.deepcopy(x)\nif self.warm: c.mul_(0.5)\ny = h * c.sum()",
+    "c = copy.copy(x)\ny = h + c.sum()",
+)
+RANDOM = ("torch.rand(()) < 0.5", "torch.rand(1) > {limit} / 5", "torch.rand(()) < 0.3 and self.training")
+KEPT = (
+    "self.seen += 1\ny = h * (2 if self.seen % 2 else 3)",
+    "self.history.append(h.sum().item())\ny = h * len(self.history)",
+    "self.seen = self.seen + h.sum().item()\ny = h * 2",
+    "self.kept = h.abs().max().item()\ny = h * 2",
+)
+CHECKED = (
+    "assert (h.abs() < 1e3).all(), 'large'\ny = h * 2",
+    "if torch.isnan(h).any(): raise ValueError('NaN')\ny = h * 2",
+    "assert h.sum() > -1e4\ny = h * 2",
+)
 INDEXED = ("y[y > 0] = y[y > 0] * 2", "y[y > {limit}] *= 0.5", "y[y < 0] = y[y < 0] ** 2", "y[y < 0] = 0.0")
 
 
 TERNARIES = ("y = {first} if {test} else {second}", "y = {second}\nif {test}:\n    y = {first}")
 MASKED = ("h.relu()", "h * 2", "h.tanh()", "h")
 LOOPS = ("h = h * 0.5", "h = h - h.mean()", "h = h * h * 0.1", "h = h.tanh()")
+RIGHT_LOOPS = ("h = h * 0.5", "h = h.tanh()")
 LAYERS = (
     "self.act(h)",
     "self.post(h)",
@@ -149,6 +226,9 @@ LAYERS = (
     "keep(h)",
     "h.detach()",
 )
+
+
+_BLOCKS = {"value copy": VALUES, "kept": KEPT, "checked": CHECKED}
 
 
 class Program(NamedTuple):
@@ -159,6 +239,11 @@ class Program(NamedTuple):
     is_right: bool
 
 
+Pick = Callable[[tuple[str, ...]], str]
+_RIGHT_PATTERNS = ("number", "branch", "copy", "index", "alias", "choice", "loop")
+_PATTERNS = (*_RIGHT_PATTERNS, *_BLOCKS, "random")
+
+
 @st.composite
 def programs(draw: Any) -> Program:
     """Draw a program."""
@@ -166,51 +251,75 @@ def programs(draw: Any) -> Program:
     def pick(words: tuple[str, ...]) -> str:
         return str(draw(st.sampled_from(words)))
 
-    pattern = pick(("number", "branch", "copy", "index", "alias", "choice", "loop"))
-    is_right = draw(st.booleans())
-    between = "" if is_right else pick(BETWEEN)
-    of_pattern = AFTER if pattern == "number" else tuple(each for each in AFTER if " n " not in each)
-    after = "" if is_right else pick(of_pattern)
-    state = BUFFER if is_right else pick((BUFFER, FROZEN))
-    limit = draw(st.sampled_from((1, 0.5, 2, 4)))
-    if pattern == "number":
-        number = pick(tuple(each for each in NUMBERS if not (is_right and "int(" in each)))
-        lines = [number, between, pick(USES)]
-    elif pattern == "branch":
-        test, first, second = pick(TESTS), pick(SIDES), pick(SIDES)
-        lines = [between, f"if {test}:", f"    y = {first}", "else:", f"    y = {second}"]
-    elif pattern == "copy":
-        lines = [pick(COPIES), between, "y = h * c.k"]
-    elif pattern == "alias":
-        # `h` itself where the test holds: who else has it, and writes to it?
-        lines = [
-            between,
-            "y = h * 2",
-            f"if {pick(TESTS)}:",
-            "    y = h",
-            *([] if is_right else [f"z = {pick(LAYERS)}"]),
-        ]
-    elif pattern == "choice":
-        shape = pick(TERNARIES).format(test=pick(TESTS), first=pick(MASKED), second=pick(SIDES))
-        lines = [between, *shape.split("\n")]
-    elif pattern == "loop":
-        lines = [
-            "step = 0",
-            "while h.abs().max() > {limit} and step < 4:",
-            f"    {pick(LOOPS)}",
-            "    step += 1",
-            "y = h * 1",
-        ]
+    if draw(st.booleans()):
+        pattern, is_right, after, state = pick(_RIGHT_PATTERNS), True, "", BUFFER
+        lines = right_lines(pick, pattern)
     else:
-        lines = ["y = h * 1", between, pick(INDEXED)]
-    body = [each for each in (*lines, after, "return y + 1") if each]
+        pattern, is_right, state = pick(_PATTERNS), False, pick(STATES)
+        has_number = pattern == "number"
+        after = pick(tuple(each for each in AFTER if has_number or not re.search(r"\bn\b", each)))
+        lines = trap_lines(pick, pattern, pick(BETWEEN))
+    body = [line for each in (*lines, after, "return y + 1") if each for line in each.split("\n")]
+    limit = str(draw(st.sampled_from((1, 0.5, 2, 4))))
     text = HEAD.format(
         state=state.format(value=draw(st.sampled_from(("3.0", "2.0", "0.5")))),
         bump=pick(("self.scale.mul_(0.5)", "self.config.k.add_(1)")),
         reset=pick(("self.scale.data.fill_(1.5)", "pass", "self.config = Config()")),
-        body="\n".join(f"        {line}" for line in body).replace("{limit}", str(limit)),
+        body="\n".join(f"        {line}" for line in body).replace("{limit}", limit),
     )
     return Program(pattern, text, is_right)
+
+
+def right_lines(pick: Pick, pattern: str) -> list[str]:
+    """Draw lines for which the obvious repair is right."""
+    match pattern:
+        case "number":
+            # Python adds 3.0 in double precision, which no tensor of floats does.
+            return [pick(RIGHT_NUMBERS), pick(tuple(each for each in USES if "3.0" not in each))]
+        case "branch":
+            return branch_of(pick(RIGHT_TESTS), pick(RIGHT_SIDES), pick(RIGHT_SIDES))
+        case "copy":
+            return [COPIES[0], "y = h * c.number"]
+        case "alias":
+            return ["y = h * 2", f"if {pick(RIGHT_TESTS)}:\n    y = h"]
+        case "choice":
+            return [pick(TERNARIES).format(test=pick(RIGHT_TESTS), first=pick(MASKED), second=pick(RIGHT_SIDES))]
+        case "loop":
+            return loop_of(pick(RIGHT_LOOPS))
+    return ["y = h * 1", INDEXED[0]]
+
+
+def trap_lines(pick: Pick, pattern: str, between: str) -> list[str]:
+    """Draw lines of a pattern, in any form."""
+    match pattern:
+        case "number":
+            return [pick(NUMBERS), between, pick(USES)]
+        case "branch":
+            return [between, *branch_of(pick(TESTS), pick(SIDES), pick(SIDES))]
+        case "random":
+            return [between, *branch_of(pick(RANDOM), pick(SIDES), pick(SIDES))]
+        case "copy":
+            return [pick(COPIES), between, pick(COPY_USES)]
+        case "alias":
+            # `h` itself where the test holds: who else has it, and writes to it?
+            return [between, "y = h * 2", f"if {pick(TESTS)}:\n    y = h", f"z = {pick(LAYERS)}"]
+        case "choice":
+            return [between, pick(TERNARIES).format(test=pick(TESTS), first=pick(MASKED), second=pick(SIDES))]
+        case "loop":
+            return loop_of(pick(LOOPS))
+        case "index":
+            return ["y = h * 1", between, pick(INDEXED)]
+    return [between, pick(_BLOCKS[pattern])]
+
+
+def branch_of(test: str, first: str, second: str) -> list[str]:
+    """Return a branch with two sides."""
+    return [f"if {test}:", f"    y = {first}", "else:", f"    y = {second}"]
+
+
+def loop_of(line: str) -> list[str]:
+    """Return a loop that ends after four rounds."""
+    return ["step = 0", "while h.abs().max() > {limit} and step < 4:", f"    {line}", "    step += 1", "y = h * 1"]
 
 
 def drawn(count: int, number: int) -> list[Program]:
@@ -304,20 +413,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def processor_seconds() -> float:
-    """Return the time of processors that this process has used, with its children: the server that forks runs is one.
-
-    A run counts when the server reaps it, which it does before the next one.
-    """
-    found = sum(os.times()[:4])
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has just ended
-            fields = each.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                found += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
 def digest_of(program: Program) -> str:
     """Return a short name of a program, by its text."""
     return hashlib.sha256(program.text.encode()).hexdigest()[:16]
@@ -349,11 +444,11 @@ def print_totals(every: list[Any]) -> int:
     for name, number in alone.most_common():
         print(f"{number:5} repairs that {name} alone refuses")
     false = sum(len(about["false"]) for about in every)
-    seconds = sum(about["cpu"] for about in every)
+    seconds = sum(about["seconds"] for about in every)
     print(
         f"{len(every)} programs of {len({about['seed'] for about in every})} seeds, {proofs} proofs without a question"
     )
-    print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s of processors for each program")
+    print(f"{false} false proofs; {seconds / max(len(every), 1):.1f} s for each program")
     return false
 
 
@@ -375,7 +470,7 @@ def main() -> int:
             continue
         path = folder / f"trap_{index}.py"
         path.write_text(program.text)
-        began, used = time.monotonic(), processor_seconds()
+        began = time.monotonic()
         fixes = repaired(path, server)
         repairs = fixes.repairs if fixes is not None else ()
         free = [each for each in repairs if each.files and is_free(each, frozenset(asked.without))]
@@ -393,7 +488,6 @@ def main() -> int:
             "program": name,
             "kind": f"{program.pattern}, {'right' if program.is_right else 'trap'}",
             "seconds": round(time.monotonic() - began, 2),
-            "cpu": round(processor_seconds() - used, 2),
             "false": apart,
             "repairs": [described(each) for each in repairs],
         }

@@ -138,6 +138,10 @@ class Mined(Struct, frozen=True):
         return (*self.integers, *self.fractions)
 
 
+ON = " on "
+"""In the name of a call, between what is done with the model and the inputs."""
+
+
 class ProofRequest(Struct, frozen=True):
     """Observe the calls of a target instead of compiling it."""
 

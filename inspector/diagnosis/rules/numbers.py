@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sized
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -167,9 +168,14 @@ def _of_buffers(scene: Scene, file: str, name: str, ids: tuple[str, ...]) -> Ite
 
 
 def _class_at(text: str, line: int) -> ast.ClassDef | None:
-    tree = parsed(text)
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, line)] if tree else []
+    classes = [node for node in _classes(text) if covers(node, line)]
     return classes[-1] if classes else None
+
+
+@lru_cache(maxsize=64)
+def _classes(text: str) -> tuple[ast.ClassDef, ...]:
+    tree = parsed(text)
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)) if tree is not None else ()
 
 
 def _integers(buffers: Sized) -> str:

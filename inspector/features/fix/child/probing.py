@@ -12,7 +12,7 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import Entry, ProofRequest
+from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
 from ctrace.inspector.features.fix.child.digests import without_addresses
 from ctrace.inspector.features.fix.child.effects import Outside, noting_effects
@@ -32,8 +32,6 @@ _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
 _MOST_CROSSED = 24
 """Observers of the model that are repeated for each side of a condition that they missed, to bound the time."""
-_ON = " on "
-"""Between an observer of the model and the probe whose inputs it gets."""
 _TIMED_SECONDS = 0.04
 _LEAST_TIMED = 5
 _MOST_TIMED = 6
@@ -93,7 +91,7 @@ class Probing:
             if time.monotonic() > self._ends:
                 self.left_out = f"probes took longer than {self._request.seconds:g} s"
                 return
-            name = f"{missed}{_ON}{inputs}"
+            name = f"{missed}{ON}{inputs}"
             if f"{subject_name}, {name}" not in self.run_names:
                 yield from self._probe(_crossed(known[missed], known[inputs]), f"{subject_name}, {name}", fresh, way)
 
@@ -118,7 +116,7 @@ class Probing:
         found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
-            missed, _, inputs = name.partition(_ON)
+            missed, _, inputs = name.partition(ON)
             if missed in found and inputs in found:
                 found[name] = _crossed(found[missed], found[inputs])
         return found

@@ -104,7 +104,10 @@ def _of_entry(one: Entry, other: Entry, *, rounded: bool, gradients: bool) -> It
             detail = f"did not end within {limit:g} s {when}, ended {'after' if one.unended else 'before'}"
             yield Difference(one.name, one.call, "raised", detail)
         return
-    for kind in KINDS if gradients else [each for each in KINDS if each not in ("gradients", "stored")]:
+    skipped = set() if gradients else {"gradients", "stored"}
+    if bool(one.raised) != bool(other.raised):
+        skipped |= {"outputs", "gradients", "stored"}  # that one of the two has none follows from what it raises
+    for kind in [each for each in KINDS if each not in skipped]:
         if getattr(one, kind) == getattr(other, kind):
             continue
         was, now = to_builtins(getattr(one, kind)), to_builtins(getattr(other, kind))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.trial import Entry, Observed
+from ctrace.inspector.facts.trial import ON, Entry, Observed
 from ctrace.inspector.features.fix.repairs.comparing import Difference
 from ctrace.inspector.features.fix.repairs.result import How, Obligation
 
@@ -44,7 +44,7 @@ _BY_KIND = {
     "random": RANDOM,
 }
 _BY_PROBE = (
-    (OVERFLOW, ("NaN", "infinity", "infinite", "large", ", times ", "plus 1000", "times 1e+06")),
+    (OVERFLOW, ("NaN", "infinity", "infinite", "large", "in float16, times ", "plus 1000", "times 1e+06")),
     (DTYPE, ("float16", "bfloat16", "float64", "integer inputs", "fractional inputs", "autocast")),
     (IDENTITY, ("twice", "views", "expanded", "overlapping", "subclass", "noncontiguous", "another dictionary")),
     (GRADIENT, (" trained", " frozen", "requires_grad")),
@@ -110,14 +110,18 @@ def tried(
         compiled: how compiled calls differ from eager ones; empty: they are equal.
         keeps_eager: whether the change cannot affect eager.
     """
+    every = list(found)
+    apart = {each.entry for each in every}
     differing: dict[str, str] = {}
-    for each in found:
-        differing.setdefault(_about(each), f"{each.entry}: {each.detail}")
+    for each in every:
+        if apart.isdisjoint(_parts(each.entry)):
+            differing.setdefault(_about(each), f"{each.entry}: {each.detail}")
     if unreached:
         differing.setdefault(VALUE, unreached)
     if compiled:
         differing[COMPILED] = compiled
-    counts = {name: sum(name in _groups(entry) for entry in before.entries) for name in NAMES}
+    equal = [entry for entry in before.entries if entry.name not in apart]
+    counts = {name: sum(name in _groups(entry) for entry in equal) for name in NAMES}
     repairs = list(names)
     made = []
     for name in NAMES:
@@ -178,6 +182,16 @@ def _about(difference: Difference) -> str:
     if kind == GRADIENT and probe == OVERFLOW:
         return OVERFLOW  # NaN from a side that is not selected
     return kind if kind is not None else probe
+
+
+def _parts(entry: str) -> tuple[str, ...]:
+    """Return the calls that change only the model or only the inputs, of one that changes both.
+
+    What differs in one of them is no news with both.
+    """
+    subject, _, probe = entry.rpartition(", ")
+    model, crossed, inputs = probe.partition(ON)
+    return (f"{subject}, {model}", f"{subject}, {inputs}") if crossed else ()
 
 
 def _probe_for(entry: str) -> str:

@@ -117,3 +117,29 @@ def test_equal_models_are_equal():
         return h + self.shift
 
     assert not apart(forward, forward, condition(forward, "h.sum() > 0", 3))
+
+
+class Shown:
+    """A value whose text only a comparison asks for."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "shown"
+
+
+def test_only_what_the_program_runs_counts_as_run():
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        h = self.linear(x)
+
+        def doubled(gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * 2
+
+        h.register_hook(doubled)
+        return h + 1, Shown()
+
+    backward = condition(forward, "", 4)
+    text = Condition(HERE, Shown.__repr__.__code__.co_firstlineno + 1, "")
+    hooked, compared = observed(forward, backward, text, probes=()).sides
+    assert hooked.true == ("base",)
+    assert not compared.true

@@ -151,6 +151,13 @@ def test_only_a_copy_that_torch_refuses_may_work_after(name: str, raised: str, p
     assert all(each.passed for each in checks_of(found, 1)) is passes
 
 
+def test_what_a_call_that_raises_does_not_return_follows_from_that():
+    raising = replace(ENTRY, raised="ValueError: no", outputs=None, gradients=None, printed="")
+    assert [each.kind for each in differences(seen(ENTRY), seen(raising))] == ["raised", "printed"]
+    other = replace(raising, raised="KeyError: no", state=[["attribute model.count", ["int", "0"], ["int", "1"]]])
+    assert [each.kind for each in differences(seen(raising), seen(other))] == ["raised", "state"]
+
+
 def test_a_second_call_that_one_run_lacks_follows_from_how_the_first_one_ended():
     raising, ended = Entry("base, subclass", raised="RuntimeError: x"), Entry("base, subclass")
     again = replace(ended, call=1)

@@ -56,6 +56,28 @@ def test_each_difference_opens_its_obligation():
     }
 
 
+def test_a_difference_of_inputs_alone_is_no_news_with_another_model():
+    differences = [
+        Difference("base, batch 65", 0, "outputs", "one"),
+        Difference("base, model in float16 on batch 65", 0, "outputs", "two"),
+        Difference("base, all trained on zeros", 0, "gradients", "three"),
+    ]
+    found = by_name(tried(["hoist_import"], CALLS, differences))
+    assert {name for name, each in found.items() if not each.closed} == {"value", "gradient"}
+    differences = [
+        Difference("base, model in float64", 0, "outputs", "one"),
+        Difference("base, model in float64 on large", 0, "outputs", "two"),
+    ]
+    found = by_name(tried(["hoist_import"], CALLS, differences))
+    assert [name for name, each in found.items() if not each.closed] == ["dtype"]
+
+
+def test_a_call_that_differs_closes_nothing():
+    found = by_name(tried(["hoist_import"], CALLS, [Difference("base, all trained", 0, "printed", "one")]))
+    assert found["value"].detail == "the same in 2 calls"
+    assert found["gradient"].detail == "the same in 0 calls"
+
+
 def test_what_shows_nothing_leaves_values_open():
     assert not by_name(tried([], CALLS, [], unreached="line 41 was never run"))["value"].closed
     assert not any(each.closed for each in not_tried("there is something new"))

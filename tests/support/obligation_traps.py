@@ -1,0 +1,295 @@
+"""Traps for each obligation of a repair: ten changes of a program that only this obligation tells apart.
+
+Each breaks the graph at a branch or a number, and a hasty change removes the break. The change is right in everything
+but one: `trap_oracle.py`, which knows no obligation, sees a difference, and a proof must name the obligation alone.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_HEAD = """\
+import copy
+import logging
+import random
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+log = logging.getLogger("net")
+
+
+class Config:
+    pass
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("scale", torch.tensor(2.0))
+        self.config = Config()
+        self.warm = False
+        self.strict = False
+{init}
+
+    def forward(self, x):
+        h = self.linear(x)
+{body}
+        return y + 1
+
+
+torch.manual_seed(0)
+model = Net()
+
+
+def inputs():
+    return (torch.randn(4, 8, generator=torch.Generator().manual_seed(3)),)
+"""
+_BRANCH = "if h.sum() > 0:\n    y = h * 2\nelse:\n    y = h * 3"
+_WHERE = "y = torch.where(h.sum() > 0, h * 2, h * 3)"
+
+
+class ObligationTrap(NamedTuple):
+    """A program, a hasty change of it, and the obligation that alone refuses the change."""
+
+    obligation: str
+    name: str
+    before: str
+    after: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.obligation}: {self.name}"
+
+
+def _program(body: str, init: str) -> str:
+    def indented(text: str) -> str:
+        return "\n".join(f"        {line}" for line in text.strip("\n").split("\n"))
+
+    return _HEAD.format(body=indented(body), init=indented(init) if init else "")
+
+
+def _trap(obligation: str, name: str, before: str, after: str, init: str = "") -> ObligationTrap:
+    return ObligationTrap(obligation, name, _program(before, init), _program(after, init))
+
+
+def obligation_traps() -> list[ObligationTrap]:
+    """Return all traps."""
+    makers = (
+        _values, _dtypes, _overflows, _gradients, _identities, _states, _exceptions, _effects, _random, _costs, _compiled,
+    )  # fmt: skip
+    return [trap for maker in makers for trap in maker()]
+
+
+def _values() -> Iterator[ObligationTrap]:
+    """Yield changes that forget what only some sizes and values need."""
+    tests = (
+        "x.shape[0] > 64", "x.shape[0] == 65", "x.shape[0] >= 32", "x.shape[0] == 17", "x.shape[0] > 100",
+        "bool((x == 7).all())", "bool((x == 5.0).all())", "bool((x == 0.75).all())", "bool((x == -3).all())",
+        "x.shape[0] % 11 == 10",
+    )  # fmt: skip
+    for test in tests:
+        yield _trap("value", test, f"{_BRANCH}\nif {test}:\n    y = y + 0.5", _WHERE)
+
+
+def _dtypes() -> Iterator[ObligationTrap]:
+    """Yield changes that round to float32, which float64 shows."""
+    terms = (
+        "x.abs().mean()", "x.var(1, correction=0).sum()", "x.norm()", "x.exp().mean()", "x.sum() * 0.1", "x.square().mean()", "x.cos().sum()",
+        "x.abs().sum() / 3", "(x * 0.3).sum()", "x.softmax(1).square().sum()",
+    )  # fmt: skip
+    for term in terms:
+        yield _trap(
+            "dtype",
+            term,
+            f"t = ({term}).detach()\n{_BRANCH}\ny = y + t",
+            f"t = ({term}).detach()\n{_WHERE}\ny = y + t.float().to(t.dtype)",
+        )
+
+
+def _overflows() -> Iterator[ObligationTrap]:
+    """Yield changes that multiply by a mask: zero times infinity is NaN."""
+    sides = (
+        ("h * 2", "h * 3"), ("h * 2", "h.relu()"), ("h.abs()", "h * 3"), ("h * 2", "-h"), ("h * 0.5", "h.abs()"),
+        ("h + 1", "h * 3"), ("h * 2", "h - 1"), ("h.relu()", "h * 4"), ("-h", "h * 0.25"), ("h.clamp(min=-1)", "h * 3"),
+    )  # fmt: skip
+    for first, second in sides:
+        yield _trap(
+            "overflow",
+            f"{first} or {second}",
+            f"if h.sum() > 0:\n    y = {first}\nelse:\n    y = {second}",
+            f"m = (h.sum() > 0).to(h.dtype)\ny = m * ({first}) + (1 - m) * ({second})",
+        )
+
+
+def _gradients() -> Iterator[ObligationTrap]:
+    """Yield changes that keep a number in a tensor which may be trained one day."""
+    frozen = "self.rate = nn.Parameter(torch.tensor(1.5), requires_grad=False)"
+    several = "self.rate = nn.Parameter(torch.tensor([1.5, 0.5]), requires_grad=False)"
+    plain = "self.rate = torch.tensor(1.5)"
+    held = "self.config.rate = torch.tensor(1.5)"
+    forms = (
+        ("a factor", frozen, "self.rate", "y = h * n"),
+        ("a summand", frozen, "self.rate", "y = h + n"),
+        ("a divisor", frozen, "self.rate", "y = h / n"),
+        ("one of two", several, "self.rate[0]", "y = h * n"),
+        ("a sum", several, "self.rate.sum()", "y = h * n"),
+        ("the largest", several, "self.rate.max()", "y = h - n"),
+        ("a plain tensor", plain, "self.rate", "y = h * n"),
+        ("a square", plain, "self.rate.square()", "y = h * n"),
+        ("of another object", held, "self.config.rate", "y = h * n"),
+        ("of another object, subtracted", held, "self.config.rate", "y = h - n"),
+    )
+    for name, init, read, use in forms:
+        yield _trap("gradient", name, f"n = {read}.item()\n{use}", f"n = {read}\n{use}", init)
+
+
+def _identities() -> Iterator[ObligationTrap]:
+    """Yield changes after which the state shares memory with what a caller holds."""
+    forms = (
+        ("the result", "y", "y", "self.last = {}"),
+        ("a row of the result", "y[0].clone()", "y[0]", "self.last = {}"),
+        ("the result, turned", "y.t().clone()", "y.t()", "self.last = {}"),
+        ("the result without history", "y.detach().clone()", "y.detach()", "self.last = {}"),
+        ("an input", "x.clone()", "x", "self.last = {}"),
+        ("a row of an input", "x[1].clone()", "x[1]", "self.last = {}"),
+        ("a buffer", "self.scale.clone()", "self.scale", "self.last = {}"),
+        ("in a list", "x.clone()", "x", "self.kept = [{}]"),
+        ("in a dictionary", "x.detach().clone()", "x.detach()", "self.kept = {{'x': {}}}"),
+        ("of another object", "self.scale.detach().clone()", "self.scale.detach()", "self.config.last = {}"),
+        ("a parameter", "self.linear.bias.detach().clone()", "self.linear.bias.detach()", "self.last = {}"),
+    )
+    for name, copied, shared, kept in forms[1:]:
+        yield _trap(
+            "identity",
+            name,
+            f"{_BRANCH}\n{kept.format(copied)}",
+            f"{_WHERE}\n{kept.format(shared)}",
+            "self.last = None\nself.kept = None\nself.config.last = None",
+        )
+
+
+def _states() -> Iterator[ObligationTrap]:
+    """Yield changes that leave something else in attributes, buffers and checkpoints."""
+    init = "self.seen = 0\nself.kept = None\nself.register_buffer('count', torch.tensor(0))"
+    both = (
+        ("a number becomes a tensor", "self.kept = h.sum().item()", "self.kept = h.sum().detach()"),
+        ("numbers become tensors", "self.kept = [h.sum().item()]", "self.kept = [h.sum().detach()]"),
+        ("a dictionary of numbers", "self.kept = {'n': h.sum().item()}", "self.kept = {'n': h.sum().detach()}"),
+        ("a flag becomes a tensor", "self.kept = bool(h.sum() > 0)", "self.kept = (h.sum() > 0).detach()"),
+        ("a rounded number", "self.kept = round(h.sum().item(), 2)", "self.kept = h.sum().detach().round(decimals=2)"),
+    )
+    for name, before, after in both:
+        yield _trap("state", name, f"{before}\ny = h * 2", f"{after}\ny = h * 2", init)
+    sides = (
+        ("a counter of one side", "self.seen += 1"),
+        ("a buffer of one side", "self.count.add_(1)"),
+        ("an attribute of one side", "self.kept = 'up'"),
+        ("an attribute of another object", "self.config.kept = 1.0"),
+        ("a buffer that is registered late", "self.register_buffer('late', torch.ones(2))"),
+        ("a buffer that is replaced", "self.count = torch.tensor(7)"),
+    )
+    for name, written in sides:
+        yield _trap(
+            "state",
+            name,
+            f"if h.sum() > 0:\n    {written}\n    y = h * 2\nelse:\n    y = h * 3",
+            f"{written}\n{_WHERE}",
+            init,
+        )
+
+
+def _exceptions() -> Iterator[ObligationTrap]:
+    """Yield changes that no longer raise, or raise something else."""
+    raising = (
+        ("a large value", "h.abs().max() > 1e3", "ValueError('too large')"),
+        ("a value that is not finite", "not torch.isfinite(h).all()", "ValueError('not finite')"),
+        ("NaN", "torch.isnan(x).any()", "RuntimeError('NaN')"),
+        ("zeros", "(x == 0).all()", "ValueError('zeros')"),
+        ("a negative sum", "x.sum() < -20", "ArithmeticError('negative')"),
+        ("a positive sum", "x.sum() > 20", "ArithmeticError('positive')"),
+        ("equal values", "(x == x.flatten()[0]).all()", "ValueError('constant')"),
+        ("ones", "(x == 1).all()", "KeyError('ones')"),
+    )
+    for name, test, error in raising:
+        yield _trap("exceptions", name, f"if {test}:\n    raise {error}\ny = h * 2", "y = h * 2")
+    yield _trap(
+        "exceptions",
+        "another class",
+        "if x.abs().max() > 1e3:\n    raise ValueError('large')\ny = h * 2",
+        "torch._assert_async((x.abs().max() > 1e3).logical_not(), 'large')\ny = h * 2",
+    )
+    yield _trap(
+        "exceptions",
+        "an assertion",
+        "assert x.abs().max() < 1e3, 'large'\ny = h * 2",
+        "torch._assert_async(x.abs().max() < 1e3, 'another text')\ny = h * 2",
+    )
+
+
+def _effects() -> Iterator[ObligationTrap]:
+    """Yield changes that write something on the wrong side, or not at all."""
+    written = (
+        "print('up')", "print('up', flush=True)", "log.warning('up')", "log.error('up %d', 1)", "warnings.warn('up')",
+        "warnings.warn('up', FutureWarning)", "print('up', end='')", "print(tuple(x.shape))", "log.critical('up')",
+        "logging.getLogger('other').warning('up')",
+    )  # fmt: skip
+    for each in written:
+        yield _trap("effects", each, f"if h.sum() > 0:\n    {each}\n    y = h * 2\nelse:\n    y = h * 3", _WHERE)
+
+
+def _random() -> Iterator[ObligationTrap]:
+    """Yield changes that draw numbers which one side alone drew."""
+    draws = (
+        "torch.rand(2)", "torch.randn(2)", "torch.randint(4, (2,))", "torch.randperm(4)", "torch.rand_like(x)",
+        "torch.bernoulli(torch.full((2,), 0.5))", "torch.empty(2).normal_()", "torch.empty(2).uniform_()",
+        "F.dropout(torch.ones(4), 0.5, True)", "torch.multinomial(torch.ones(4), 2)",
+    )  # fmt: skip
+    for draw in draws:
+        yield _trap(
+            "random", draw, f"if h.sum() > 0:\n    {draw}\n    y = h * 2\nelse:\n    y = h * 3", f"{draw}\n{_WHERE}"
+        )
+
+
+def _costs() -> Iterator[ObligationTrap]:
+    """Yield changes that compute what one side alone computed, and at length."""
+    steps = (
+        "g = g.tanh()", "g = g.sin()", "g = g.relu()", "g = g.sigmoid()", "g = g.clamp(-1, 1)", "g = (g * 0.5).tanh()",
+        "g = g.softmax(1)", "g = g.abs().tanh()", "g = g.flip(0)", "g = g.atan()",
+    )  # fmt: skip
+    for step in steps:
+        long = f"g = h.detach()\nfor _ in range(400):\n    {step}"
+        inside = long.replace("\n", "\n    ")
+        yield _trap(
+            "eager_cost",
+            step,
+            f"if h.sum() > 1e4:\n    {inside}\nelse:\n    g = h.detach()\ny = h * 2 + g",
+            f"{long}\ny = h * 2 + torch.where(h.sum() > 1e4, g, h.detach())",
+        )
+
+
+def _compiled() -> Iterator[ObligationTrap]:
+    """Yield changes that are right in eager alone."""
+    forms = (
+        ("another value", "y = y + 0.5"),
+        ("another factor", "y = y * 2"),
+        ("another dtype", "y = y.double()"),
+        ("another shape", "y = y[:2]"),
+        ("no gradient", "y = y.detach()"),
+        ("another attribute", "self.seen = 1"),
+        ("another buffer", "self.count.add_(1)"),
+        ("an input that is written", "x.mul_(2)"),
+        ("numbers that are drawn", "y = y + torch.rand_like(y) * 0"),
+        ("a row less", "y = y[1:]"),
+    )
+    for name, deed in forms:
+        yield _trap(
+            "compiled",
+            name,
+            _BRANCH,
+            f"{_WHERE}\nif torch.compiler.is_compiling():\n    {deed}",
+            "self.seen = 0\nself.register_buffer('count', torch.tensor(0))",
+        )
