@@ -9,6 +9,8 @@ from typing import Any
 
 from ctrace.inspector.capture.capturing import capturing
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
+from ctrace.inspector.capture.core.patch import patched_places
+from ctrace.inspector.knowledge.versions.hooks import HOOKS, Hook, missing_of
 from ctrace.inspector.log.reader import Entry, read
 
 _RECORDS = {
@@ -53,15 +55,30 @@ def _device() -> dict[str, Any]:
 
 
 def _probe() -> list[dict[str, Any]]:
+    import torch
+
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "trace.log"
         with capturing(log, build=False):
             _exercise()
+            missing = missing_of(patched_places, torch.__version__, build=False)
         entries = [entry for entry in read(log) if isinstance(entry, Entry)]
     kinds = [entry.kind for entry in entries]
     problems = [json.loads(entry.payload)["what"] for entry in entries if entry.kind == "artifact:ctrace_problem"]
     findings = [_finding(name, kinds.count(kind)) for name, kind in _RECORDS.items()]
+    findings.append(_places(missing))
     return [*findings, *({"name": "problem", "ok": False, "found": problem} for problem in problems)]
+
+
+def _places(missing: list[Hook]) -> dict[str, Any]:
+    """Say whether each place of the table of hooks is in this torch."""
+    names = "; ".join(f"{each.place} ({each.tells})" for each in missing)
+    return {
+        "name": "places of torch that ctrace patches",
+        "ok": not missing,
+        "found": f"not in this torch: {names}" if missing else f"{len(HOOKS)} known, none is missing",
+        "todo": "reports will lack what they tell; please report it with your torch version",
+    }
 
 
 def _finding(name: str, number: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ctrace.inspector.knowledge.versions.differences import DIFFERENCES
+from ctrace.inspector.knowledge.versions.hooks import HOOKS
 from ctrace.inspector.knowledge.versions.releases import RELEASES
 from matrix.pairs import ROOT, pairs
 from matrix.store import Cell, Store
@@ -33,6 +34,7 @@ def tables(store: Store) -> dict[str, str]:
         "short": "\n".join(_short(store)) + "\n",
         "full": "\n".join(_full(store)) + "\n",
         "differences": "\n".join(_differences()) + "\n",
+        "hooks": "\n".join(_hooks()) + "\n",
     }
 
 
@@ -77,6 +79,13 @@ def _differences() -> Iterator[str]:
     yield "| torch | what differs | what ctrace does |\n|---|---|---|"
     for each in DIFFERENCES:
         yield f"| {each.range} | {_escaped(each.what)} | {_escaped(each.effect)} |"
+
+
+def _hooks() -> Iterator[str]:
+    yield "| place in torch | what it tells | releases |\n|---|---|---|"
+    for each in HOOKS:
+        releases = f"{each.since} to {each.until}" if each.until else f"from {each.since}"
+        yield f"| `{each.place}` | {_escaped(each.tells)} | {releases} |"
 
 
 def _escaped(text: str) -> str:

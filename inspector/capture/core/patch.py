@@ -2,9 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 _MISSING = object()
+patched_places: set[str] = set()
+"""Every place that this process has patched, as `place_of` names it; `capture/hooks.py` has the table of them."""
+
+
+def place_of(owner: Any, name: str) -> str:
+    """Return the dotted name of an attribute of a module, of a class, or of the class of an object."""
+    if isinstance(owner, ModuleType):
+        return f"{owner.__name__}.{name}"
+    kind = owner if isinstance(owner, type) else type(owner)
+    return f"{kind.__module__}.{kind.__qualname__}.{name}"
 
 
 @contextmanager
@@ -15,6 +26,7 @@ def patched(owner: Any, name: str, value: Any) -> Iterator[Any]:
         AttributeError: there is no such attribute, so torch has moved it.
     """
     old = getattr(owner, name)
+    patched_places.add(place_of(owner, name))
     # A class may inherit the attribute (then the patch is deleted again) or store a descriptor, such as a staticmethod.
     own = vars(owner).get(name, _MISSING)
     setattr(owner, name, value)
