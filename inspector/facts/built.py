@@ -54,9 +54,6 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
     shared: Integer | None = None
     """Shared memory per block, in bytes."""
     stage_times: tuple[StageTime, ...] = field(default=(), name="seconds")
-    """How long each stage of its compilation took, in order; empty for a kernel from a cache or another process, which
-    is not timed.
-    """
     open: bool = False
     """Whether torch would time it against other configurations if it had the device (`--target`)."""
     cached: bool = False
@@ -68,7 +65,9 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The compile time of each stage, in order."""
+        """Compile time of each stage, in order; empty for a kernel from a cache or another process, which is not
+        timed.
+        """
         return {each.stage: each.seconds for each in self.stage_times}
 
 
@@ -119,7 +118,6 @@ class LaunchTiming(OfGraph, frozen=True):
     launch: Integer
     """Which call of the kernel in the graph part, from 0."""
     launches: Integer
-    """How many launches were timed."""
     seconds: Number | None = None
     """The median; None: not measured."""
     why: str = ""
@@ -139,7 +137,6 @@ class Gpu(Multiprocessor, frozen=True, kw_only=True):
     KIND: ClassVar[str] = "gpu"
     name: str
     processors: Integer
-    """How many multiprocessors it has."""
     clock: Number | None = None
     """Maximum cycles per second; None: not known."""
     bandwidth: Number | None = None

@@ -38,11 +38,9 @@ class Parameter(Struct, frozen=True, omit_defaults=True):
     """Whether torch assumes that the kernel writes the tensor; None: not a tensor, or not known."""
     read: bool | None = None
     """Whether torch assumes that the kernel reads it; torch 2.11 does not determine this."""
+    # The record of the generated code says so, not that of the call.
     fixed: bool = False
-    """Whether Inductor writes the value into the generated code, so that another value needs another kernel.
-
-    The record of that code says so, not the log's record of the call.
-    """
+    """Whether Inductor writes the value into the generated code, so that another value needs another kernel."""
 
 
 class Epilogue(StrEnum):
@@ -92,7 +90,7 @@ class Configuration(Struct, frozen=True):
 
 
 class UserKernel(OfGraph, frozen=True, omit_defaults=True):
-    """One call of a Triton kernel that the user wrote, recorded when Inductor lowers it."""
+    """One call of a Triton kernel that the user wrote."""
 
     KIND: ClassVar[str] = "user_kernel"
     stage: Stage
@@ -122,12 +120,11 @@ class UserKernel(OfGraph, frozen=True, omit_defaults=True):
     assumed: str | None = None
     """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
     op: TritonOp | None = None
+    # The log has the stack instead of the lines, and a record of the generated code for the rest.
     lines: tuple[str, ...] = ()
-    """`file:line` of the call; the log has its stack instead."""
+    """`file:line` of the call."""
     name: str = ""
-    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it. This and what
-    follows are in the record of the generated code.
-    """
+    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it."""
     epilogue: Epilogue | None = None
     """None: no code was generated."""
 
