@@ -1,9 +1,9 @@
 """Compiled kernels of a run with `--build` or `--target`: how each was compiled, and how long a launch takes."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target import Multiprocessor
@@ -47,12 +47,14 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
     """Whether torch launches this configuration."""
     blocks: Mapping[str, Integer] = field(default_factory=dict)
     """Sizes that the configuration sets, such as `XBLOCK`."""
-    registers: Integer | None = None
+    registers: Annotated[Integer | None, Meta(title="registers")] = None
     """Registers per thread; None: not known, because the kernel was never loaded."""
-    spills: Integer | None = None
+    spills: Annotated[Integer | None, Meta(title="spilled registers")] = None
     """Spilled registers per thread, as Triton counts them: 32-bit words of local memory."""
-    shared: Integer | None = None
+    shared: Annotated[Integer | None, Meta(title="shared bytes")] = None
     """Shared memory per block, in bytes."""
+    register_limit: Annotated[Integer | None, Meta(title="registers allowed")] = None
+    """How many registers per thread the configuration allows (`maxnreg`); what needs more spills. None: no limit."""
     stage_times: tuple[StageTime, ...] = field(default=(), name="seconds")
     open: bool = False
     """Whether torch would time it against other configurations if it had the device (`--target`)."""
