@@ -1,9 +1,9 @@
 """Compiled kernels of a run with `--build` or `--target`: how each was compiled, and how long a launch takes."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.target import Multiprocessor
@@ -47,16 +47,15 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
     """Whether torch launches this configuration."""
     blocks: Mapping[str, Integer] = field(default_factory=dict)
     """Sizes that the configuration sets, such as `XBLOCK`."""
-    registers: Integer | None = None
+    registers: Annotated[Integer | None, Meta(title="registers")] = None
     """Registers per thread; None: not known, because the kernel was never loaded."""
-    spills: Integer | None = None
+    spills: Annotated[Integer | None, Meta(title="spilled registers")] = None
     """Spilled registers per thread, as Triton counts them: 32-bit words of local memory."""
-    shared: Integer | None = None
+    shared: Annotated[Integer | None, Meta(title="shared bytes")] = None
     """Shared memory per block, in bytes."""
+    register_limit: Annotated[Integer | None, Meta(title="registers allowed")] = None
+    """How many registers per thread the configuration allows (`maxnreg`); what needs more spills. None: no limit."""
     stage_times: tuple[StageTime, ...] = field(default=(), name="seconds")
-    """How long each stage of its compilation took, in order; empty for a kernel from a cache or another process, which
-    is not timed.
-    """
     open: bool = False
     """Whether torch would time it against other configurations if it had the device (`--target`)."""
     cached: bool = False
@@ -68,7 +67,9 @@ class Built(OfGraph, frozen=True, omit_defaults=True):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The compile time of each stage, in order."""
+        """Compile time of each stage, in order; empty for a kernel from a cache or another process, which is not
+        timed.
+        """
         return {each.stage: each.seconds for each in self.stage_times}
 
 
@@ -119,7 +120,6 @@ class LaunchTiming(OfGraph, frozen=True):
     launch: Integer
     """Which call of the kernel in the graph part, from 0."""
     launches: Integer
-    """How many launches were timed."""
     seconds: Number | None = None
     """The median; None: not measured."""
     why: str = ""
@@ -139,7 +139,6 @@ class Gpu(Multiprocessor, frozen=True, kw_only=True):
     KIND: ClassVar[str] = "gpu"
     name: str
     processors: Integer
-    """How many multiprocessors it has."""
     clock: Number | None = None
     """Maximum cycles per second; None: not known."""
     bandwidth: Number | None = None

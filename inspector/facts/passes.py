@@ -64,7 +64,7 @@ class Pass(OfGraph, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Fill in what a pass that changed nothing does not say."""
-        if self.after is UNSET:
+        if self.after is _AS_BEFORE:
             force_setattr(self, "after", self.before)
 
     @property

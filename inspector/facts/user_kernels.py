@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Integer, OfCompilation, OfGraph
 
 
 class ParameterKind(StrEnum):
@@ -22,22 +24,23 @@ class ParameterKind(StrEnum):
     """The default in the kernel's signature, because the call does not pass it."""
 
 
-class Parameter(Struct, frozen=True):
+class Parameter(Struct, frozen=True, omit_defaults=True):
     """A parameter of a kernel in one call."""
 
     name: str
     kind: ParameterKind
-    constexpr: bool = False
-    value: str = ""
+    constexpr: bool
+    value: str
     """The value as text; empty for a tensor, or if the call does not pass it."""
-    fixed: bool = False
-    """Whether Inductor writes the value into the generated code, so that another value needs another kernel."""
-    dtype: str = ""
-    shape: tuple[str, ...] = ()
+    dtype: str
+    shape: tuple[str, ...]
     written: bool | None = None
     """Whether torch assumes that the kernel writes the tensor; None: not a tensor, or not known."""
     read: bool | None = None
     """Whether torch assumes that the kernel reads it; torch 2.11 does not determine this."""
+    # The record of the generated code says so, not that of the call.
+    fixed: bool = False
+    """Whether Inductor writes the value into the generated code, so that another value needs another kernel."""
 
 
 class Epilogue(StrEnum):
@@ -64,53 +67,76 @@ class TritonOp(Struct, frozen=True):
     name: str
     """`mylib::scale`"""
     file: str
-    line: int
-    fallbacks: tuple[str, ...] = ()
+    line: Integer
+    fallbacks: tuple[str, ...]
     """Devices for which a separate kernel is registered (`register_kernel`)."""
-    autograd: bool = False
-    flops: bool = False
+    autograd: bool
+    flops: bool
     """Whether a formula counts its FLOPs (`register_flop_formula`)."""
-    mutates: tuple[str, ...] = ()
+    mutates: tuple[str, ...]
     """The arguments that its author declares as mutated."""
 
 
-class UserKernel(Struct, frozen=True):
+class Grid(Struct, frozen=True):
+    """The sizes of a grid, as torch prints them."""
+
+    sizes: tuple[str, ...]
+
+
+class Configuration(Struct, frozen=True):
+    """The values that a configuration sets, including values from triton.heuristics."""
+
+    sets: Mapping[str, str]
+
+
+class UserKernel(OfGraph, frozen=True, omit_defaults=True):
     """One call of a Triton kernel that the user wrote."""
 
-    graph: str
+    KIND: ClassVar[str] = "user_kernel"
     stage: Stage
     operation: str
     """The scheduler's name for the call, as in `Fusion.nodes` and `Launch.operations`."""
     kernel: str
     """The user's name for the kernel."""
     file: str
-    line: int
+    line: Integer
     """Where it is defined."""
-    name: str = ""
-    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it."""
+    device: str
+    decorators: tuple[str, ...]
+    """Triton's classes, outermost first: `Autotuner`, `Heuristics`, `JITFunction`."""
+    parameters: tuple[Parameter, ...]
+    all_grids: tuple[Grid, ...] = field(name="grids")
+    all_configs: tuple[Configuration, ...] = field(name="configs")
+    key: tuple[str, ...]
+    """The `key` of triton.autotune."""
+    heuristics: tuple[str, ...]
+    """Parameters that triton.heuristics sets."""
+    restored: tuple[str, ...]
+    zeroed: tuple[str, ...]
+    flops: bool
+    """Whether a registered formula counts the kernel's FLOPs."""
+    stack: str
+    """The stack of the call."""
+    assumed: str | None = None
+    """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
+    op: TritonOp | None = None
+    # The log has the stack instead of the lines, and a record of the generated code for the rest.
     lines: tuple[str, ...] = ()
     """`file:line` of the call."""
-    device: str = ""
-    decorators: tuple[str, ...] = ()
-    """Triton's classes, outermost first: `Autotuner`, `Heuristics`, `JITFunction`."""
-    parameters: tuple[Parameter, ...] = ()
-    assumed: str | None = ""
-    """Why torch assumes that the kernel writes every tensor; empty: torch knows what it writes. None: not known."""
-    grids: tuple[tuple[str, ...], ...] = ()
-    """One grid for each configuration, or one grid for all; sizes as torch prints them."""
-    configs: tuple[Mapping[str, str], ...] = field(default=())
-    """The values that each configuration sets, including values from triton.heuristics."""
-    key: tuple[str, ...] = ()
-    """The `key` of triton.autotune."""
-    heuristics: tuple[str, ...] = ()
-    """Parameters that triton.heuristics sets."""
-    restored: tuple[str, ...] = ()
-    zeroed: tuple[str, ...] = ()
-    flops: bool = False
-    """Whether a registered formula counts the kernel's FLOPs."""
-    op: TritonOp | None = None
+    name: str = ""
+    """Inductor's name for the kernel, as in `Kernel.name`; empty: Inductor generated no code for it."""
     epilogue: Epilogue | None = None
     """None: no code was generated."""
+
+    @property
+    def grids(self) -> tuple[tuple[str, ...], ...]:
+        """One grid for each configuration, or one grid for all."""
+        return tuple(each.sizes for each in self.all_grids)
+
+    @property
+    def configs(self) -> tuple[Mapping[str, str], ...]:
+        """The values that each configuration sets."""
+        return tuple(each.sets for each in self.all_configs)
 
     @property
     def autotuned(self) -> bool:
@@ -128,18 +154,10 @@ class UserKernel(Struct, frozen=True):
         return tuple(each.name for each in self.tensors if each.written)
 
 
-class UserKernelLowered(Struct, frozen=True):
-    """Inductor lowered a call of a user's kernel; `stack` is the stack of the call."""
-
-    id: str
-    kernel: UserKernel
-    stack: str
-
-
-class UserKernelWritten(Struct, frozen=True):
+class UserKernelWritten(OfCompilation, frozen=True):
     """Inductor generated the code for a call of a user's kernel."""
 
-    id: str
+    KIND: ClassVar[str] = "user_kernel_code"
     stage: Stage
     operation: str
     name: str
@@ -147,4 +165,4 @@ class UserKernelWritten(Struct, frozen=True):
     epilogue: Epilogue
 
 
-UserKernelEvent = UserKernelLowered | UserKernelWritten
+UserKernelEvent = UserKernel | UserKernelWritten

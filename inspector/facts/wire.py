@@ -3,9 +3,10 @@
 A field's name is its name in the log, unless it says another. Numbers have limits, since a damaged log has any.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, field, to_builtins
+from msgspec.structs import fields
 
 MOST = 10**30
 """The largest number to accept: above all sizes and rates, and far below float overflow."""
@@ -18,6 +19,16 @@ COMPILATION: Any = field(default=UNSET, name=_NEEDED)
 """The field with the compilation that a record belongs to. A record names it in its first line, not in its payload."""
 MAYBE_COMPILATION: Any = field(default=UNSET, name=_OPTIONAL)
 """The same for a record that may belong to none."""
+
+
+def titled(record: Struct) -> dict[str, Any]:
+    """Return the values of the fields whose type declares a title, by title: what a comparison tells of a record."""
+    found = {}
+    for known in fields(record):
+        if get_origin(known.type) is Annotated:
+            titles = [each.title for each in get_args(known.type)[1:] if isinstance(each, Meta) and each.title]
+            found.update(dict.fromkeys(titles, getattr(record, known.name)))
+    return found
 
 
 class Record(Struct, frozen=True):

@@ -1,20 +1,15 @@
 """Read typed values from a log's JSON, and reject a value of the wrong type or out of range."""
 
 import json
-import re
-from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from ctrace.inspector.facts.findings import Frame
 from ctrace.inspector.log.limits import refuse_many_values
 
 Object = dict[str, Any]
-_PLACE = re.compile(r".+:[0-9]{1,9}", re.DOTALL)
 _UNBOUNDED = frozenset((str, list, dict, bool))
-_TEXTS, _INTEGERS, _LISTS = ({kind} for kind in (str, int, list))
+_TEXTS = {str}
 _MOST = 10**30
 """The largest number to accept: above all sizes and rates, and far below float overflow."""
 
@@ -61,10 +56,6 @@ class Fields:
         """Return a whole number."""
         return int(self._get(name, int))
 
-    def maybe_integer(self, name: str) -> int | None:
-        """Return a whole number, or None for null and for a missing field."""
-        return None if self._data.get(name) is None else self.integer(name)
-
     def maybe_number(self, name: str) -> float | None:
         """Return a number, or None for null and for a missing field."""
         return None if self._data.get(name) is None else float(self._get(name, int | float))
@@ -73,14 +64,6 @@ class Fields:
         """Return a number."""
         return float(self._get(name, int | float))
 
-    def flag(self, name: str) -> bool:
-        """Return a boolean."""
-        return bool(self._get(name, bool))
-
-    def maybe_flag(self, name: str) -> bool:
-        """Return a boolean; False for a missing field."""
-        return self.has(name) and self.flag(name)
-
     def is_null(self, name: str) -> bool:
         """Whether a field is null or missing."""
         return self._data.get(name) is None
@@ -88,11 +71,6 @@ class Fields:
     def has(self, name: str) -> bool:
         """Whether a field exists."""
         return name in self._data
-
-    def integers(self, name: str) -> tuple[int, ...]:
-        """Return whole numbers."""
-        found = self._get(name, list)
-        return tuple(found if _are_integers(found) else self._items(name, int))
 
     def object(self, name: str) -> "Fields":
         """Return an object."""
@@ -103,42 +81,10 @@ class Fields:
         found = self._get(name, list)
         return tuple(found if _TEXTS.issuperset(map(type, found)) else self._items(name, str))
 
-    def maybe_texts(self, name: str) -> tuple[str, ...]:
-        """Return strings; an empty tuple for a missing field."""
-        return self.texts(name) if name in self._data else ()
-
-    def maybe_places(self, name: str) -> tuple[str, ...]:
-        """Return places, each `file:line`; an empty tuple for a missing field."""
-        found = self.maybe_texts(name)
-        if wrong := [each for each in found if not _PLACE.fullmatch(each)]:
-            msg = f"{wrong[0]!r:.60} of {name} is no file:line"
-            raise ValueError(msg)
-        return found
-
-    def maybe_counts(self, name: str) -> dict[str, int]:
-        """Return a dict of whole numbers; empty for a missing field."""
-        return self._table(name, int) if name in self._data else {}
-
-    def maybe_numbers(self, name: str) -> dict[str, float]:
-        """Return a dict of numbers; empty for a missing field."""
-        return self._table(name, int | float) if name in self._data else {}
-
-    def table(self, name: str) -> dict[str, str]:
-        """Return a dict of strings."""
-        return self._table(name, str)
-
-    def maybe_table(self, name: str) -> dict[str, str]:
-        """Return a dict of strings; empty for a missing field."""
-        return self.table(name) if name in self._data else {}
-
     def objects(self, name: str) -> tuple["Fields", ...]:
         """Return objects."""
         what = f"an item of {name}"
         return tuple([Fields(item, what) for item in self._get(name, list)])
-
-    def maybe_objects(self, name: str) -> tuple["Fields", ...]:
-        """Return objects; an empty tuple for a missing field."""
-        return self.objects(name) if name in self._data else ()
 
     def maybe_lists(self, name: str) -> dict[str, list[Any]]:
         """Return a dict of lists with unchecked items; empty for a missing field."""
@@ -147,29 +93,6 @@ class Fields:
     def maybe_list(self, name: str) -> list[Any]:
         """Return a list with unchecked items; empty for a missing field."""
         return list(self._get(name, list)) if name in self._data else []
-
-    def numbers(self, name: str) -> tuple[list[int], ...]:
-        """Return lists of whole numbers."""
-        rows = self.rows(name)
-        for row in rows:
-            if not _are_integers(row):
-                for number in row:
-                    _checked(number, int, f"a number of {name}")
-        return rows
-
-    def rows(self, name: str) -> tuple[list[Any], ...]:
-        """Return lists with unchecked items."""
-        found = self._get(name, list)
-        return tuple(found if _LISTS.issuperset(map(type, found)) else self._items(name, list))
-
-    def pairs(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Return pairs of strings."""
-
-        def pair(item: Any) -> tuple[str, str]:
-            first, second = _checked(item, list, f"an item of {name}")
-            return _checked(first, str, name), _checked(second, str, name)
-
-        return tuple([pair(item) for item in self._get(name, list)])
 
     def _get(self, name: str, kind: Any) -> Any:
         value = self._data[name]
@@ -188,11 +111,6 @@ class Fields:
         return {key: _checked(value, kind, f"{name}[{key!r}]") for key, value in found.items()}
 
 
-def _are_integers(values: list[Any]) -> bool:
-    """Whether all values are whole numbers in range: the fast path for most lists, which formats no error text."""
-    return not values or (_INTEGERS.issuperset(map(type, values)) and min(values) >= -_MOST and max(values) <= _MOST)
-
-
 def _checked(value: Any, kind: Any, what: str) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         msg = f"{what} is a {type(value).__name__}"
@@ -201,13 +119,3 @@ def _checked(value: Any, kind: Any, what: str) -> Any:
         msg = f"{what} is out of range"
         raise ValueError(msg)
     return value
-
-
-def frames(stack: Iterable[Fields]) -> tuple[Frame, ...]:
-    """Return the frames of a stack that ctrace wrote, with full file names."""
-    return tuple(_frame(each.text("file"), each.integer("line"), each.text("name")) for each in stack)
-
-
-@lru_cache(maxsize=20_000)
-def _frame(file: str, line: int, name: str) -> Frame:
-    return Frame(file, line, name)

@@ -51,7 +51,7 @@ from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
-from ctrace.inspector.facts.user_kernels import UserKernelEvent, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
 from ctrace.inspector.log.decode.dispatch import decode, family
 from ctrace.inspector.log.decode.fusion import fusion_of
 from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
@@ -359,7 +359,7 @@ class Raw(Struct):
                 self.kernel_stacks[event.id, len(self.torch_code)] = event.text
             case KernelCall():
                 self.kernel_calls.append(event)
-            case UserKernelLowered() | UserKernelWritten():
+            case UserKernel() | UserKernelWritten():
                 self.user_kernels.append(event)
             case CudaGraphEvent():
                 self.cuda_graphs.append(event)

@@ -61,6 +61,7 @@ def resources_data(each: Resources) -> dict[str, Any]:
         "registers": built.registers,
         "spills": built.spills,
         "shared": built.shared,
+        "register_limit": built.register_limit,
         "occupancy": None if each.occupancy is None else _occupancy(each.occupancy),
         "seconds": dict(built.seconds) or None,
         "cached": built.cached,

@@ -14,7 +14,10 @@ def configuration_text(built: Built, *, short: bool = False, unused: bool = Fals
     sizes = " ".join(f"{fmt.one_line(name, 20)}={size}" for name, size in built.blocks.items())
     warps = f"{built.warps}w" if short else fmt.count(built.warps, "warp")
     stages = f"{built.stages}s" if short else fmt.count(built.stages, "stage")
-    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes) if part)
+    limit = ""
+    if built.register_limit is not None:
+        limit = f"≤{built.register_limit}r" if short else f"at most {fmt.count(built.register_limit, 'register')}"
+    return " ".join(part for part in ("unused:" if unused else "", warps, stages, sizes, limit) if part)
 
 
 def resources_text(each: Resources) -> str:

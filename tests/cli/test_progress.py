@@ -8,6 +8,10 @@ import pytest
 
 from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.facts.events.core import CompileStarted, StackFrame
+from ctrace.inspector.facts.events.fusion import FusionRecord
+from ctrace.inspector.facts.events.run import CallBegan
+from ctrace.inspector.facts.events.tracing import GraphMade
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
 from ctrace.inspector.features.check.model import Job, JobKey
 from ctrace.inspector.runs.request import Options
@@ -83,3 +87,16 @@ def test_a_long_call_is_not_called_compiling(
     clock[0] = 100.0
     shown.observe(None)
     assert capsys.readouterr().err == ""
+
+
+def test_the_stage_of_a_capture_follows_its_records() -> None:
+    status = _Status()
+    shown = Progress(status)  # type: ignore[arg-type]
+    shown.observe(CompileStarted("0/0", 0, (StackFrame(0, 3, "forward"),)))
+    assert status.shown.startswith("dynamo · forward")
+    shown.observe(GraphMade("inductor", 3, id="0/0"))
+    assert status.shown.startswith("backend · forward")
+    shown.observe(FusionRecord(Stage.BACKWARD, 3, 2, 0, (), graph="0/0"))
+    assert status.shown.startswith("inductor (backward) · forward")
+    shown.observe(CallBegan("base", 1))
+    assert status.shown.startswith("scenario base, call 2 · 0:0")

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.autotuning import Choice, ChoiceStatus, Spread, Tuned, TunedInput, TunedKernel, Untried
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.user_kernels import UserKernel
 from tests.support.sessions import ALL, MODEL
 from tests.support.targeted import EMITTED, H100
+from tests.support.userkernels import user_kernel
 
 SETTINGS = "ACC_TYPE='tl.float32', BLOCK_K={k}, BLOCK_M=64, BLOCK_N=32, GROUP_M=8, num_stages=3, num_warps={warps}"
 
@@ -82,8 +82,8 @@ SOFTMAX = TunedKernel(
     0.41,
 )
 KNOWN = TunedKernel("0/0", Stage.FORWARD, "scale_kernel_0", (), "BLOCK: 128, num_warps: 4, num_stages: 3", "hit")
-USER = UserKernel(
-    "0/0", Stage.FORWARD, "op3", "scale_kernel", MODEL, 3, name="scale_kernel_0", decorators=("Autotuner", "JITFunction"),
+USER = user_kernel(
+    graph="0/0", stage=Stage.FORWARD, operation="op3", kernel="scale_kernel", file=MODEL, line=3, name="scale_kernel_0", decorators=("Autotuner", "JITFunction"),
     configs=({"BLOCK": "64"}, {"BLOCK": "128"}), key=("n_elements",),
 )  # fmt: skip
 NOT_RUN = replace(USER, operation="op4", kernel="shift_kernel", name="shift_kernel_0")

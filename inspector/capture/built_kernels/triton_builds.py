@@ -114,6 +114,7 @@ class TritonBuilds:
             registers=registers,
             spills=spills,
             shared=metadata.get("shared", getattr(compiled, "shared", None)),
+            register_limit=metadata.get("maxnreg"),  # an option of Triton 3.6 and 3.7 (backends/nvidia/compiler.py)
             stage_times=build.stage_times if build else (),
         )
 

@@ -24,10 +24,6 @@ class Part(Struct, frozen=True):
         """Write a record about the part."""
         recorder.add(record, at=self.context)
 
-    def record(self, recorder: Recorder, name: str, payload: dict[str, Any]) -> None:
-        """Write a record about the part."""
-        recorder.record(name, {"stage": self.stage, **payload}, at=self.context)
-
 
 def current_stage() -> Stage:
     """Return whether Inductor is compiling a forward, a backward or an inference graph."""

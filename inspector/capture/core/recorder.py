@@ -32,7 +32,7 @@ class Recorder(Struct):
         return next(filter(None, (why() for why in self.doubts)), "")
 
     def keeps(self, name: str) -> bool:
-        """Whether `record(name, ...)` writes a record now; if not, a hook can skip its work."""
+        """Whether `add` writes a record of a kind now; if not, a hook can skip its work."""
         return self.log.keeps(f"ctrace_{name}")
 
     @contextmanager
@@ -48,10 +48,6 @@ class Recorder(Struct):
     def add(self, record: Record, at: dict[str, Any] | None = None) -> None:
         """Write a record about the compilation `at`, by default the current one, if any."""
         self.log.add(record, compile_context() if at is None else at)
-
-    def record(self, name: str, payload: Any, at: dict[str, Any] | None = None) -> None:
-        """Write artifact `ctrace_<name>` for the compilation `at`, by default the current one, if any."""
-        self.log.artifact(name, payload, compile_context() if at is None else at)
 
     def problem(self, what: str) -> None:
         """Record that something could not be measured, once for each text."""

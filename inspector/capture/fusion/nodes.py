@@ -88,8 +88,9 @@ class GraphPart:
             origin for member in members for origin in origins_of(member, exact=node.is_extern() and len(members) == 1)
         ]
         stacks = [stack for member in members for stack in member.get_stack_traces()]
-        ops, stacks = _interned(ops_of(origins), self._ops), _interned(stacks, self._stacks)
-        return ScheduledNode(**asdict(fused), ops=ops, stacks=stacks)
+        return ScheduledNode(
+            **asdict(fused), ops=_interned(ops_of(origins), self._ops), stacks=_interned(stacks, self._stacks)
+        )
 
 
 def _interned(texts: Sequence[str], table: dict[str, int]) -> tuple[int, ...]:

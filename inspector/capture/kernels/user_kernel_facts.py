@@ -1,4 +1,4 @@
-"""Describe one call of a user's Triton kernel, as data for the log."""
+"""Describe one call of a user's Triton kernel."""
 
 import inspect
 import sys
@@ -6,6 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.facts.user_kernels import (
+    Configuration,
+    Epilogue,
+    Grid,
+    Parameter,
+    ParameterKind,
+    TritonOp,
+    UserKernel,
+    UserKernelWritten,
+)
 
 _LONG = 200
 _LONGEST = 2000
@@ -35,7 +47,7 @@ class TritonOpCall(Struct, frozen=True):
 
 def described(
     user: Any, analysis: Analysis | None, originals: Mapping[int, Any], ops: Mapping[int, TritonOpCall]
-) -> dict[str, Any]:
+) -> UserKernel:
     """Describe a new `UserDefinedTritonKernel`: the kernel, its arguments, and what it writes."""
     from torch._inductor.virtualized import V
 
@@ -48,49 +60,53 @@ def described(
     op = ops.get(constants)
     if op is not None and op.constants is not side_table().get_constant_args(constants):
         op = None  # torch._dynamo.reset() restarts the numbers
-    return {
-        "operation": user.get_operation_name(),
-        "kernel": kernel.__name__,
-        **_defined_at(kernel),
-        "stack": node.meta.get("stack_trace") or "",
-        "device": str(user.get_device()),
-        "decorators": [type(each).__name__ for each in chain],
-        "parameters": _parameters(user, kernel, configs, analysis),
-        "assumed": None if analysis is None else analysis.raised[:_LONGEST],
-        "grids": [{"sizes": [str(size) for size in grid]} for grid in user.grid],
-        "configs": [{"sets": _config(each)} for each in configs],
-        "key": _names(getattr(tuner, "keys", None)),
-        "heuristics": [name for each in chain for name in getattr(each, "values", None) or ()],
-        "restored": list(restored),
-        "zeroed": list(zeroed),
-        "flops": _has_formula(kernel),
-        "op": None if op is None else _op(op),
-    }
+    file, line = _defined_at(kernel)
+    return UserKernel(
+        stage=current_stage(),
+        operation=user.get_operation_name(),
+        kernel=kernel.__name__,
+        file=file,
+        line=line,
+        stack=node.meta.get("stack_trace") or "",
+        device=str(user.get_device()),
+        decorators=tuple(type(each).__name__ for each in chain),
+        parameters=tuple(_parameters(user, kernel, configs, analysis)),
+        assumed=None if analysis is None else analysis.raised[:_LONGEST],
+        all_grids=tuple(Grid(tuple(map(str, grid))) for grid in user.grid),
+        all_configs=tuple(Configuration(_config(each)) for each in configs),
+        key=tuple(map(str, getattr(tuner, "keys", None) or ())),
+        heuristics=tuple(name for each in chain for name in getattr(each, "values", None) or ()),
+        restored=tuple(restored),
+        zeroed=tuple(zeroed),
+        flops=_has_formula(kernel),
+        op=None if op is None else _op(op),
+    )
 
 
-def emitted(user: Any, name: str, meta: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
+def emitted(user: Any, name: str, meta: Mapping[str, Any], *, fused: bool) -> UserKernelWritten:
     """Return a kernel's name in the wrapper, the values that are fixed in it, and whether its epilogue is fused."""
-    return {
-        "operation": user.get_operation_name(),
-        "name": name,
-        "constants": {name: _text(value) for name, value in meta["constants"].items()},
-        "epilogue": "fused" if fused else _epilogue(user),
-    }
+    return UserKernelWritten(
+        stage=current_stage(),
+        operation=user.get_operation_name(),
+        name=name,
+        constants={name: _text(value) for name, value in meta["constants"].items()},
+        epilogue=Epilogue.FUSED if fused else _epilogue(user),
+    )
 
 
-def _epilogue(user: Any) -> str:
+def _epilogue(user: Any) -> Epilogue:
     """Return whether an epilogue can be fused: the conditions of `can_fuse_epilogue` in order (2.13, ir.py:7989)."""
     from torch._inductor import config
 
     if not hasattr(user, "can_fuse_epilogue"):
-        return "unknown_to_torch"
+        return Epilogue.UNKNOWN_TO_TORCH
     if not user.arg_accesses.can_fuse_epilogue:
-        return "writes"
+        return Epilogue.WRITES
     if len(user.kernel_stores.stores) != 1:
-        return "stores"
+        return Epilogue.STORES
     if not config.epilogue_fusion_user_defined_triton_kernel:
-        return "switched_off"
-    return "possible" if user.can_fuse_epilogue() else "not_empty"
+        return Epilogue.SWITCHED_OFF
+    return Epilogue.POSSIBLE if user.can_fuse_epilogue() else Epilogue.NOT_EMPTY
 
 
 def _chain(kernel: Any) -> Iterator[Any]:
@@ -108,36 +124,32 @@ def side_table() -> Any:
     return kernel_side_table
 
 
-def _defined_at(kernel: Any) -> dict[str, Any]:
+def _defined_at(kernel: Any) -> tuple[str, int]:
     """Return the file and line of `def`; a code object starts at the first decorator."""
     code = kernel.fn.__code__
     source = getattr(kernel, "raw_src", None) or ()
     before = next((at for at, line in enumerate(source) if line.lstrip().startswith("def ")), 0)
-    return {"file": code.co_filename, "line": code.co_firstlineno + before}
+    return code.co_filename, code.co_firstlineno + before
 
 
-def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None) -> list[dict[str, Any]]:
+def _parameters(user: Any, kernel: Any, configs: Any, analysis: Analysis | None) -> Iterator[Parameter]:
     written, read = _accessed(analysis)
     tuned = {name for config in configs for name in config.kwargs}
-    made = []
     for parameter in kernel.params:
         name = parameter.name
         value = _described_tensor(user.kwargs.get(name))
         kind = _kind(name, value, user.kwargs, tuned, parameter.is_constexpr)
-        is_tensor = kind == "tensor"
-        made.append(
-            {
-                "name": name,
-                "kind": kind,
-                "constexpr": bool(parameter.is_constexpr),
-                "value": "" if is_tensor or name not in user.kwargs else _text(value),
-                "dtype": str(value.get_dtype()).removeprefix("torch.") if is_tensor else "",
-                "shape": [str(size) for size in value.get_size()] if is_tensor else [],
-                "written": name in written if is_tensor and written is not None else None,
-                "read": name in read if is_tensor and read is not None else None,
-            }
+        is_tensor = kind is ParameterKind.TENSOR
+        yield Parameter(
+            name=name,
+            kind=kind,
+            constexpr=bool(parameter.is_constexpr),
+            value="" if is_tensor or name not in user.kwargs else _text(value),
+            dtype=str(value.get_dtype()).removeprefix("torch.") if is_tensor else "",
+            shape=tuple(map(str, value.get_size())) if is_tensor else (),
+            written=name in written if is_tensor and written is not None else None,
+            read=name in read if is_tensor and read is not None else None,
         )
-    return made
 
 
 def _described_tensor(value: Any) -> Any:
@@ -145,14 +157,14 @@ def _described_tensor(value: Any) -> Any:
     return value.tensor if type(value).__name__.startswith("TMADescriptor") else value
 
 
-def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> str:
+def _kind(name: str, value: Any, passed: Mapping[str, Any], tuned: set[str], is_constexpr: bool) -> ParameterKind:
     if hasattr(value, "get_dtype") and hasattr(value, "get_size"):
-        return "tensor"
+        return ParameterKind.TENSOR
     if name not in passed:
-        return "config" if name in tuned else "default"
+        return ParameterKind.CONFIG if name in tuned else ParameterKind.DEFAULT
     if is_constexpr:
-        return "constant"
-    return "none" if value is None else "number"
+        return ParameterKind.CONSTANT
+    return ParameterKind.NONE if value is None else ParameterKind.NUMBER
 
 
 def _accessed(analysis: Analysis | None) -> tuple[set[str] | None, set[str] | None]:
@@ -171,30 +183,26 @@ def _config(config: Any) -> dict[str, str]:
     return {name: _text(value) for name, value in {**config.kwargs, **settings}.items() if value is not None}
 
 
-def _names(names: Any) -> list[str]:
-    return [str(name) for name in names or ()]
-
-
 def _text(value: Any) -> str:
     return str(value)[:_LONG]
 
 
-def _op(op: TritonOpCall) -> dict[str, Any]:
+def _op(op: TritonOpCall) -> TritonOp:
     """Describe what is registered for a `triton_op` (2.11 and 2.13, _library/custom_ops.py)."""
     from torch._library.custom_ops import OPDEFS
 
     definition = OPDEFS[op.name]
     code = inspect.unwrap(op.function).__code__
     schema = definition._opoverload._schema
-    return {
-        "name": op.name,
-        "file": code.co_filename,
-        "line": code.co_firstlineno,
-        "fallbacks": [str(device) for device in definition._backend_fns if device is not None],
-        "autograd": definition._backward_fn is not None,
-        "flops": _has_formula(definition._opoverload.overloadpacket),
-        "mutates": [each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write],
-    }
+    return TritonOp(
+        name=op.name,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+        fallbacks=tuple(str(device) for device in definition._backend_fns if device is not None),
+        autograd=definition._backward_fn is not None,
+        flops=_has_formula(definition._opoverload.overloadpacket),
+        mutates=tuple(each.name for each in schema.arguments if each.alias_info and each.alias_info.is_write),
+    )
 
 
 def _has_formula(target: Any) -> bool:

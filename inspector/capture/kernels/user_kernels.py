@@ -16,7 +16,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
@@ -147,8 +146,7 @@ def _lowering(
         current.analysis = None
         original(self, *args, **kwargs)
         with recorder.watching("a user-written kernel"):
-            facts = described(self, current.analysis, origins.kernels, origins.ops)
-            recorder.record("user_kernel", {"stage": current_stage(), **facts})
+            recorder.add(described(self, current.analysis, origins.kernels, origins.ops))
 
     return lower
 
@@ -171,8 +169,7 @@ def _defining(recorder: Recorder, original: Callable[..., Any], current: threadi
         if writing is not None:
             with recorder.watching("the code of a user-written kernel"):
                 kernel, fused = writing
-                facts = emitted(kernel, made[0], made[1], fused=fused)
-                recorder.record("user_kernel_code", {"stage": current_stage(), **facts})
+                recorder.add(emitted(kernel, made[0], made[1], fused=fused))
         return made
 
     return define

@@ -13,7 +13,6 @@ from ctrace.inspector.facts.events.shapes import ShapeEvent
 from ctrace.inspector.facts.events.tracing import GraphTraced
 from ctrace.inspector.facts.graphs import GraphEvent
 from ctrace.inspector.facts.stored import Stored, Text
-from ctrace.inspector.facts.user_kernels import UserKernelEvent
 from ctrace.inspector.facts.wire import Record
 
 
@@ -114,7 +113,7 @@ class Unknown(Struct, frozen=True):
 
 Event = (
     Record | FileName | CompileStarted | BreakReported
-    | UserKernelEvent | GraphTraced | GraphEvent | Measured | GuardEvent
+    | GraphTraced | GraphEvent | Measured | GuardEvent
     | KernelEvent | CacheAsked | ShapeEvent
     | SpanMarked | Recorded | Ignored | Unknown
 )  # fmt: skip

@@ -38,7 +38,7 @@ class RecordedRound(Struct):
             ValueError: it does.
         """
         fields = self.reorder, self.tried, self.pairs, self.candidates, self.refused
-        if self.fused is UNSET and any(each is UNSET for each in fields):
+        if self.fused is UNSET and any(each is _SINCE for each in fields):
             raise ValueError("a round without all of its fields")
 
 

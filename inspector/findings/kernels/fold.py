@@ -17,7 +17,7 @@ from ctrace.inspector.facts.events.kernels import CodeWritten, KernelMade, Lines
 from ctrace.inspector.facts.fusion import Fusion, Node
 from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.stored import text_of
-from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelLowered, UserKernelWritten
+from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.findings.kernels.arguments import Names
 from ctrace.inspector.findings.kernels.emitted_code import Call, Emitted, parse
 from ctrace.inspector.knowledge.words.counting import named
@@ -208,9 +208,9 @@ def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
     calls: dict[_Call, UserKernel] = {}
     for event in raw.user_kernels:
         match event:
-            case UserKernelLowered():
-                kernel = replace(event.kernel, lines=user_lines((event.stack,), raw.prefixes))
-                calls[kernel.graph, kernel.stage, kernel.operation] = kernel
+            case UserKernel():
+                lines = user_lines((event.stack,), raw.prefixes)
+                calls[event.graph, event.stage, event.operation] = replace(event, lines=lines)
             case UserKernelWritten():
                 key = event.id, event.stage, event.operation
                 if key in calls:

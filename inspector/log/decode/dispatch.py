@@ -21,7 +21,6 @@ from ctrace.inspector.log.decode import compile_time as decode_compile_time
 from ctrace.inspector.log.decode import graphs as decode_graphs
 from ctrace.inspector.log.decode import kernels as decode_kernels
 from ctrace.inspector.log.decode import shapes as decode_shapes
-from ctrace.inspector.log.decode import user_kernels as decode_userkernels
 from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
@@ -284,12 +283,6 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
-    ),
-    "artifact:ctrace_user_kernel": lambda entry: decode_userkernels.user_kernel_lowered(
-        compile_id(entry), _payload(entry)
-    ),
-    "artifact:ctrace_user_kernel_code": lambda entry: decode_userkernels.user_kernel_written(
-        compile_id(entry), _payload(entry)
     ),
     **dict.fromkeys(decode_compile_time.LOOKUPS, decode_compile_time.asked),
     "artifact:precompile_cache_bypass": decode_compile_time.precompile_bypassed,

@@ -27,6 +27,7 @@ from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.passes import AttentionFound, Pass
 from ctrace.inspector.facts.target import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Tried
+from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
 from ctrace.inspector.facts.wire import Record, header_field
 from ctrace.inspector.log.fields import loaded
 from ctrace.inspector.log.limits import refuse_many_values
@@ -41,6 +42,7 @@ OUR_RECORDS: tuple[type[Record], ...] = (
     GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
     CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
     Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
+    UserKernel, UserKernelWritten,
     Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
 )  # fmt: skip
 """Every record that the hooks of ctrace write."""

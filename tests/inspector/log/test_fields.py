@@ -12,21 +12,14 @@ Read = Callable[[Fields], Any]
 REQUIRED: dict[str, tuple[Read, Any, Any]] = {
     "text": (lambda data: data.text("x"), "a", "a"),
     "integer": (lambda data: data.integer("x"), 3, 3),
-    "flag": (lambda data: data.flag("x"), False, False),
     "texts": (lambda data: data.texts("x"), ["a", "b"], ("a", "b")),
-    "table": (lambda data: data.table("x"), {"/usr": "library"}, {"/usr": "library"}),
-    "pairs": (lambda data: data.pairs("x"), [["a", "b"], ["c", "d"]], (("a", "b"), ("c", "d"))),
     "objects": (lambda data: tuple(each.integer("y") for each in data.objects("x")), [{"y": 1}, {"y": 2}], (1, 2)),
 }
 """JSON value and expected result of each method."""
 OPTIONAL: dict[str, tuple[Read, Any, Any, Any]] = {
     "maybe_text": (lambda data: data.maybe_text("x"), "a", "a", None),
-    "maybe_integer": (lambda data: data.maybe_integer("x"), 0, 0, None),
     "maybe_number": (lambda data: data.maybe_number("x"), 0.5, 0.5, None),
-    "maybe_texts": (lambda data: data.maybe_texts("x"), ["a"], ("a",), ()),
-    "maybe_counts": (lambda data: data.maybe_counts("x"), {"ok": 2}, {"ok": 2}, {}),
-    "maybe_table": (lambda data: data.maybe_table("x"), {"a": "b"}, {"a": "b"}, {}),
-    "maybe_objects": (lambda data: tuple(each.text("y") for each in data.maybe_objects("x")), [{"y": "a"}], ("a",), ()),
+    "maybe_lists": (lambda data: data.maybe_lists("x"), {"a": [1]}, {"a": [1]}, {}),
 }
 """The same, with the result for a missing field."""
 READERS = {**REQUIRED, **OPTIONAL}
@@ -34,12 +27,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "text": (1, 1.5, True, [], ["a"], {}),
     "integer": ("1", 1.0, True, [], {}),
     "number": ("1.5", True, [], {}),
-    "flag": (0, 1, "true", [], {}),
     "texts": ("ab", 3, {"a": "b"}, ["a", 1], [None], [["a"]]),
-    "table": ("ab", 3, [], [["a", "b"]], {"a": 1}, {"a": None}, {"a": {}}),
-    "counts": ("ab", 3, [], {"a": "1"}, {"a": 1.5}, {"a": True}, {"a": None}),
-    "pairs": ("ab", 3, {"a": "b"}, ["ab"], [{"a": 1, "b": 2}], [["a", 1]], [[1, "b"]]),
     "objects": ("ab", 3, {}, [1], ["a"], [None], [[]]),
+    "lists": ("ab", 3, [], [["a", "b"]], {"a": 1}, {"a": None}, {"a": {}}),
 }
 """JSON values of wrong types."""
 
@@ -67,12 +57,12 @@ def test_a_missing_field_that_has_to_be_there(name: str):
         REQUIRED[name][0](Fields({"y": 1}, "it"))
 
 
-@pytest.mark.parametrize("name", ["maybe_text", "maybe_integer", "maybe_number"])
+@pytest.mark.parametrize("name", ["maybe_text", "maybe_number"])
 def test_null_is_nothing_where_nothing_may_be(name: str):
     assert OPTIONAL[name][0](Fields({"x": None}, "it")) is None
 
 
-@pytest.mark.parametrize("name", [*REQUIRED, "maybe_texts", "maybe_counts", "maybe_table", "maybe_objects"])
+@pytest.mark.parametrize("name", [*REQUIRED, "maybe_lists"])
 def test_null_is_no_value_elsewhere(name: str):
     with pytest.raises(TypeError, match="NoneType"):
         READERS[name][0](Fields({"x": None}, "it"))
@@ -84,12 +74,6 @@ def test_null_is_no_value_elsewhere(name: str):
 def test_a_value_of_another_type(name: str, value: Any):
     with pytest.raises(TypeError):
         READERS[name][0](Fields({"x": value}, "it"))
-
-
-@pytest.mark.parametrize("value", [[[]], [["a"]], [["a", "b", "c"]]])
-def test_a_pair_has_two(value: Any):
-    with pytest.raises(ValueError, match="to unpack"):
-        Fields({"x": value}, "it").pairs("x")
 
 
 def test_a_whole_number_is_a_number():
@@ -113,5 +97,5 @@ def test_the_error_says_where():
         Fields({"ops": []}, "the payload").integer("ops")
     with pytest.raises(TypeError, match=r"^an item of stack: line is a str$"):
         Fields({"stack": [{"line": "8"}]}, "the payload").objects("stack")[0].integer("line")
-    with pytest.raises(TypeError, match=r"^frames\['ok'\] is a str$"):
-        Fields({"frames": {"ok": "1"}}, "the payload").maybe_counts("frames")
+    with pytest.raises(TypeError, match=r"^sizes\['ok'\] is a str$"):
+        Fields({"sizes": {"ok": "1"}}, "the payload").maybe_lists("sizes")

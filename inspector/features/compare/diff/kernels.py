@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.built import Built
 from ctrace.inspector.facts.kernels import Kernel, Stage
+from ctrace.inspector.facts.wire import titled
 from ctrace.inspector.features.compare.diff.changes import Change, How, What, edited
 from ctrace.inspector.features.compare.diff.graphs import Pairs, RunGraph
 from ctrace.inspector.findings.kernels.view import label_of
@@ -137,8 +138,7 @@ def _facts(seen: RunGraph, kernel: Kernel) -> dict[str, int]:
         found |= {_BYTES: sum(read) + sum(written)}
     made = _built(seen, kernel)
     if made is not None:
-        numbers = {"registers": made.registers, "spilled registers": made.spills, "shared bytes": made.shared}
-        found |= {name: number for name, number in numbers.items() if number is not None}
+        found |= {title: number for title, number in titled(made).items() if number is not None}
     return found
 
 

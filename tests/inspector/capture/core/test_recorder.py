@@ -9,6 +9,8 @@ import pytest
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.facts.events.run import Listing, ModeChosen
+from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.log.reader import Entry, read
 
 
@@ -34,7 +36,7 @@ def compiling(monkeypatch: pytest.MonkeyPatch, trace_id: object) -> None:
 
 
 def test_without_torch_a_record_belongs_nowhere(recorder: Recorder, tmp_path: Path):
-    recorder.record("mode", {"build": False})
+    recorder.add(ModeChosen(False))
     (entry,) = written(tmp_path)
     assert (entry.kind, entry.compile_id, entry.context.attempt) == ("artifact:ctrace_mode", None, None)
 
@@ -43,7 +45,7 @@ def test_outside_a_compilation_a_record_belongs_nowhere(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     compiling(monkeypatch, None)
-    recorder.record("mode", {})
+    recorder.add(ModeChosen(False))
     assert written(tmp_path)[0].compile_id is None
 
 
@@ -52,7 +54,7 @@ def test_a_record_belongs_to_the_compilation_under_way(
 ):
     compile_id = SimpleNamespace(frame_id=2, frame_compile_id=1)
     compiling(monkeypatch, SimpleNamespace(compile_id=compile_id, attempt=3))
-    recorder.record("graph", {})
+    recorder.add(GraphMade("eager", 1))
     (entry,) = written(tmp_path)
     assert (entry.compile_id, entry.attempt) == ("2/1", 3)
 
@@ -60,7 +62,7 @@ def test_a_record_belongs_to_the_compilation_under_way(
 def test_a_compilation_without_a_frame_is_none(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     compile_id = SimpleNamespace(frame_id=None, frame_compile_id=None)  # compiled autograd
     compiling(monkeypatch, SimpleNamespace(compile_id=compile_id, attempt=0))
-    recorder.record("graph", {})
+    recorder.add(GraphMade("eager", 1))
     assert written(tmp_path)[0].compile_id is None
 
 
@@ -80,7 +82,7 @@ def test_a_hook_that_fails_is_a_problem_and_the_program_goes_on(recorder: Record
 
 def test_a_hook_that_works_is_no_problem(recorder: Recorder, tmp_path: Path):
     with recorder.watching("bytecode"):
-        recorder.record("bytecode", {})
+        recorder.add(ModeChosen(False))
     assert problems(tmp_path) == []
 
 
@@ -88,9 +90,9 @@ def test_a_payload_that_cannot_be_written_is_a_problem(recorder: Recorder, tmp_p
     circle: list[object] = []
     circle.append(circle)
     with recorder.watching("a graph"):
-        recorder.record("graph", circle)
+        recorder.add(Listing("a.py", circle))  # type: ignore[arg-type]
     (what,) = problems(tmp_path)
-    assert "Circular reference" in what
+    assert "RecursionError" in what
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -7,7 +7,8 @@ from ctrace.inspector.facts.built import Ir, StageTime
 from ctrace.inspector.facts.session import Session
 from ctrace.reports.json.built import built_data, ir_data
 from ctrace.reports.terminal.kernels.built import ir_screen, resources_screen, times_screen
-from tests.support.built import SESSION, SOFTMAX
+from ctrace.reports.wording.built import configuration_text
+from tests.support.built import BUILT, SESSION, SOFTMAX
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
 EVIL = "\x1b[31mred\x1b[0m \u202egnitirw " * 9
@@ -100,3 +101,11 @@ def test_json() -> None:
     assert (first["bound_set_by"], first["calls"], first["not_measured"]) == ("arithmetic", 1, None)
     assert (last["seconds"], last["not_measured"]) == (None, "there is no room for a second copy of its arguments")
     assert ir_data(SESSION, "ptx", SOFTMAX)[0]["text"].startswith(".version")
+
+
+@pytest.mark.parametrize(
+    ("short", "shown"), [(False, "4 warps 1 stage XBLOCK=8 at most 64 registers"), (True, "4w 1s XBLOCK=8 ≤64r")]
+)
+def test_a_limit_on_registers_is_shown_with_the_configuration(short: bool, shown: str):
+    made = replace(BUILT[0], warps=4, blocks={"XBLOCK": 8}, register_limit=64)
+    assert configuration_text(made, short=short) == shown

@@ -76,6 +76,13 @@ def test_kernels_that_differ_only_in_bytes_are_one_change_of_their_graph():
         assert len(change.follows) == number + 1
 
 
+def test_a_limit_on_registers_is_compared():
+    first, *others = built.SESSION.built
+    of_limit = (replace(built.SESSION, built=(replace(first, register_limit=limit), *others)) for limit in (128, 64))
+    (change,) = compare(*of_limit).changes
+    assert (change.was[-23:], change.now[-22:]) == (": 128 registers allowed", ": 64 registers allowed")
+
+
 def test_registers_and_spills_of_a_built_kernel_are_compared():
     (change,) = compare(registers(64, 0), registers(255, 12)).changes
     assert (change.what, change.how) == (What.KERNEL, How.CHANGED)
