@@ -16,36 +16,74 @@ from tests.support.places import ROOT
 from tests.support.warm import WarmServer
 
 COMMANDS = sorted({command for _, command in NAMED})
-_QUICK = "--backend aot_eager --rounds 3 --threads 1"
 INSTEAD = {
     "autotune --op mm --all": "autotune --all",
+    "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
     "bytecode --graph 1/0": "bytecode --graph 0/0",
     "bytecode --line 12": "bytecode --line 24",
     "check --from-trace trace_dir/": "check job --from-trace trace_dir/",
     "check --from-trace traces/": "check job --from-trace traces/",
+    "cudagraphs model.py --mode reduce-overhead --target h100": "cudagraphs model.py --target h100",
     "diff": "diff before after",
     "diff --fail-on breaks": "diff before after --fail-on breaks",
     "diff --git origin/main..HEAD model.py --fail-on any --markdown -o diff.md": "diff --git main..HEAD model.py --fail-on any --markdown -o diff.md",
     "diff --json": "diff before after --json",
+    "doctor": "doctor --json",
     "explain NAME": "explain before",
     "explain logs/ --rank 3": "explain logs/ --rank 1",
     "explain model.py --name before": "explain model.py --fast --name again",
+    "explain x.py --target gpu.yaml": "explain model.py --target h100",
     "fix": "fix model.py",
-    "fix --report": "fix model.py --report",
+    "fix --report": "fix model.py --budget 1s --report",
+    "fix model.py --accept output_guard": "fix model.py --budget 1s --accept output_guard",
+    "fix model.py --budget 120s --json": "fix model.py --budget 1s --json",
+    "fix model.py --diff": "fix model.py --budget 1s --diff",
+    "fix model.py --only tensor_branch --finding model.py:26": "fix model.py --budget 1s --only tensor_branch --finding model.py:26",
+    "fix model.py -o fix.patch": "fix model.py --budget 1s -o fix.patch",
+    "fusion --stage backward": "fusion before --stage backward",
     "graphs --graph 0/1 --ops": "graphs --graph 0/0 --ops",
     "guards --cost": "guards --cost model.py",
     "kernels --dump DIR": "kernels --dump kernels/",
+    "kernels --ir ptx --kernel exp_0": "kernels model.py --target h100 --ir ptx --kernel exp_0",
+    "kernels --target a100,h100": "kernels model.py --target h100",
+    "kernels --target h100": "kernels model.py --target h100",
+    "kernels --target h100 --dump kernels/": "kernels model.py --target h100 --dump kernels_h100/",
+    "kernels --target h100 --ir ptx": "kernels model.py --target h100 --ir ptx",
     "kernels apply": "kernels apply ops/gelu_1 model.py",
     "kernels apply ops model.py --json": "kernels apply ops/gelu_1 model.py --json",
-    "kernels edit": "kernels edit ops/gelu_1 --once",
+    "kernels apply ops/gelu_1 model.py --place 1 --json": "kernels apply ops/gelu_1 model.py --json",
+    "kernels apply ops/gelu_1 sample_models/mlp.py": "kernels apply ops/gelu_1 model.py",
+    "kernels edit": "kernels edit ops/gelu_1 --once --json",
     "kernels edit ops --once --json": "kernels edit ops/gelu_1 --once --json",
-    "kernels edit ops/gelu_1": "kernels edit ops/gelu_1 --once",
-    "kernels edit ops/gelu_1 --ir": "kernels edit ops/gelu_1 --once --ir",
+    "kernels edit ops/gelu_1": "kernels edit ops/gelu_1 --once --json",
+    "kernels edit ops/gelu_1 --ir": "kernels edit ops/gelu_1 --once --json",
+    "kernels edit ops/gelu_1 --once": "kernels edit ops/gelu_1 --once --json",
     "kernels eject": "kernels eject gelu_1 -o ops",
+    "kernels eject --all -o ops": "kernels eject --all -o all_ops",
+    "kernels eject --all -o ops --of model.py --target h100": "kernels eject --all -o ops_h100 --of model.py --target h100",
+    "kernels eject --all -o ops --of model.py --train --dynamic": "kernels eject --all -o ops_train --of model.py --train --dynamic",
     "kernels eject --json": "kernels eject gelu_1 -o ops --json",
+    "kernels eject --line model.py:24 -o ops": "kernels eject --line model.py:24 -o line_ops",
     "kernels eject NAME -o ops": "kernels eject gelu_1 -o ops",
-    "kernels tune": "kernels tune ops/gelu_1 --dry-run",
+    "kernels eject gelu_1 -o ops --of model.py --target h100": "kernels eject --all -o ops_h100 --of model.py --target h100",
+    "kernels eject gelu_1 -o ops --of model.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
+    "kernels eject gelu_1 -o ops --of sample_models/mlp.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
+    "kernels model.py --target a100,h100": "kernels model.py --target h100",
+    "kernels model.py --target h100 --mode max-autotune --all": "kernels model.py --target h100 --all",
+    "kernels sample_models/attention.py --target h100": "kernels model.py --target h100",
+    "kernels tune": "kernels tune ops_h100/gelu_1 --dry-run",
+    "kernels tune ops --json": "kernels tune ops_h100/gelu_1 --dry-run --json",
+    "kernels tune ops/gelu_1": "kernels tune ops_h100/gelu_1 --dry-run",
+    "kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json": "kernels tune ops_h100/gelu_1 --kernel gelu_1_kernel --dry-run --json",
+    "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --most 200 --all --dry-run",
+    "kernels tune ops/gelu_1 --target h100": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
+    "kernels tune ops/gelu_1 --target h100 --most 20": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
     "kernels wrap": "kernels wrap model.py:my_kernel",
+    "kernels wrap model.py:add_kernel": "kernels wrap model.py:my_kernel",
+    "kernels wrap model.py:add_kernel --json": "kernels wrap model.py:my_kernel --no-run --json",
+    "kernels wrap model.py:add_kernel --no-run": "kernels wrap model.py:my_kernel --no-run",
+    "kernels wrap model.py:add_kernel -o add_op.py": "kernels wrap model.py:my_kernel -o add_op.py --no-run",
+    "kernels wrap model.py:kernel --json": "kernels wrap model.py:my_kernel --no-run --json",
     "ranks": "ranks logs/",
     "ranks --fail": "ranks logs/ --fail",
     "ranks --json": "ranks logs/ --json",
@@ -54,7 +92,10 @@ INSTEAD = {
     "report model.py --open": "report model.py --force",
     "report model.py --target h100": "report model.py --target h100 --force",
     "report model.py --target h100 with the code for a GPU": "report model.py --target h100 --force",
-    "repro model.py b3f21a --issue": "repro model.py --issue",
+    "repro --budget 5m": "repro",
+    "repro model.py -o repro.py": "repro model.py -o repro.py --budget 1s",
+    "repro model.py b3f21a --issue": "repro model.py --issue --budget 1s",
+    "repro model.py:26": "repro model.py:26 --budget 1s",
     "run": "run train.py",
     "run --build": "run train.py",
     "runs --keep NAME": "runs --keep before",
@@ -63,16 +104,16 @@ INSTEAD = {
     "runs --rename RUN NAME": "runs --rename after second",
     "schema COMMAND": "schema kernels",
     "targets NAME": "targets a100",
-    "time": f"time model.py {_QUICK}",
+    "time": "time model.py --backend aot_eager --rounds 3 --threads 1",
     "time --compile TARGET": "time --compile model.py --backend aot_eager",
-    "time model.py": f"time model.py {_QUICK}",
+    "time model.py": "time model.py --backend aot_eager --rounds 3 --threads 1",
     "time model.py --backends eager,aot_eager,inductor --timeout 120": "time model.py --backends eager,aot_eager --rounds 3",
-    "time model.py --modes default --options epilogue_fusion=false": f"time model.py {_QUICK}",
-    "time model.py --modes default,reduce-overhead,max-autotune": f"time model.py {_QUICK}",
-    "time model.py --threads 1 --rounds 30 --json": f"time model.py {_QUICK} --json",
-    "time model.py --train": f"time model.py --train {_QUICK}",
-    "time net.py:Net --input 'float32[8,128]' --vary 0=1,64": f"time net.py:Net --input 'float32[8,128]' --vary 0=1,64 {_QUICK}",
-    "time train.py:net": f"time train.py:net {_QUICK}",
+    "time model.py --modes default --options epilogue_fusion=false": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time model.py --modes default,reduce-overhead,max-autotune": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time model.py --threads 1 --rounds 30 --json": "time model.py --backend aot_eager --rounds 3 --threads 1 --json",
+    "time model.py --train": "time model.py --train --backend aot_eager --rounds 3 --threads 1",
+    "time net.py:Net --input 'float32[8,128]' --vary 0=1,64": "time net.py:Net --input 'float32[8,128]' --vary 0=1,64 --backend aot_eager --rounds 3 --threads 1",
+    "time train.py:net": "time train.py:net --backend aot_eager --rounds 3 --threads 1",
 }  # fmt: skip
 """What runs in the place of a command: for words that stand for something, and for less work of the same kind."""
 NOT_RUN = {
@@ -83,6 +124,8 @@ NOT_RUN = {
     "browse trace.log": "needs a terminal",
     "check --on ray": "needs a cluster",
     "cudagraphs model.py --mode reduce-overhead --build": "needs a GPU",
+    "explain job.log --follow": "waits for a job, until Ctrl-C",
+    "explain trace_dir/job.log --follow": "waits for a job, until Ctrl-C",
     "ranks logs/ --on ray": "needs a cluster",
     "serve": "serves until Ctrl-C; tests/cli/serving asks it",
     "serve --host 0.0.0.0": "serves until Ctrl-C",
@@ -90,7 +133,15 @@ NOT_RUN = {
     "serve shared/.ctrace": "serves until Ctrl-C",
     "targets --read -o gpu.yaml": "needs a GPU",
 }
-"""The commands that do not run here, each with the reason; `test_docs.py` parses them."""
+"""The commands that do not run here, each with the reason; `tests/test_docs.py` parses them."""
+
+
+FIRST = [
+    ["branch", "explain", "model.py", "--fast"],
+    ["", "explain", "model.py", "--train", "--name", "before"],
+    ["", "explain", "model.py", "--name", "after"],
+]
+"""What runs first: a folder and words. Commands without a target show these runs."""
 
 
 @pytest.fixture(scope="module")
@@ -100,23 +151,19 @@ def ran(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None
     documented.make(folder)
     commands = [each for each in sorted(COMMANDS, key=_order) if each not in NOT_RUN]
     words = [[_folder(each), *shlex.split(INSTEAD.get(each, each))] for each in commands]
-    first = [
-        ["", "explain", "model.py", "--train", "--name", "before"],
-        ["", "explain", "model.py", "--train", "--name", "after"],
-    ]
     variables = {} if warm_server is None else warm_server.variables
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.documented", str(folder)],
         cwd=ROOT,
         env={**os.environ, **variables, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
         pass_fds=() if warm_server is None else warm_server.inherited,
-        input=json.dumps([*first, *words]),
+        input=json.dumps([*FIRST, *words]),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
     found = msgspec.json.decode(done.stdout, type=list[Ran])
-    return dict(zip(commands, found[len(first) :], strict=True))
+    return dict(zip(commands, found[len(FIRST) :], strict=True))
 
 
 _LATE = ("check --init", "check", "fix --undo", "runs --keep", "runs --rename", "runs --prune")
@@ -131,7 +178,10 @@ def _order(command: str) -> tuple[int, bool, str]:
 
 
 def _folder(command: str) -> str:
-    return "branch" if command.partition(" ")[0] in ("fix", "repro", "breaks", "check") else ""
+    if command == "check --init --github net.py":
+        return "started"
+    is_of_break = command.partition(" ")[0] in ("fix", "repro", "breaks", "check") and "sample_models" not in command
+    return "branch" if is_of_break else ""
 
 
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in NOT_RUN])
