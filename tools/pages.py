@@ -118,7 +118,8 @@ def _command_section(
 
 
 def _shell(text: str) -> str:
-    """Return examples as shell commands, with their descriptions as comments."""
+    """Return examples as shell commands, with their descriptions as comments; one may go on in an indented line."""
+    text = re.sub(r"\n {20,}(?=\S)", " ", text)
     return "\n".join(re.sub(r" {2,}(?=\S)", "  # ", line.strip()) for line in text.strip().splitlines())
 
 

@@ -2,20 +2,27 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import msgspec
 import pytest
+import typer.main
 
+from ctrace.cli.commands.run import separated
+from ctrace.cli.main import command_line, joined
 from tests.support import documented
-from tests.support.documentation import NAMED
+from tests.support.documentation import NAMED, PAGES, blocks
 from tests.support.documented import Ran
 from tests.support.places import ROOT
 from tests.support.warm import WarmServer
 
 COMMANDS = sorted({command for _, command in NAMED})
+TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
 INSTEAD = {
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
@@ -32,14 +39,9 @@ INSTEAD = {
     "explain NAME": "explain before",
     "explain logs/ --rank 3": "explain logs/ --rank 1",
     "explain model.py --name before": "explain model.py --fast --name again",
+    "explain train.py -- --epochs 1": "explain train.py --fast -- --epochs 1",
     "explain x.py --target gpu.yaml": "explain model.py --target h100",
     "fix": "fix model.py",
-    "fix --report": "fix model.py --budget 1s --report",
-    "fix model.py --accept output_guard": "fix model.py --budget 1s --accept output_guard",
-    "fix model.py --budget 120s --json": "fix model.py --budget 1s --json",
-    "fix model.py --diff": "fix model.py --budget 1s --diff",
-    "fix model.py --only tensor_branch --finding model.py:26": "fix model.py --budget 1s --only tensor_branch --finding model.py:26",
-    "fix model.py -o fix.patch": "fix model.py --budget 1s -o fix.patch",
     "fusion --stage backward": "fusion before --stage backward",
     "graphs --graph 0/1 --ops": "graphs --graph 0/0 --ops",
     "guards --cost": "guards --cost model.py",
@@ -78,26 +80,34 @@ INSTEAD = {
     "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --most 200 --all --dry-run",
     "kernels tune ops/gelu_1 --target h100": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
     "kernels tune ops/gelu_1 --target h100 --most 20": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
-    "kernels wrap": "kernels wrap model.py:my_kernel",
-    "kernels wrap model.py:add_kernel": "kernels wrap model.py:my_kernel",
-    "kernels wrap model.py:add_kernel --json": "kernels wrap model.py:my_kernel --no-run --json",
-    "kernels wrap model.py:add_kernel --no-run": "kernels wrap model.py:my_kernel --no-run",
-    "kernels wrap model.py:add_kernel -o add_op.py": "kernels wrap model.py:my_kernel -o add_op.py --no-run",
-    "kernels wrap model.py:kernel --json": "kernels wrap model.py:my_kernel --no-run --json",
+    "kernels wrap": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
+    "kernels wrap model.py:add_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
+    "kernels wrap model.py:add_kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run --json",
+    "kernels wrap model.py:add_kernel --no-run": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
+    "kernels wrap model.py:add_kernel -o add_op.py": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel -o add_op.py --no-run",
+    "kernels wrap model.py:kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run --json",
+    "kernels wrap model.py:my_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
+    "kernels wrap sample_models/triton_kernel.py:add_relu_kernel -o add_relu_op.py": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
     "ranks": "ranks logs/",
     "ranks --fail": "ranks logs/ --fail",
     "ranks --json": "ranks logs/ --json",
     "report": "report --force",
     "report --open": "report --force",
+    "report before -o before.html": "report before -o before.html --force",
+    "report before after": "report before after -o compared.html",
+    "report logs/ --ranks": "report logs/ --ranks -o ranks.html",
     "report model.py --open": "report model.py --force",
     "report model.py --target h100": "report model.py --target h100 --force",
     "report model.py --target h100 with the code for a GPU": "report model.py --target h100 --force",
     "repro --budget 5m": "repro",
-    "repro model.py -o repro.py": "repro model.py -o repro.py --budget 1s",
-    "repro model.py b3f21a --issue": "repro model.py --issue --budget 1s",
-    "repro model.py:26": "repro model.py:26 --budget 1s",
+    "repro model.py -o repro.py": "repro",
+    "repro model.py b3f21a --issue": "repro",
+    "repro model.py:26": "repro",
     "run": "run train.py",
     "run --build": "run train.py",
+    "run --json -o report.json train.py": "run --json -o program.json train.py",
+    "run -m pkg.tool": "run -m pkg.tool --help",
+    "run train.py --epochs 1": "run train.py",
     "runs --keep NAME": "runs --keep before",
     "runs --keep RUN": "runs --keep after",
     "runs --rename NAME before": "runs --rename before first",
@@ -126,6 +136,12 @@ NOT_RUN = {
     "cudagraphs model.py --mode reduce-overhead --build": "needs a GPU",
     "explain job.log --follow": "waits for a job, until Ctrl-C",
     "explain trace_dir/job.log --follow": "waits for a job, until Ctrl-C",
+    "fix --report": "another search of half a minute; tests/integration/test_fix.py",
+    "fix model.py --accept output_guard": "another search of half a minute; tests/integration/test_fix.py",
+    "fix model.py --budget 120s --json": "another search of half a minute; tests/integration/test_fix.py",
+    "fix model.py --diff": "another search of half a minute; tests/integration/test_fix.py",
+    "fix model.py --only tensor_branch --finding model.py:26": "another search of half a minute; tests/integration/test_fix.py",
+    "fix model.py -o fix.patch": "another search of half a minute; tests/integration/test_fix.py",
     "ranks logs/ --on ray": "needs a cluster",
     "serve": "serves until Ctrl-C; tests/cli/serving asks it",
     "serve --host 0.0.0.0": "serves until Ctrl-C",
@@ -172,9 +188,12 @@ _LATE = ("check --init", "check", "fix --undo", "runs --keep", "runs --rename", 
 
 def _order(command: str) -> tuple[int, bool, str]:
     """Sort what names no target first, since it shows the last run; then what makes a package before what uses it."""
+    words = shlex.split(INSTEAD.get(command, command))
     late = max((at for at, each in enumerate(_LATE, 1) if command.startswith(each)), default=0)
-    names_more = any(not word.startswith("-") for word in command.split()[1:])
-    return late, names_more and not command.startswith("kernels eject"), command
+    name, *rest = joined(separated(words))
+    found = TYPER[name].make_context(name, rest).params
+    has_target = any(found.get(each) for each in ("target", "of", "package", "models"))
+    return late, has_target, " ".join(words)
 
 
 def _folder(command: str) -> str:
@@ -188,3 +207,65 @@ def _folder(command: str) -> str:
 def test_it_runs(command: str, ran: dict[str, Ran]) -> None:
     done = ran[command]
     assert done.code in (0, 1), done.err or done.out
+
+
+OTHERS = {
+    "git add ctrace.yaml ctrace.lock": "git's",
+    "zcat job.log.gz | ctrace explain -": "runs below",
+    "python -m pytest ops/gelu_1": "tests/integration/test_eject.py runs the tests of packages",
+    "TORCH_TRACE=trace_dir/ python train.py": "torch's; tests/data has such logs",
+    "TORCH_TRACE=logs/ torchrun --nproc-per-node 8 train.py": "needs a job",
+    "TORCH_TRACE=traces/ torchrun train.py": "needs a job",
+}
+"""The other lines of shell on the pages."""
+
+
+def _shell_lines() -> set[str]:
+    """Return the lines of shell that do not begin with ctrace, without their comments."""
+    bodies = [body for path in PAGES.values() for _, body in blocks(path.read_text(), "sh")]
+    lines = (re.sub(r"\s+#.*", "", line).strip() for body in bodies for line in body.splitlines())
+    return {line for line in lines if line and not line.startswith(("ctrace", "#"))}
+
+
+def test_every_other_line_of_shell_is_known() -> None:
+    assert {line for line in _shell_lines() if not line.startswith(("make", "pip install"))} == set(OTHERS)
+
+
+@pytest.mark.parametrize("line", sorted(line for line in _shell_lines() if line.startswith("make")))
+def test_make_knows_the_targets(line: str) -> None:
+    """What they do takes minutes: `make -n` shows it."""
+    done = subprocess.run(["make", "-n", *shlex.split(line)[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_pip_finds_the_extras() -> None:
+    """Installing needs a network; tests/test_packaging.py installs a wheel."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {each for path in PAGES.values() for each in re.findall(r"pip\s+install '(.+?)'", path.read_text())}
+    assert {re.sub(r"\[.*", "", each) for each in named} <= {".", "ctrace"}
+    assert {extra for each in named for extra in re.findall(r"\[(.*)\]", each)} <= set(extras)
+    assert {line for line in _shell_lines() if line.startswith("pip")} <= {
+        "pip install .",
+        *(f"pip install '{each}'" for each in named),
+    }
+
+
+def test_a_log_from_standard_input(tmp_path: Path) -> None:
+    documented.make(tmp_path)
+    line = f"zcat job.log.gz | {shlex.quote(sys.executable)} -m ctrace explain -"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("COMPILED")
+
+
+def test_lists_name_only_commands_of_the_pages() -> None:
+    assert {*INSTEAD, *NOT_RUN} <= set(COMMANDS)
+    assert not {*INSTEAD} & {*NOT_RUN}

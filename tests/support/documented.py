@@ -19,20 +19,20 @@ from msgspec import Struct
 from tests.support import inprocess, warm
 from tests.support.places import DATA, ROOT
 
-MODEL = '''"""Two kernels around a matrix product, at the lines that the pages name, and the kernels of users."""
+MODEL = '''"""Two kernels around a matrix product, at the lines that the pages name."""
 import torch
-import triton
-import triton.language as tl
+
+
 from torch import nn
 
 
-@triton.jit
-def my_kernel(x_ptr, out_ptr, size, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < size) + 1.0, mask=at < size)
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
 
-
-add_kernel = kernel = my_kernel
+    def forward(self, x):
+        return x.relu().sum(-1) * self.scale
 
 
 class Net(nn.Module):
@@ -63,7 +63,6 @@ class Net(nn.Module):
         return self.down(x)
 
 
-Encoder = Net
 torch.manual_seed(0)
 model = Net()
 
