@@ -14,6 +14,7 @@ from ctrace.cli.console import console, say, unguarded
 from ctrace.cli.program_output import ProgramOutput
 from ctrace.inspector.facts.events import core as ev
 from ctrace.inspector.facts.events import run, tracing
+from ctrace.inspector.facts.events.fusion import FusionRecord
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
@@ -55,8 +56,8 @@ class Progress:
                 self._enter("dynamo", is_compiling=True)
             case tracing.GraphMade() | tracing.GraphTraced():
                 self._enter("backend", is_compiling=True)
-            case ev.FusionDone(fusion=fusion):
-                self._enter(f"inductor ({fusion.stage})", is_compiling=True)
+            case FusionRecord(stage=stage):
+                self._enter(f"inductor ({stage})", is_compiling=True)
             case run.CallBegan(scenario=scenario, index=index):
                 self._function = ""
                 self._enter(f"scenario {scenario}, call {index + 1}")

@@ -7,7 +7,10 @@ import time
 import pytest
 
 from ctrace.cli.progress import Many, Progress, many
-from ctrace.inspector.facts.events.core import CompileStarted, StackFrame
+from ctrace.inspector.facts.events.core import CompileStarted, Ignored, StackFrame
+from ctrace.inspector.facts.events.fusion import FusionRecord
+from ctrace.inspector.facts.events.run import CallBegan
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
 from ctrace.inspector.features.check.model import Job, JobKey
 from ctrace.inspector.runs.request import Options
@@ -83,3 +86,19 @@ def test_a_long_call_is_not_called_compiling(
     clock[0] = 100.0
     shown.observe(None)
     assert capsys.readouterr().err == ""
+
+
+def test_each_event_of_a_capture_changes_the_stage_that_it_begins() -> None:
+    shown = Progress(is_program=False)
+    fused = FusionRecord("0/0", Stage.BACKWARD, 2, 1, 0, ())
+    compiling = CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),))
+    assert [
+        (shown.observe(each), shown._stage)[1]
+        for each in (None, Ignored(), compiling, fused, CallBegan("base", 1), Ignored())
+    ] == [
+        *["starting Python and torch"] * 2,
+        "dynamo",
+        "inductor (backward)",
+        "scenario base, call 2",
+        "scenario base, call 2",
+    ]
