@@ -90,7 +90,7 @@ def test_a_long_call_is_not_called_compiling(
 
 def test_each_event_of_a_capture_changes_the_stage_that_it_begins() -> None:
     shown = Progress(is_program=False)
-    fused = FusionRecord("0/0", Stage.BACKWARD, 2, 1, 0, ())
+    fused = FusionRecord(graph="0/0", stage=Stage.BACKWARD, before=2, after=1, refused=0, rounds=())
     compiling = CompileStarted("0/0", 0, (StackFrame(1, 2, "forward"),))
     assert [
         (shown.observe(each), shown._stage)[1]
