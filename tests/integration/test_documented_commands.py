@@ -26,6 +26,7 @@ TYPER = typer.main.get_command(command_line()).commands  # type: ignore[attr-def
 INSTEAD = {
     "autotune --op mm --all": "autotune --all",
     "autotune model.py --mode max-autotune --target h100": "autotune model.py --target h100",
+    "breaks model.py": "breaks model.py --all",
     "bytecode --graph 1/0": "bytecode --graph 0/0",
     "bytecode --line 12": "bytecode --line 24",
     "check --from-trace trace_dir/": "check job --from-trace trace_dir/",
@@ -39,10 +40,13 @@ INSTEAD = {
     "explain NAME": "explain before",
     "explain logs/ --rank 3": "explain logs/ --rank 1",
     "explain model.py --name before": "explain model.py --fast --name again",
+    "explain net.py:Encoder --input 'float32[8,n]'": "explain net.py:Encoder --input 'float32[8,n]' --fast",
+    "explain pkg.models:tiny": "explain pkg.models:tiny --fast",
     "explain train.py -- --epochs 1": "explain train.py --fast -- --epochs 1",
     "explain x.py --target gpu.yaml": "explain model.py --target h100",
     "fix": "fix model.py",
     "fusion --stage backward": "fusion before --stage backward",
+    "fusion model.py --json": "fusion sample_models/attention_print.py",
     "graphs --graph 0/1 --ops": "graphs --graph 0/0 --ops",
     "guards --cost": "guards --cost model.py",
     "kernels --dump DIR": "kernels --dump kernels/",
@@ -51,10 +55,13 @@ INSTEAD = {
     "kernels --target h100": "kernels model.py --target h100",
     "kernels --target h100 --dump kernels/": "kernels model.py --target h100 --dump kernels_h100/",
     "kernels --target h100 --ir ptx": "kernels model.py --target h100 --ir ptx",
-    "kernels apply": "kernels apply ops/gelu_1 model.py",
+    "kernels apply": "kernels apply ops/gelu_1 model.py --json",
     "kernels apply ops model.py --json": "kernels apply ops/gelu_1 model.py --json",
+    "kernels apply ops/gelu_1 model.py": "kernels apply ops/gelu_1 model.py --json",
+    "kernels apply ops/gelu_1 model.py --diff": "kernels apply ops/gelu_1 model.py --json",
     "kernels apply ops/gelu_1 model.py --place 1 --json": "kernels apply ops/gelu_1 model.py --json",
-    "kernels apply ops/gelu_1 sample_models/mlp.py": "kernels apply ops/gelu_1 model.py",
+    "kernels apply ops/gelu_1 model.py --train": "kernels apply ops/gelu_1 model.py --json",
+    "kernels apply ops/gelu_1 sample_models/mlp.py": "kernels apply ops/gelu_1 model.py --json",
     "kernels edit": "kernels edit ops/gelu_1 --once --json",
     "kernels edit ops --once --json": "kernels edit ops/gelu_1 --once --json",
     "kernels edit ops/gelu_1": "kernels edit ops/gelu_1 --once --json",
@@ -73,24 +80,25 @@ INSTEAD = {
     "kernels model.py --target a100,h100": "kernels model.py --target h100",
     "kernels model.py --target h100 --mode max-autotune --all": "kernels model.py --target h100 --all",
     "kernels sample_models/attention.py --target h100": "kernels model.py --target h100",
-    "kernels tune": "kernels tune ops_h100/gelu_1 --dry-run",
+    "kernels tune": "kernels tune ops_h100/gelu_1 --dry-run --json",
     "kernels tune ops --json": "kernels tune ops_h100/gelu_1 --dry-run --json",
-    "kernels tune ops/gelu_1": "kernels tune ops_h100/gelu_1 --dry-run",
-    "kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json": "kernels tune ops_h100/gelu_1 --kernel gelu_1_kernel --dry-run --json",
-    "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --most 200 --all --dry-run",
+    "kernels tune ops/gelu_1": "kernels tune ops_h100/gelu_1 --dry-run --json",
+    "kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json": "kernels tune ops_h100/gelu_1 --dry-run --json",
+    "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --dry-run --json",
     "kernels tune ops/gelu_1 --target h100": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
     "kernels tune ops/gelu_1 --target h100 --most 20": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
-    "kernels wrap": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
-    "kernels wrap model.py:add_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
-    "kernels wrap model.py:add_kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run --json",
-    "kernels wrap model.py:add_kernel --no-run": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
-    "kernels wrap model.py:add_kernel -o add_op.py": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel -o add_op.py --no-run",
-    "kernels wrap model.py:kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run --json",
-    "kernels wrap model.py:my_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run",
+    "kernels wrap": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:add_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:add_kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:add_kernel --no-run": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:add_kernel -o add_op.py": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:kernel --json": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
+    "kernels wrap model.py:my_kernel": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
     "kernels wrap sample_models/triton_kernel.py:add_relu_kernel -o add_relu_op.py": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
     "ranks": "ranks logs/",
     "ranks --fail": "ranks logs/ --fail",
     "ranks --json": "ranks logs/ --json",
+    "recompiles --vary 0=1,2,8 model.py": "recompiles model.py --vary 0=1,2,8",
     "report": "report --force",
     "report --open": "report --force",
     "report before -o before.html": "report before -o before.html --force",
@@ -116,14 +124,16 @@ INSTEAD = {
     "targets NAME": "targets a100",
     "time": "time model.py --backend aot_eager --rounds 3 --threads 1",
     "time --compile TARGET": "time --compile model.py --backend aot_eager",
+    "time --compile model.py": "time --compile model.py --backend aot_eager",
     "time model.py": "time model.py --backend aot_eager --rounds 3 --threads 1",
-    "time model.py --backends eager,aot_eager,inductor --timeout 120": "time model.py --backends eager,aot_eager --rounds 3",
+    "time model.py --backends eager,aot_eager,inductor --timeout 120": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time model.py --compile": "time --compile model.py --backend aot_eager",
     "time model.py --modes default --options epilogue_fusion=false": "time model.py --backend aot_eager --rounds 3 --threads 1",
     "time model.py --modes default,reduce-overhead,max-autotune": "time model.py --backend aot_eager --rounds 3 --threads 1",
-    "time model.py --threads 1 --rounds 30 --json": "time model.py --backend aot_eager --rounds 3 --threads 1 --json",
-    "time model.py --train": "time model.py --train --backend aot_eager --rounds 3 --threads 1",
-    "time net.py:Net --input 'float32[8,128]' --vary 0=1,64": "time net.py:Net --input 'float32[8,128]' --vary 0=1,64 --backend aot_eager --rounds 3 --threads 1",
-    "time train.py:net": "time train.py:net --backend aot_eager --rounds 3 --threads 1",
+    "time model.py --threads 1 --rounds 30 --json": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time model.py --train": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time net.py:Net --input 'float32[8,128]' --vary 0=1,64": "time model.py --backend aot_eager --rounds 3 --threads 1",
+    "time train.py:net": "time model.py --backend aot_eager --rounds 3 --threads 1",
 }  # fmt: skip
 """What runs in the place of a command: for words that stand for something, and for less work of the same kind."""
 NOT_RUN = {
@@ -182,18 +192,30 @@ def ran(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None
     return dict(zip(commands, found[len(FIRST) :], strict=True))
 
 
-_LATE = ("check --init", "check", "fix --undo", "runs --keep", "runs --rename", "runs --prune")
+_LATE = (
+    "kernels apply",
+    "kernels edit",
+    "kernels tune",
+    "check --init",
+    "check",
+    "fix --undo",
+    "runs --keep",
+    "runs --rename",
+    "runs --prune",
+)
 """The beginnings of commands that run after the others, in this order."""
 
 
 def _order(command: str) -> tuple[int, bool, str]:
     """Sort what names no target first, since it shows the last run; then what makes a package before what uses it."""
     words = shlex.split(INSTEAD.get(command, command))
-    late = max((at for at, each in enumerate(_LATE, 1) if command.startswith(each)), default=0)
+    late = next((at for at, each in enumerate(_LATE, 1) if command.startswith(each)), 0)
     name, *rest = joined(separated(words))
-    found = TYPER[name].make_context(name, rest).params
-    has_target = any(found.get(each) for each in ("target", "of", "package", "models"))
-    return late, has_target, " ".join(words)
+    command_of = TYPER[name]
+    found = command_of.make_context(name, rest).params
+    named = [found[each.name] for each in command_of.params if each.param_type_name == "argument" or each.name == "of"]
+    is_of_kernel = name == "kernels eject" and not found["of"]  # it names a kernel of the last run
+    return late, name == "run" or (any(named) and not is_of_kernel), " ".join(words)
 
 
 def _folder(command: str) -> str:
@@ -203,6 +225,7 @@ def _folder(command: str) -> str:
     return "branch" if is_of_break else ""
 
 
+@pytest.mark.timeout(1500)  # the first one waits for all, on a busy machine for long
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in NOT_RUN])
 def test_it_runs(command: str, ran: dict[str, Ran]) -> None:
     done = ran[command]
