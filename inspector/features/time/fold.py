@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
 from ctrace.inspector.features.time.events import (
@@ -96,21 +97,27 @@ class Fold(Struct):
         rounds = self.rounds[scenario, part]
         clean = [each for each in rounds if each.clean]
         eager, compiled = [each.eager for each in clean], [each.compiled for each in clean]
-        peaks = self.peaks.get((scenario, part))
-        # The peak does not include a replayed CUDA graph's memory, which was reserved when the graph was recorded.
-        is_replayed = self.compiled is not None and self.compiled.recordings > 0
-        return Part(
+        found = Part(
             scenario=scenario,
             part=part,
-            eager=interval_of(eager) if eager else None,
-            compiled=interval_of(compiled) if compiled else None,
-            speedup=compared(eager, compiled) if clean else None,
-            eager_peak=None if peaks is None else peaks.eager,
-            compiled_peak=None if peaks is None or is_replayed else peaks.compiled,
+            eager=None,
+            compiled=None,
+            speedup=None,
+            eager_peak=None,
+            compiled_peak=None,
             warm_ups=tuple(each for each in self.warm_ups if (each.scenario, each.part) == (scenario, part)),
             unclean=len(rounds) - len(clean),
             drifts=has_trend(eager),
         )
+        if clean:
+            speedup = compared(eager, compiled)
+            found = replace(found, eager=interval_of(eager), compiled=interval_of(compiled), speedup=speedup)
+        if (peaks := self.peaks.get((scenario, part))) is not None:
+            # The peak does not include a replayed CUDA graph's memory, which was reserved when the graph was recorded.
+            is_replayed = self.compiled is not None and self.compiled.recordings > 0
+            compiled_peak = None if is_replayed else peaks.compiled
+            found = replace(found, eager_peak=peaks.eager, compiled_peak=compiled_peak)
+        return found
 
 
 def _beyond(warm_up: WarmedUp) -> float:

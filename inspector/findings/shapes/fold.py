@@ -166,17 +166,14 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
     """List the sizes in a log that only torch wrote; it has only the sizes that were symbolic at first."""
     found: dict[str, list[Dimension]] = {}
     for made in symbols.made():
-        match = _SIZE.fullmatch(made.source)
-        tensor = match["tensor"] if match else made.source
+        tensor, dim = made.source, Dimension(None, made.value, DimKind.SYMBOLIC, Policy.UNKNOWN)
+        if (match := _SIZE.fullmatch(made.source)) is not None:
+            tensor, dim = match["tensor"], replace(dim, index=int(match["at"]))
         fixed = _condition(symbols.fixed(made.source))
-        dim = Dimension(
-            index=int(match["at"]) if match else None,
-            size=made.value,
-            kind=DimKind.SPECIALIZED if fixed else DimKind.SYMBOLIC,
-            policy=Policy.UNKNOWN,
-            fixed=fixed,
-            conditions=() if fixed else _conditions(symbols, made.source),
-        )
+        if fixed is not None:
+            dim = replace(dim, kind=DimKind.SPECIALIZED, fixed=fixed)
+        else:
+            dim = replace(dim, conditions=_conditions(symbols, made.source))
         if not made.source.endswith(_CONTENT):
             found.setdefault(tensor, []).append(dim)
     return tuple(
