@@ -83,6 +83,7 @@ def test_a_branch_is_repaired_applied_and_restored(ctrace: Command):
         each["name"] for each in best["checks"] if each["passed"]
     }
     assert found["combined"]["effect"]["breaks"] == [1, 0]
+    assert found["advice"] == []  # in general terms, beside a patch that is proved
     changed = (ctrace.folder / "net.py").read_text()
     assert "torch.where" in changed
     assert "# a comment that stays" in changed

@@ -135,7 +135,7 @@ class Fixing:
 
         A program is not run again for advice, neither here nor by `explain`.
         """
-        proved = (self._fixed_by(attempt) for _, attempt in self._tried if attempt.outcome.proved)
+        proved = [self._fixed_by(attempt) for _, attempt in self._tried if attempt.outcome.proved]
         left = wanted.difference((each.finding for each, _ in self._tried if each.kind == "source"), *proved)
 
         def attempt(trial: Trial, through_backend: bool) -> Session:
@@ -147,7 +147,10 @@ class Fixing:
 
         is_tried = bool(left) and not (self._untried or self._budget.is_spent or self._runner.is_program)
         done = tuple(trials(self._session, attempt, left)) if is_tried else ()
-        return diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
+        advice = diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
+        # What is not tried says less than a repair that is proved.
+        repaired = set().union(*proved)
+        return tuple(each for each in advice if each.checked or not set(each.causes) <= repaired)
 
     def _why_unstable(self) -> str:
         try:

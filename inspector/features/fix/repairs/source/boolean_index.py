@@ -69,16 +69,20 @@ def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode)
     mask = mask_of(code, target, statement)
     if mask is None:
         return
-    new = _elementwise(code, value, code.text(target), target)
-    tensor = target.value.value
-    if new is None or (not sign and f"{tensor}[" not in code.text(value)):
-        return
     edits = Edits(code)
     torch = torch_name(code, edits)
     if torch is None:
         return
-    if sign:
-        new = f"{tensor} {sign} {new}" if is_number(value) else f"{tensor} {sign} ({new})"
+    tensor = target.value.value
+    # A backward may need the chosen elements as they were, and nothing of the others, which may be NaN.
+    kept = f"{torch}.where({mask}, {tensor}, 0)"
+    new = _elementwise(code, value, kept, target)
+    if new is None or (not sign and f"{tensor}[" not in code.text(value)):
+        return
+    if sign and not is_number(value):
+        new = f"{kept if sign == '*' else tensor} {sign} ({new})"
+    elif sign:
+        new = f"{tensor} {sign} {new}"
     edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
     yield Rewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
@@ -160,13 +164,17 @@ def _assigned_just_before(code: Code, name: str, tensor: str, statement: cst.CST
     return None
 
 
-def _elementwise(code: Code, value: cst.BaseExpression, chosen: str, target: cst.Subscript) -> str | None:
-    """Return a function of the chosen elements as the same function of all; None: it combines several elements."""
+def _elementwise(code: Code, value: cst.BaseExpression, kept: str, target: cst.Subscript) -> str | None:
+    """Return a function of the chosen elements as the same function of all; None: it combines several elements.
+
+    `kept` is a copy of the tensor, for operations whose backward needs what they were given.
+    """
     import libcst as cst
 
     if not is_pure(code, value) or not is_smooth(code, value):
         return None
     index = "".join(code.text(part) for part in target.slice)
+    saves = any(map(_may_save, walk(value)))
     inside: set[int] = set()
     text = code.text(value)
     for one in walk(value):
@@ -176,7 +184,7 @@ def _elementwise(code: Code, value: cst.BaseExpression, chosen: str, target: cst
             if not isinstance(one.value, cst.Name) or "".join(code.text(part) for part in one.slice) != index:
                 return None
             inside |= {id(below) for below in walk(one)}
-            text = text.replace(code.text(one), one.value.value)
+            text = text.replace(code.text(one), kept if saves else one.value.value)
         elif isinstance(one, cst.Call):
             if op_of(code, one) in REDUCTIONS | SHAPING | {"softmax", "log_softmax", "linear", "matmul", "mm", "bmm"}:
                 return None
@@ -186,6 +194,20 @@ def _elementwise(code: Code, value: cst.BaseExpression, chosen: str, target: cst
         ) or isinstance(one, cst.MatrixMultiply):
             return None
     return text
+
+
+def _may_save(node: cst.CSTNode) -> bool:
+    """Whether autograd may save an input for the backward: not of a sum, nor of a product with a number."""
+    import libcst as cst
+
+    match node:
+        case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
+            return False
+        case cst.BinaryOperation(operator=cst.Multiply(), left=left, right=right):
+            return not (is_number(left) or is_number(right))
+        case cst.BinaryOperation(operator=cst.Divide(), right=right):
+            return not is_number(right)
+    return isinstance(node, cst.BinaryOperation | cst.Call)
 
 
 def _reduced(code: Code, node: cst.Call, statement: cst.CSTNode) -> Iterator[Rewrite]:
