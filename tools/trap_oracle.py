@@ -7,11 +7,14 @@ Each program defines a class `Net` and a function `inputs`. Everything below is 
 
 import copy
 import io
+import logging
+import random
 import runpy
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 Act = Callable[[Any, list[Any]], Any]
@@ -207,7 +210,11 @@ def seen(path: str, act: Act) -> str:
     torch.manual_seed(0)
     program = runpy.run_path(path)
     torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
     output, kept = io.StringIO(), sys.stdout
+    handler = logging.StreamHandler(output)
+    logging.getLogger().addHandler(handler)
     sys.stdout = output
     try:
         found = repr(act(program["Net"](), list(program["inputs"]())))
@@ -215,7 +222,9 @@ def seen(path: str, act: Act) -> str:
         found = type(error).__name__
     finally:
         sys.stdout = kept
-    return f"{found}\n{output.getvalue()}"
+        logging.getLogger().removeHandler(handler)
+    drawn = torch.rand(2).tolist(), random.random(), np.random.rand()
+    return f"{found}\n{output.getvalue()}\n{drawn}"
 
 
 def differences(before: str, after: str) -> list[str]:
