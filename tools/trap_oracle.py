@@ -7,11 +7,14 @@ Each program defines a class `Net` and a function `inputs`. Everything below is 
 
 import copy
 import io
+import logging
+import random
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 Act = Callable[[Any, list[Any]], Any]
@@ -25,16 +28,46 @@ def called(model: Any, inputs: list[Any]) -> Any:
     for each in kept:
         if isinstance(each, torch.Tensor) and each.grad_fn is not None:
             torch.autograd.backward([each.sum()], retain_graph=True)
-            found.append([(name, plain(leaf.grad)) for name, leaf in model.named_parameters()])
+            leaves = [(path, leaf) for path, leaf in reached(model, "model", 4) if isinstance(leaf, torch.Tensor)]
+            found.append([(path, plain(leaf.grad)) for path, leaf in leaves if leaf.is_leaf])
             model.zero_grad(set_to_none=True)
-    return [*found, [(name, plain(value)) for name, value in model.state_dict().items()], attributes(model)]
+    held = list(reached(model, "model", 4))
+    tensors = [*held, *reached([output, inputs], "call", 4)]
+    return [
+        *found,
+        [(name, plain(value)) for name, value in model.state_dict().items()],
+        [(path, plain(value)) for path, value in held],
+        sharing([(path, value) for path, value in tensors if isinstance(value, torch.Tensor)]),
+    ]
 
 
-def attributes(model: Any) -> Any:
-    """Return the plain attributes of a model."""
-    known = (torch.Tensor, dict, list, tuple, int, float, str)
-    found = sorted((name, value) for name, value in vars(model).items() if not name.startswith("_"))
-    return [(name, plain(value)) for name, value in found if isinstance(value, known)]
+def reached(value: Any, path: str, deep: int) -> Iterator[tuple[str, Any]]:
+    """Yield what a value holds by path: plain values and tensors, in containers and in objects of the program."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, torch.Tensor | int | float | str | None):
+        yield path, value
+    elif isinstance(value, dict):
+        yield path, type(value).__name__
+        inner = [*value.items()]
+    elif isinstance(value, list | tuple):
+        yield path, type(value).__name__
+        inner = [*enumerate(value)]
+    elif hasattr(value, "__dict__") and not callable(value):
+        inner = sorted(vars(value).items())
+    elif isinstance(value, torch.nn.Module):
+        known = {**value._parameters, **value._buffers, **value._modules}
+        inner = [*sorted(known.items()), *sorted(each for each in vars(value).items() if not each[0].startswith("_"))]
+    for name, each in inner if deep else ():
+        yield from reached(each, f"{path}.{name}", deep - 1)
+
+
+def sharing(tensors: list[tuple[str, Any]]) -> Any:
+    """Return which tensors lie in the same memory."""
+    places: dict[int, set[str]] = {}
+    for path, value in tensors:
+        if value.numel():
+            places.setdefault(value.untyped_storage().data_ptr(), set()).add(path)
+    return sorted(sorted(paths) for paths in places.values() if len(paths) > 1)
 
 
 def plain(value: Any) -> Any:
@@ -70,14 +103,21 @@ def cast(dtype: torch.dtype, scale: float) -> Act:
 
 
 def training(*, every: bool) -> Act:
-    """Freeze all parameters, or none."""
+    """Freeze all parameters and plain tensors, or none."""
 
     def act(model: Any, inputs: list[Any]) -> Any:
-        for each in model.parameters():
-            each.requires_grad_(every)
+        buffers = {id(each) for each in model.buffers()}
+        for _, each in reached(model, "model", 4):
+            if is_trainable(each) and id(each) not in buffers:
+                each.requires_grad_(every)
         return called(model, inputs)
 
     return act
+
+
+def is_trainable(value: Any) -> bool:
+    """Whether a value is a tensor that may require gradients."""
+    return isinstance(value, torch.Tensor) and value.is_leaf and value.is_floating_point()
 
 
 def filled(value: float) -> Act:
@@ -170,7 +210,11 @@ def seen(path: str, act: Act) -> str:
     torch.manual_seed(0)
     program = runpy.run_path(path)
     torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
     output, kept = io.StringIO(), sys.stdout
+    handler = logging.StreamHandler(output)
+    logging.getLogger().addHandler(handler)
     sys.stdout = output
     try:
         found = repr(act(program["Net"](), list(program["inputs"]())))
@@ -178,7 +222,9 @@ def seen(path: str, act: Act) -> str:
         found = type(error).__name__
     finally:
         sys.stdout = kept
-    return f"{found}\n{output.getvalue()}"
+        logging.getLogger().removeHandler(handler)
+    drawn = torch.rand(2).tolist(), random.random(), np.random.rand()
+    return f"{found}\n{output.getvalue()}\n{drawn}"
 
 
 def differences(before: str, after: str) -> list[str]:

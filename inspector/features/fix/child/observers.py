@@ -80,7 +80,7 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
         "saved after a call": Observer(sequence=lambda *all_: [_one_call(*all_), _saved(*all_)]),
         "loaded": Observer(_loaded),
     }
-    return found | _of_attributes(subject, mined) | _of_methods(subject)
+    return found | _of_attributes(subject, mined) | _of_methods(subject, _flags(subject, mined))
 
 
 # Precision and values of the state
@@ -286,14 +286,19 @@ def _of_attributes(subject: Any, mined: Mined) -> dict[str, Observer]:
             values |= dict.fromkeys(_others(_held(holder, path), mined))
         for value in values:
             found[f"{path} = {value!r}"] = Observer(_setting(path, value), is_crossed=isinstance(value, bool))
-    flags = [
+    flags = _flags(subject, mined)
+    if len(flags) > 1:
+        found["all flags inverted"] = Observer(_inverting(flags), is_crossed=True)
+    return found
+
+
+def _flags(subject: Any, mined: Mined) -> list[str]:
+    """Return the attributes with a bool that conditions of the code read."""
+    return [
         path
         for path in mined.attributes
         if any(isinstance(_held(each, path), bool) for each in _holders(subject, path))
     ]
-    if len(flags) > 1:
-        found["all flags inverted"] = Observer(_inverting(flags), is_crossed=True)
-    return found
 
 
 def _holders(subject: Any, path: str) -> Iterator[Any]:
@@ -367,8 +372,11 @@ def _inverting(paths: Iterable[str]) -> Prepare:
     return prepare
 
 
-def _of_methods(model: Any) -> dict[str, Observer]:
-    """Return observers that call the public methods of the model before a call and between two."""
+def _of_methods(model: Any, flags: list[str]) -> dict[str, Observer]:
+    """Return observers that call the public methods of the model before a call and between two.
+
+    A line of a method may run only where a flag has its other value.
+    """
     found = {}
     for name, needs in _methods(type(model))[:_MOST_METHODS]:
         for how, arguments in _arguments(needs):
@@ -376,6 +384,10 @@ def _of_methods(model: Any) -> dict[str, Observer]:
             found[f"around {name}({how})"] = Observer(
                 sequence=_around_method(name, arguments, between=True), is_crossed=True
             )
+            if flags:
+                found[f"around {name}({how}) with all flags inverted"] = Observer(
+                    _inverting(flags), sequence=_around_method(name, arguments, between=True)
+                )
     return found
 
 
