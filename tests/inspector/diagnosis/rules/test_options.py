@@ -53,6 +53,7 @@ def test_what_works_around_a_break_is_tried_before_a_combination_of_what_changed
 def test_filters_of_warnings_are_set_before_the_call():
     text = 'import warnings\ndef forward(x):\n    warnings.simplefilter("ignore")\n    return x'
     (found,) = output.filters(scene(ran(text, broken(3, "GB0007"))))
+    assert found.trial is not None
     assert [edit.text for edit in found.trial.edits] == ["    pass"]
     assert found.text == (
         'net.py:3: remove `warnings.simplefilter("ignore")`, and call it once before the compiled model is called.'

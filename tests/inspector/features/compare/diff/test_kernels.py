@@ -80,7 +80,8 @@ def test_a_limit_on_registers_is_compared():
     first, *others = built.SESSION.built
     of_limit = (replace(built.SESSION, built=(replace(first, register_limit=limit), *others)) for limit in (128, 64))
     (change,) = compare(*of_limit).changes
-    assert (change.was[-23:], change.now[-22:]) == (": 128 registers allowed", ": 64 registers allowed")
+    assert (change.was or "").endswith(": 128 registers allowed")
+    assert (change.now or "").endswith(": 64 registers allowed")
 
 
 def test_registers_and_spills_of_a_built_kernel_are_compared():
