@@ -10,7 +10,7 @@ from torch import nn
 
 from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
-from ctrace.inspector.facts.trial import Condition, Observed, ProofRequest
+from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
 from ctrace.inspector.features.fix.child.models import ModelObserver
 from ctrace.inspector.features.fix.repairs.comparing import Difference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
@@ -31,15 +31,23 @@ class Plain(nn.Module):
         self.shift = nn.Parameter(torch.zeros(3), requires_grad=False)
         self.act = nn.ReLU()
         self.kept: dict[str, Any] = {}
+        self.warm = False
+
+    def bump(self) -> None:
+        if self.warm:
+            self.kept["bumped"] = True
 
 
 def model(forward: Forward) -> nn.Module:
     return type("Net", (Plain,), {"forward": forward})()
 
 
-def observed(forward: Forward, *conditions: Condition, probes: tuple[str, ...] | None = None) -> Observed:
+def observed(
+    forward: Forward, *conditions: Condition, probes: tuple[str, ...] | None = None, flags: tuple[str, ...] = ()
+) -> Observed:
     ways = {"base": Way(lambda: Call((torch.tensor([[1.0, 2.0, -1.0], [0.5, -0.25, 0.125]]),), {}))}
-    request = ProofRequest("", conditions=conditions, probes=probes, seconds=600.0)
+    mined = Mined(attributes=flags)
+    request = ProofRequest("", conditions=conditions, probes=probes, seconds=600.0, mined=mined)
     observer = ModelObserver(Loaded(model(forward), ways), request, train=False)
     entries = tuple(each.entry for each in observer.observe())
     return Observed(entries, observer.watch.result(), observer.probed)
@@ -143,3 +151,14 @@ def test_only_what_the_program_runs_counts_as_run():
     hooked, compared = observed(forward, backward, text, probes=()).sides
     assert hooked.true == ("base",)
     assert not compared.true
+
+
+def test_a_line_of_a_method_that_needs_a_flag_is_run():
+    def forward(self: Any, x: torch.Tensor) -> Any:
+        return self.linear(x)
+
+    line = Condition(HERE, Plain.bump.__code__.co_firstlineno + 2, "")
+    (without,) = observed(forward, line).sides
+    (inverted,) = observed(forward, line, flags=("warm",)).sides
+    assert not without.true
+    assert inverted.true == ("base, around bump() with all flags inverted",)
