@@ -11,6 +11,7 @@ import logging
 import random
 import runpy
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -216,13 +217,16 @@ def seen(path: str, act: Act) -> str:
     handler = logging.StreamHandler(output)
     logging.getLogger().addHandler(handler)
     sys.stdout = output
-    try:
-        found = repr(act(program["Net"](), list(program["inputs"]())))
-    except Exception as error:
-        found = type(error).__name__
-    finally:
-        sys.stdout = kept
-        logging.getLogger().removeHandler(handler)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = repr(act(program["Net"](), list(program["inputs"]())))
+        except Exception as error:
+            found = type(error).__name__
+        finally:
+            sys.stdout = kept
+            logging.getLogger().removeHandler(handler)
+    output.writelines(f"{each.category.__name__}: {each.message}\n" for each in caught)
     drawn = torch.rand(2).tolist(), random.random(), np.random.rand()
     return f"{found}\n{output.getvalue()}\n{drawn}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from ctrace.inspector.features.fix.repairs.running import new_server
 from ctrace.inspector.runs.forks.server import ForkServer
-from tests.support.obligation_traps import ObligationTrap, obligation_traps
+from tests.support.obligation_traps import ObligationTrap, class_traps, obligation_traps
 from tests.support.proofs import outcome_of
 from tests.support.traps import Trap, traps
 
@@ -57,3 +57,14 @@ def test_an_obligation_refuses_its_traps(
     closed = {each.name: each.closed for each in outcome.obligations}
     assert not outcome.proved or outcome.questions
     assert not closed[trap.obligation]
+
+
+@pytest.mark.parametrize("trap", [pytest.param(trap, id=trap.id) for trap in class_traps()])
+def test_no_trap_of_a_class_is_proved(
+    trap: ObligationTrap, tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)
+    path = tmp_path / "net.py"
+    path.write_text(trap.before)
+    outcome = outcome_of(path, trap.after, server)
+    assert not outcome.proved or outcome.questions
