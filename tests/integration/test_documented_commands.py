@@ -74,7 +74,7 @@ INSTEAD = {
     "kernels eject --json": "kernels eject gelu_1 -o ops --json",
     "kernels eject --line model.py:24 -o ops": "kernels eject --line model.py:24 -o line_ops",
     "kernels eject NAME -o ops": "kernels eject gelu_1 -o ops",
-    "kernels eject gelu_1 -o ops --of model.py": "kernels eject gelu_1 -o ops_of --of model.py",
+    "kernels eject gelu_1 -o ops --of model.py": "kernels eject --all -o ops_train --of model.py --train --dynamic",
     "kernels eject gelu_1 -o ops --of model.py --target h100": "kernels eject --all -o ops_h100 --of model.py --target h100",
     "kernels eject gelu_1 -o ops --of model.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
     "kernels eject gelu_1 -o ops --of sample_models/mlp.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
