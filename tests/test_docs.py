@@ -19,7 +19,6 @@ from ctrace.cli.commands.run import separated
 from ctrace.cli.main import command_line, joined
 from ctrace.inspector.features.check.policy.file import load_policy
 from ctrace.inspector.knowledge.advice.unadvised import known_ids
-from tests.support import inprocess
 from tests.support.documentation import FENCE, GENERATED, NAMED, PAGES, blocks, commands
 
 ROOT = pages.ROOT
@@ -141,41 +140,6 @@ def test_the_model_of_the_readme_runs_as_pasted(
     (tmp_path / str(title)).write_text(body)
     assert ["explain", str(title)] in list(commands(page))
     assert _shown(["explain", str(title), "--fast"], capsys).startswith("COMPILED  model.py\n")
-
-
-READERS = {*VIEWS, "cudagraphs", "autotune", "runs", "schema", "targets", "diff"} - {"explain"}
-READ = [(page, words) for page, words in NAMED if words.partition(" ")[0] in READERS]
-
-
-def _names_what_is_not_here(words: list[str]) -> bool:
-    """Whether a command runs a model or a program, or reads a file that only the page's reader has."""
-    runs = ("eject", "apply", "tune", "edit", "wrap", "--target", "--git", "--build", "--read", "--keep", "--rename")
-    return any(word in runs for word in words) or any(
-        re.search(r"\.py\b|[:*]|/$|\.log|\.gz|^[A-Z]+$", word) for word in words if not word.startswith("-")
-    )
-
-
-@pytest.mark.integration
-def test_commands_that_read_runs_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each ends with a report, or in two lines: what it selects is not in this run, and what is."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CTRACE_DIR", raising=False)
-    for title, body in blocks(PAGES["docs/start.md"].read_text(), "python"):
-        (tmp_path / str(title)).write_text(body)
-    for name in ("before", "after"):
-        _shown(["explain", "model.py", "--fast", "--name", name], capsys)
-    reported = 0
-    for page, command in READ:
-        words = shlex.split(command)
-        if _names_what_is_not_here(words):
-            continue
-        ran = inprocess.ctrace(*words)
-        assert ran.code in (0, 1, 2), (page, command, ran.err)
-        assert ran.code != 2 or len(ran.err.splitlines()) == 2, (page, command, ran.err)
-        reported += ran.code == 0
-    assert reported > 40
 
 
 def _shows_last_run(words: Sequence[str]) -> bool:

@@ -74,17 +74,18 @@ INSTEAD = {
     "kernels eject --json": "kernels eject gelu_1 -o ops --json",
     "kernels eject --line model.py:24 -o ops": "kernels eject --line model.py:24 -o line_ops",
     "kernels eject NAME -o ops": "kernels eject gelu_1 -o ops",
+    "kernels eject gelu_1 -o ops --of model.py": "kernels eject --all -o ops_train --of model.py --train --dynamic",
     "kernels eject gelu_1 -o ops --of model.py --target h100": "kernels eject --all -o ops_h100 --of model.py --target h100",
     "kernels eject gelu_1 -o ops --of model.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
     "kernels eject gelu_1 -o ops --of sample_models/mlp.py --target h100 --train": "kernels eject --all -o ops_h100 --of model.py --target h100",
     "kernels model.py --target a100,h100": "kernels model.py --target h100",
     "kernels model.py --target h100 --mode max-autotune --all": "kernels model.py --target h100 --all",
     "kernels sample_models/attention.py --target h100": "kernels model.py --target h100",
-    "kernels tune": "kernels tune ops_h100/gelu_1 --dry-run --json",
-    "kernels tune ops --json": "kernels tune ops_h100/gelu_1 --dry-run --json",
-    "kernels tune ops/gelu_1": "kernels tune ops_h100/gelu_1 --dry-run --json",
-    "kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json": "kernels tune ops_h100/gelu_1 --dry-run --json",
-    "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --dry-run --json",
+    "kernels tune": "kernels tune ops_h100/gelu_1 --target h100 --most 2 --dry-run --json",
+    "kernels tune ops --json": "kernels tune ops_h100/gelu_1 --target h100 --most 2 --dry-run --json",
+    "kernels tune ops/gelu_1": "kernels tune ops_h100/gelu_1 --target h100 --most 2 --dry-run --json",
+    "kernels tune ops/gelu_1 --kernel gelu_1_kernel --dry-run --json": "kernels tune ops_h100/gelu_1 --target h100 --most 2 --dry-run --json",
+    "kernels tune ops/gelu_1 --most 200 --all": "kernels tune ops_h100/gelu_1 --target h100 --most 2 --dry-run --json",
     "kernels tune ops/gelu_1 --target h100": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
     "kernels tune ops/gelu_1 --target h100 --most 20": "kernels tune ops_h100/gelu_1 --target h100 --most 2",
     "kernels wrap": "kernels wrap sample_models/triton_kernel.py:add_relu_kernel --no-run -o add_relu_op.py",
@@ -178,17 +179,16 @@ def ran(tmp_path_factory: pytest.TempPathFactory, warm_server: WarmServer | None
     commands = [each for each in sorted(COMMANDS, key=_order) if each not in NOT_RUN]
     words = [[_folder(each), *shlex.split(INSTEAD.get(each, each))] for each in commands]
     variables = {} if warm_server is None else warm_server.variables
-    done = subprocess.run(
+    subprocess.run(
         [sys.executable, "-m", "tests.support.documented", str(folder)],
         cwd=ROOT,
         env={**os.environ, **variables, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
         pass_fds=() if warm_server is None else warm_server.inherited,
         input=json.dumps([*FIRST, *words]),
-        stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    found = msgspec.json.decode(done.stdout, type=list[Ran])
+    found = msgspec.json.decode((folder / documented.RESULTS).read_bytes(), type=list[Ran])
     return dict(zip(commands, found[len(FIRST) :], strict=True))
 
 

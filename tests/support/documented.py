@@ -1,6 +1,7 @@
 """Run the commands of README and docs in a folder that has what they name; each capture is made once.
 
-Run as a script, with a JSON list of commands on stdin and a folder, it prints what each did. It runs them in this one process, whose captures are forks of the warm server.
+Run as a script, with a JSON list of folders and words on stdin, it writes what each command did into `RESULTS`, since a
+program may print to stdout. It runs all in this one process, whose captures are forks of the warm server.
 """
 
 import contextlib
@@ -119,6 +120,7 @@ if __name__ == "__main__":
         step(torch.rand(2, 8)).sum().backward()
 """
 TOOL = 'import argparse\nargparse.ArgumentParser(description="a tool").parse_args()\n'
+RESULTS = "results.json"
 GPUS = "mine: {extends: h100, clock: 1.2e9}\n"
 
 
@@ -152,7 +154,12 @@ def make(folder: Path) -> None:
     shutil.copy(DATA / "print_break.torch.log", folder / "new.log")
     (folder / "job.log.gz").write_bytes(gzip.compress((folder / "job.log").read_bytes()))
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-qb", "main"], ["add", "model.py"], ["commit", "-qm", "a"], ["checkout", "-qb", "mine"]):
+    for words in (
+        ["init", "-qb", "main"],
+        ["add", "model.py", "branch/model.py"],
+        ["commit", "-qm", "a"],
+        ["checkout", "-qb", "mine"],
+    ):
         subprocess.run([*git, *words], cwd=folder, check=True)
 
 
@@ -194,7 +201,7 @@ def main(folder: Path) -> None:
     for where, *words in commands:
         if (where, *words) not in done:
             done[where, *words] = _run(words, folder / where)
-    sys.stdout.buffer.write(msgspec.json.encode([done[tuple(each)] for each in commands]))
+    (folder / RESULTS).write_bytes(msgspec.json.encode([done[tuple(each)] for each in commands]))
 
 
 if __name__ == "__main__":
