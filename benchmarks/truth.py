@@ -630,7 +630,7 @@ def page(now: list[Data], before: list[Data]) -> Iterator[str]:
     known = {(each["case"], each["kind"]): each["reason"] for each in tomllib.loads(KNOWN.read_text()).get("known", [])}
     yield "# Facts of `ctrace explain` beside plain torch"
     yield ""
-    yield "Made by `benchmarks/truth.py --facts --write`. Each case has these facts: " + ", ".join(KINDS) + "."
+    yield "Made by `benchmarks/truth.py --write`. Each case has these facts: " + ", ".join(KINDS) + "."
     yield f"Versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}."
     yield ""
     yield "| source | seeds | cases | say nothing | no findings, not run | explained | facts equal | before, same |"
