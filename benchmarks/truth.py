@@ -630,7 +630,7 @@ def page(now: list[Data], before: list[Data]) -> Iterator[str]:
     known = {(each["case"], each["kind"]): each["reason"] for each in tomllib.loads(KNOWN.read_text()).get("known", [])}
     yield "# Facts of `ctrace explain` beside plain torch"
     yield ""
-    yield "Made by `benchmarks/truth.py --facts --write`. Each case has these facts: " + ", ".join(KINDS) + "."
+    yield "Made by `benchmarks/truth.py --write`. Each case has these facts: " + ", ".join(KINDS) + "."
     yield f"Versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}."
     yield ""
     yield "| source | seeds | cases | say nothing | no findings, not run | explained | facts equal | before, same |"
@@ -645,13 +645,40 @@ def page(now: list[Data], before: list[Data]) -> Iterator[str]:
             cells = [difference["kind"], each["case"], difference["torch"], difference["ctrace"]]
             reason = known.get((each["case"], difference["kind"]), "not explained")
             yield f"| {' | '.join(_cell(cell) for cell in (*cells, reason))} |"
+    yield from _first_lines(now, before)
     if left := Counter(f"{each['source']}: {each['left_out']}" for each in now if "left_out" in each):
         yield ""
         yield "Cases that say nothing about torch.compile:"
         yield ""
         yield from (f"- {number} {why}" for why, number in left.most_common())
     yield ""
-    yield "Cases: " + ", ".join(_short_name(each) for each in now) + "."
+    yield "Cases that ctrace explained: " + ", ".join(_short_name(each) for each in now if "differences" in each) + "."
+
+
+def _first_lines(now: list[Data], before: list[Data]) -> Iterator[str]:
+    """Yield how the first line of advice was judged where torch has findings, and each that was not good."""
+    judged_now, judged_before = (
+        [each for each in results if each.get("findings") and "judgement" in each] for results in (now, before)
+    )
+    if not judged_now:
+        return
+    yield ""
+    yield "| first line of advice, where torch has findings | now | before |"
+    yield "| --- | --- | --- |"
+    for judgement in Judgement:
+        cells = [_share(judgement, judged_now), _share(judgement, judged_before)]
+        yield f"| {judgement} | {' | '.join(cells)} |"
+    yield ""
+    yield "| case | judgement | first line |"
+    yield "| --- | --- | --- |"
+    for each in judged_now:
+        if not Judgement(each["judgement"]).is_good:
+            yield f"| {_short_name(each)} | {each['judgement']} | {_cell(each['first'])} |"
+
+
+def _share(judgement: Judgement, results: list[Data]) -> str:
+    number = sum(each["judgement"] == judgement for each in results)
+    return f"{number} of {len(results)} ({number / len(results):.0%})" if results else "not measured"
 
 
 def _page_row(source: str, now: list[Data], before: list[Data]) -> str:

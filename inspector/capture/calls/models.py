@@ -161,8 +161,17 @@ def _is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
+def entered_by_call(model: Any) -> Any:
+    """Return what a call of a model enters: its forward, or the model itself if its class has only a `__call__`."""
+    import torch
+
     function = getattr(model, "forward", model)
+    is_unimplemented = getattr(function, "__func__", None) is torch.nn.Module.forward
+    return model if is_unimplemented else function
+
+
+def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
+    function = entered_by_call(model)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a builtin without a signature

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.models import entered_by_call
 from ctrace.inspector.capture.calls.replaced import replaced_text, replaced_texts
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.core.patch import patched
@@ -144,7 +145,7 @@ def _tried(way: Way, trial: Trial, names: list[str]) -> Way:
 
 
 def _parameters(model: Any) -> list[str]:
-    return list(inspect.signature(getattr(model, "forward", model)).parameters)
+    return list(inspect.signature(entered_by_call(model)).parameters)
 
 
 def _mark(call: Call, each: Marked, names: list[str]) -> None:

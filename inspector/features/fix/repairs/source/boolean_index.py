@@ -79,10 +79,10 @@ def _written(code: Code, statement: cst.SimpleStatementLine, small: cst.CSTNode)
     new = _elementwise(code, value, kept, target)
     if new is None or (not sign and f"{tensor}[" not in code.text(value)):
         return
-    if sign and not is_number(value):
-        new = f"{kept if sign == '*' else tensor} {sign} ({new})"
-    elif sign:
+    if sign and is_number(value):
         new = f"{tensor} {sign} {new}"
+    elif sign:
+        new = f"{kept if sign == '*' else tensor} {sign} ({new})"
     edits.statement(statement, f"{tensor}.copy_({torch}.where({mask}, {new}, {tensor}))")
     yield Rewrite(edits.apply(), f"Write the elements of `{tensor}` where `{mask}` with torch.where, in place.")
 
