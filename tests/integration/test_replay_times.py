@@ -16,6 +16,7 @@ from ctrace.inspector.capture.kernels import replay_times  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes  # noqa: E402
 from ctrace.inspector.facts.kernels import Stage  # noqa: E402
+from ctrace.inspector.facts.wire import Record, payload_of  # noqa: E402
 
 PIECE = Piece(Part({"frame_id": 0, "frame_compile_id": 0, "attempt": 0}, Stage.INFERENCE), 0)
 
@@ -27,8 +28,8 @@ class Log:
         self.postponed = Postponed()
         self.records: list[dict[str, Any]] = []
 
-    def record(self, _name: str, payload: dict[str, Any], at: Any = None) -> None:
-        self.records.append(payload)
+    def add(self, record: Record, at: Any = None) -> None:
+        self.records.append({name: each for name, each in payload_of(record).items() if each is not None})
 
     def watching(self, _what: str) -> Any:
         return nullcontext()
@@ -93,7 +94,7 @@ class Program:
         self.times.keep(PIECE, sizes, self.manager, list(inputs), 0)
 
     def untimed(self) -> list[str]:
-        return [each["untimed"] for each in self.log.records if "untimed" in each]
+        return [each["untimed"] for each in self.log.records if each.get("untimed")]
 
 
 def test_nothing_runs_before_the_program_is_over(gpu: list[Graph]) -> None:

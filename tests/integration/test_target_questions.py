@@ -227,7 +227,7 @@ def test_the_interpreter_computes_the_kernels_results(tmp_path: Path, monkeypatc
     model = importlib.import_module("own_kernels").model
     before = dict(vars(triton.language.core))
     problems: list[str] = []
-    recorder: Any = SimpleNamespace(problem=problems.append, watching=lambda _: nullcontext())
+    recorder: Any = SimpleNamespace(problem=problems.append, watching=lambda _: nullcontext(), doubts=[])
     with interpreter(recorder, lambda name, action: action(importlib.import_module(name))):
         x = torch.rand(6, 20)
         torch.testing.assert_close(model(x), torch.softmax(2 * torch.sigmoid(x), 1))

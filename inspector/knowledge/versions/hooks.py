@@ -112,7 +112,7 @@ _CHOICES = (
     Hook("torch._inductor.runtime.benchmarking.*", "each run that torch times", "autotuning/samples"),
 )
 _KERNELS = (
-    Hook("torch._inductor.debug.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record"),
+    Hook("torch._inductor.*.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record"),
     Hook("torch._inductor.graph.GraphLowering.codegen", "the buffers and calls of the code", "kernels/outputs"),
     Hook("torch._inductor.codegen.*.call_kernel", "what each argument of a kernel is", "kernels/kernel_calls"),
     Hook("torch._inductor.ir.Loops.__post_init__", "the node that a kernel's body is of", "kernels/line_origins"),

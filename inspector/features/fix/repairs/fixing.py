@@ -440,7 +440,7 @@ class Fixing:
         """Return what is left to ask, by the repair and by its proof."""
         if names_of(each) <= set(self._choice.accepted):
             return ""
-        return " ".join(dict.fromkeys((*filter(None, [self._asks(each)]), *(text for _, text in outcome.questions))))
+        return _joined((self._asks(each), *(text for _, text in outcome.questions)))
 
     def _asks(self, each: Candidate) -> str:
         """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
@@ -511,3 +511,12 @@ def _is_better(before: Attempt | None, after: Attempt) -> bool:
 def can_build() -> bool:
     """Whether a C++ compiler is there, which Inductor needs on a CPU."""
     return any(which(name) for name in ("c++", "g++", "clang++", "cl"))
+
+
+def _joined(questions: Iterable[str]) -> str:
+    """Join questions; one that several inputs lead to is asked once, with what differs for each."""
+    asked: dict[str, list[str]] = {}
+    for text in dict.fromkeys(filter(None, questions)):
+        question, mark, rest = text.partition("?")
+        asked.setdefault(f"{question}{mark}", []).append(rest.strip())
+    return " ".join(" ".join(filter(None, (question, *rests))) for question, rests in asked.items())
