@@ -440,7 +440,7 @@ class Fixing:
         """Return what is left to ask, by the repair and by its proof."""
         if names_of(each) <= set(self._choice.accepted):
             return ""
-        return _joined((self._asks(each), *(text for _, text in outcome.questions)))
+        return _asked_once((self._asks(each), *(text for _, text in outcome.questions)))
 
     def _asks(self, each: Candidate) -> str:
         """Return the question that a repair declares; `--inference` says that nothing needs gradients."""
@@ -513,7 +513,7 @@ def can_build() -> bool:
     return any(which(name) for name in ("c++", "g++", "clang++", "cl"))
 
 
-def _joined(questions: Iterable[str]) -> str:
+def _asked_once(questions: Iterable[str]) -> str:
     """Join questions; one that several inputs lead to is asked once, with what differs for each."""
     asked: dict[str, list[str]] = {}
     for text in dict.fromkeys(filter(None, questions)):
