@@ -1,6 +1,7 @@
 """The steps of `ctrace fix`: run the target, search for repairs, show them, and write them where the user asks."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,19 @@ def fixed(request: FixRequest) -> Exit:
     return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE
 
 
+def _options_of(request: FixRequest) -> str:
+    """Return the options that decide what is repaired, as words of a command line."""
+    from ctrace.cli.gate.check_request import words_of
+
+    choice = request.choice
+    words = words_of(request.options)
+    words += [word for name in choice.names for word in ("--only", name)]
+    words += ["--finding", choice.finding] if choice.finding else []
+    words += [word for name in choice.accepted for word in ("--accept", name)]
+    words += ["--inference"] if choice.inference else []
+    return shlex.join(words)
+
+
 def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "Fixes":
     """Run the target and search for repairs; keep what is proved for a later `--apply`."""
     from ctrace.cli.capturing import captured
@@ -148,7 +162,12 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
         return
     from ctrace.reports.terminal.fix import fix_screen
 
-    show_screen(lambda width: fix_screen(fixes, width, target=str(request.target), applies=request.apply), None)
+    show_screen(
+        lambda width: fix_screen(
+            fixes, width, target=str(request.target), options=_options_of(request), applies=request.apply
+        ),
+        None,
+    )
 
 
 def _show_issues(request: FixRequest, fixes: "Fixes") -> None:

@@ -1,4 +1,4 @@
-"""Give a user's file another text: whole or not at all, with its permissions, its owner and its other names."""
+"""Replace the text of a user's file: whole or not at all, with its permissions, its owner and its other names."""
 
 import glob
 import os
@@ -50,7 +50,7 @@ def remove_temporaries(files: Iterable[str]) -> None:
 
 
 def _owned_alike(path: Path, about: os.stat_result) -> bool:
-    """Give a file the owner and the group of another; return whether it has them."""
+    """Set the owner and the group of a file to those of another; return whether it has them."""
     mine = path.stat()
     if (mine.st_uid, mine.st_gid) == (about.st_uid, about.st_gid):
         return True

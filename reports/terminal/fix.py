@@ -22,7 +22,9 @@ _LONGEST = 600
 """Advice has its trial behind it in the same line."""
 
 
-def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False) -> Iterator[RenderableType]:
+def fix_screen(
+    fixes: Fixes, _width: int, *, target: str, options: str = "", applies: bool = False
+) -> Iterator[RenderableType]:
     """Show the answer, the repairs that are proved together, and the others.
 
     With `applies`, the caller writes the files next.
@@ -45,7 +47,7 @@ def fix_screen(fixes: Fixes, _width: int, *, target: str, applies: bool = False)
     for problem in fixes.problems[:_MOST]:
         yield Text(f"! {fmt.one_line(problem, 300)}", style="yellow")
     yield from more(len(fixes.problems), "problem", most=_MOST)
-    commands = next_commands(fixes, fmt.one_line(target), applies=applies)
+    commands = next_commands(fixes, fmt.one_line(target), options=fmt.one_line(options), applies=applies)
     if commands:
         yield section("Next")
         for command, does in commands:

@@ -94,12 +94,13 @@ def _way(fixes: Fixes) -> str:
     return f" Graphs: {' → '.join(map(str, graphs))}."
 
 
-def next_commands(fixes: Fixes, target: str, *, applies: bool = False) -> list[tuple[str, str]]:
-    """Return the commands to type next, each with its effect."""
+def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool = False) -> list[tuple[str, str]]:
+    """Return the commands to type next, each with its effect; `options` are those that led to these repairs."""
+    again = f"ctrace fix {target}{options and f' {options}'}"
     found = chosen(fixes)
     commands = []
     if found is not None and found.files and not applies:
-        commands.append((f"ctrace fix {target} --apply", "write this patch"))
+        commands.append((f"{again} --apply", "write this patch"))
     if any(each.library for each in fixes.repairs):
-        commands.append((f"ctrace fix {target} --report", "print the text of an issue for the library"))
+        commands.append((f"{again} --report", "print the text of an issue for the library"))
     return commands

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.cli.fixing import FixRequest, _options_of
 from ctrace.cli.options import seconds_of
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.applying import apply
+from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
+from ctrace.inspector.runs.request import Options
 from tests.support import inprocess
 
 
@@ -69,3 +72,12 @@ def test_undo_restores_the_file(tmp_path: Path):
 def test_its_schema_is_shipped():
     schema = json.loads(inprocess.ctrace("schema", "fix").out)
     assert {"findings", "repairs", "combined"} <= set(schema["properties"])
+
+
+def test_the_next_command_repeats_what_led_to_the_repairs():
+    choice = RepairChoice(names=("tensor_branch",), finding="net.py:11", accepted=("tensor_branch",))
+    request = FixRequest("net.py", (), Options(train=True, mode="max-autotune"), choice)
+    assert _options_of(request) == (
+        "--train --mode max-autotune --only tensor_branch --finding net.py:11 --accept tensor_branch"
+    )
+    assert _options_of(FixRequest("net.py", (), Options(), RepairChoice())) == ""

@@ -9,9 +9,9 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from ctrace.inspector.knowledge.versions.releases import release_of
+from ctrace.inspector.knowledge.versions.releases import OLDEST, release_of
 
-OLDEST = "2.11"
+_OLDEST = ".".join(map(str, OLDEST))
 
 
 class Hook(NamedTuple):
@@ -22,7 +22,7 @@ class Hook(NamedTuple):
     tells: str
     recorder: str
     """The module below `inspector/capture/` that patches it."""
-    since: str = OLDEST
+    since: str = _OLDEST
     """The first release of torch that has it under this name."""
     until: str = ""
     """The last release that has it under this name; empty: it still does."""
