@@ -100,7 +100,7 @@ def fixed(request: FixRequest) -> Exit:
 
 def _options_of(request: FixRequest) -> str:
     """Return the options that decide what is repaired, as words of a command line."""
-    from ctrace.cli.gate.check_request import words_of
+    from ctrace.cli.options import words_of
 
     choice = request.choice
     words = words_of(request.options)

@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from ctrace.inspector.processes.engines import Engine
+    from ctrace.inspector.runs.request import Options
 
 _DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>s|m|min|h)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}
@@ -120,3 +121,14 @@ def engine_of(name: str | None) -> "Engine":
         return Engine(name or Engine.PROCESSES)
     except ValueError:
         raise TargetError(f"--on {name}: there is no such engine", f"there are: {', '.join(Engine)}") from None
+
+
+def words_of(options: "Options") -> list[str]:
+    """Return options as words of a command line; these also serve as a scenario's name that no policy can have."""
+    pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
+    words = [word for pair in pairs for word in pair]
+    words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]
+    words += ["--mode", options.mode] if options.mode else []
+    if options.dynamic is not None:
+        words.append("--dynamic" if options.dynamic else "--no-dynamic")
+    return words

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.cli.options import words_of
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.features.check.policy.file import NAMES, find_policy, load_policy, target_name
 from ctrace.inspector.features.check.policy.model import Policy
@@ -113,14 +114,3 @@ def policy_of(request: CheckRequest) -> tuple[Policy, Path]:
     if not request.inductor_guards:
         policy = replace(policy, inductor_guards=False)
     return policy, (path.parent if path is not None else Path()).absolute()
-
-
-def words_of(options: Options) -> list[str]:
-    """Return options as words of a command line; these also serve as a scenario's name that no policy can have."""
-    pairs = [("--vary", each) for each in options.vary] + [("--input", each) for each in options.inputs]
-    words = [word for pair in pairs for word in pair]
-    words += [f"--{name}" for name in ("provoke", "train") if getattr(options, name)]
-    words += ["--mode", options.mode] if options.mode else []
-    if options.dynamic is not None:
-        words.append("--dynamic" if options.dynamic else "--no-dynamic")
-    return words

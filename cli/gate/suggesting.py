@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ctrace.cli.gate.check_request import words_of
+from ctrace.cli.options import words_of
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
