@@ -140,6 +140,8 @@ class Mined(Struct, frozen=True):
 
 ON = " on "
 """In the name of a call, between what is done with the model and the inputs."""
+REDRAWN = "other random numbers"
+"""The name of a call that differs from others in the random numbers that it draws."""
 
 
 class ProofRequest(Struct, frozen=True):

@@ -90,10 +90,13 @@ TRAPS = (
     Trap("training", "if self.training and x.sum() > 0:\n    return x * 2\nreturn x * 3", "return torch.where(x.sum() > 0, x * 2, x * 3)", ("outputs_equal", "both_sides", "finding_gone"), mode=".eval()"),
     Trap("infinity", "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x * 3\nreturn y", "c = (x.sum() > 0).to(x.dtype)\nreturn c * (x * 2) + (1 - c) * (x * 3)", ("outputs_equal", "gradients_equal")),
     Trap("views", "y = x\nif x.sum() > 0:\n    y = x[1:]\nreturn y", "return x", ("outputs_equal", "nothing_new")),
+    Trap("drawn_parameter", "h = x.tanh()\nif torch.rand(()) < 0.5:\n    y = self.linear(h)\nelse:\n    y = h * 0.5\nreturn y", "h = x.tanh()\nreturn torch.where(torch.rand(()) < 0.5, self.linear(h), h * 0.5)", ("gradients_equal", "outputs_equal")),
+    Trap("drawn_infinity", "h = self.linear(x)\nif torch.rand(()) < 0.5:\n    y = h * h\nelse:\n    y = -h\nreturn y", "h = self.linear(x)\nreturn torch.where(torch.rand(()) < 0.5, h * h, -h)", ("gradients_equal",)),
     Trap("unused_gradient", "y = x * 2\nif x.sum() > 0:\n    y = self.linear(x)\nreturn y", "return torch.where(x.sum() > 0, self.linear(x), x * 2)", ("gradients_equal", "outputs_equal")),
 )  # fmt: skip
 RIGHT = (
     Trap("select", "h = self.linear(x)\nif h.sum() > 0:\n    y = h * 2\nelse:\n    y = h * 3\nreturn y", "h = self.linear(x)\nreturn torch.where(h.sum() > 0, h * 2, h * 3)"),
+    Trap("drawn", "h = self.linear(x)\nif torch.rand(()) < 0.5:\n    y = h * 2\nelse:\n    y = -h\nreturn y", "h = self.linear(x)\nreturn torch.where(torch.rand(()) < 0.5, h * 2, -h)"),
     Trap("number", "return x / x.abs().sum().item()", "return x / x.abs().sum().detach()"),
     Trap("print_moved", "y = x * 2\nprint('shape', tuple(x.shape))\nreturn y", "y = x * 2\nreturn y", ("prints_equal",)),
 )  # fmt: skip

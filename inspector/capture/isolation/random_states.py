@@ -70,14 +70,18 @@ class RandomStates:
 _SEED = 20_011
 
 
-def seed() -> None:
-    """Set all generators to a fixed state, for calls of which the observations are compared."""
+def seed(further: int = 0) -> None:
+    """Set all generators to a fixed state, for calls of which the observations are compared.
+
+    Each `further` number makes another state, in which a side drawn at random may be another one.
+    """
     import torch
 
-    _seed_python(random, _SEED)
-    _seed_torch(torch, _SEED)
+    number = _SEED + further
+    _seed_python(random, number)
+    _seed_torch(torch, number)
     if "numpy" in sys.modules:
-        _seed_numpy(importlib.import_module("numpy.random"), _SEED)
+        _seed_numpy(importlib.import_module("numpy.random"), number)
 
 
 def seeded(number: int | None) -> Source:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from ctrace.inspector.capture.calls.tensors import mapped, recast, tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.trial import Mined
+from ctrace.inspector.facts.trial import REDRAWN, Mined
 from ctrace.inspector.features.fix.child.state import leaves_of
 
 Prepare = Callable[[Any], Any]
@@ -53,6 +53,8 @@ class Observer(Struct, frozen=True):
     """Whether the arguments lose their form when they are copied."""
     is_crossed: bool = False
     """Whether it is repeated with inputs that take the other side of a condition."""
+    draws: int = 0
+    """Which random numbers the call draws: 0 for those that every other observer has."""
 
     @property
     def is_of_model(self) -> bool:
@@ -83,6 +85,14 @@ def observers(subject: Any, mined: Mined) -> dict[str, Observer]:
     return found | _of_attributes(subject, mined) | _of_methods(subject, _flags(subject, mined))
 
 
+# Random numbers
+
+
+def redrawn(numbers: Iterable[int]) -> dict[str, Observer]:
+    """Return observers that only draw other random numbers, so that a side chosen at random may be the other one."""
+    return {f"{REDRAWN} {number}": Observer(draws=number) for number in numbers}
+
+
 # Precision and values of the state
 
 
@@ -90,7 +100,7 @@ def _of_precision() -> dict[str, Observer]:
     found = {}
     for dtype in ("float16", "bfloat16", "float64"):
         for scale in _SCALES if dtype == "float16" else (1.0, -30.0):
-            name = f"model in {dtype}{'' if scale == 1.0 else f', times {scale:g}'}"
+            name = f"model in {dtype}{'' if scale == 1.0 else f' times {scale:g}'}"
             found[name] = Observer(_cast(dtype), _recast(dtype, scale), is_crossed=scale == 1.0)
     return found
 

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.isolation.random_states import seed
+from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
 from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
 from ctrace.inspector.features.fix.child.digests import without_addresses
 from ctrace.inspector.features.fix.child.effects import Outside, noting_effects
-from ctrace.inspector.features.fix.child.observers import Observer, observers
+from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
 from ctrace.inspector.features.fix.child.probes import mined, probes, searches
 from ctrace.inspector.features.fix.child.sides import SideWatch
 from ctrace.inspector.features.fix.child.time_limit import CallTooLongError, ending_after
@@ -32,6 +32,10 @@ _MOST_FOLLOWED = 10
 """Calls that raise and are followed by another one on the same subject."""
 _MOST_CROSSED = 24
 """Observers of the model that are repeated for each side of a condition that they missed, to bound the time."""
+_REDRAWN = range(1, 4)
+"""Other random numbers that each subject which draws is called with: both sides of a fair draw in 15 of 16 cases."""
+_SEARCHED = range(4, 36)
+"""More of them, for a side that no call has reached yet: one that is drawn once in ten is then missed once in 30."""
 _TIMED_SECONDS = 0.04
 _LEAST_TIMED = 5
 _MOST_TIMED = 6
@@ -52,6 +56,8 @@ class Probing:
         self._followed = 0
         self._watch = watch
         self._rounding = rounding
+        self._draws = False
+        """Whether a call has drawn random numbers."""
         self._ends = time.monotonic() + request.seconds
         self.run_names: list[str] = []
         self.left_out = ""
@@ -60,11 +66,13 @@ class Probing:
     def run(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
         """Call a fresh subject once for each probe."""
         asked = self._request.probes
-        more = searches()
+        more = {**searches(), **redrawn(_SEARCHED)}
         for name, observer in self._observers(fresh()).items():
             full = f"{subject_name}, {name}"
             is_late = asked is None and time.monotonic() > self._ends
             if asked is None and name in more and (is_late or not self._watch.missing()):
+                continue
+            if asked is None and observer.draws and not self._draws:
                 continue
             if is_late:
                 self.left_out = f"probes took longer than {self._request.seconds:g} s"
@@ -84,7 +92,9 @@ class Probing:
     def _other_sides(self, subject_name: str, fresh: Callable[[], Any], way: Way) -> Iterator[Seen]:
         """Repeat what was done with the model with inputs that take the other side of a condition.
 
-        A frozen parameter shows only where the side that uses it, or the one that does not, is taken.
+        A frozen parameter shows only where the side that uses it, or the one that does not, is taken. A side that is
+        drawn is the same one in all calls with the same numbers: each of them is repeated with numbers that draw the
+        other one.
         """
         known = self._observers(fresh())
         for missed, inputs in self._missed(subject_name, known):
@@ -102,17 +112,23 @@ class Probing:
                 continue
             for reached in (sides.true, sides.false):
                 names = [each.removeprefix(f"{subject_name}, ") for each in reached]
-                inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
-                if not inputs or subject_name in names:
+                if subject_name in names:
                     continue
-                missed = [name for name, each in known.items() if each.is_crossed and name not in names]
-                yield from ((name, inputs) for name in missed[:_MOST_CROSSED])
+                drawn = next((name for name in names if name in known and known[name].draws), "")
+                if drawn:
+                    missed = [name for name, each in known.items() if name not in names and not each.draws]
+                    yield from ((name, drawn) for name in missed if name not in searches())
+                    continue
+                inputs = next((name for name in names if name in known and not known[name].is_of_model), "")
+                if inputs:
+                    missed = [name for name, each in known.items() if each.is_crossed and name not in names]
+                    yield from ((name, inputs) for name in missed[:_MOST_CROSSED])
 
     def _observers(self, subject: Any) -> dict[str, Observer]:
         """Return all probes by name, those last that search for a side that no other reached."""
         changes = {**probes(), **mined(self._request.mined.numbers)}
         found = {name: Observer(change=change, keeps=name in _KEEPING) for name, change in changes.items()}
-        found |= observers(subject, self._request.mined)
+        found |= observers(subject, self._request.mined) | redrawn((*_REDRAWN, *_SEARCHED))
         found |= {name: Observer(change=change) for name, change in searches().items() if name not in found}
         for full in self._request.probes or ():
             name = full.rpartition(", ")[2]
@@ -140,12 +156,14 @@ class Probing:
             return
         self.run_names.append(full)
         called = callable_of(subject, self._request)
-        seed()
+        seed(observer.draws)
+        states = RandomStates()
         seen = self._observed(subject, call, full, _in_sequence(observer, subject, called), way)
+        self._draws = self._draws or bool(states.moved())
         yield seen
         if seen.entry.raised and self._followed < _MOST_FOLLOWED and not seen.entry.unended:
             self._followed += 1
-            seed()
+            seed(observer.draws)
             after = self._observed(subject, way.make(), full, called, way)
             yield replace(after, entry=replace(after.entry, call=1))
 
@@ -184,6 +202,7 @@ class Probing:
                 seed()
                 call = _changed(observer, ways.get(name, first))
                 subject = observer.prepare(fresh())
+                seed(observer.draws)
                 with (
                     noting_effects(),
                     ending_after(self._limit),
@@ -203,7 +222,11 @@ class Probing:
 def _crossed(observer: Observer, inputs: Observer) -> Observer:
     """Return the observer that changes the model as `observer` does, and the inputs as `inputs` does."""
     return Observer(
-        observer.prepare, lambda call: observer.change(inputs.change(call)), observer.sequence, keeps=inputs.keeps
+        observer.prepare,
+        lambda call: observer.change(inputs.change(call)),
+        observer.sequence,
+        keeps=inputs.keeps,
+        draws=inputs.draws,
     )
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.trial import Condition, Mined, NewText, Observed, ProofRequest, Trial
+from ctrace.inspector.facts.trial import ON, REDRAWN, Condition, Mined, NewText, Observed, ProofRequest, Trial
 from ctrace.inspector.features.fix.repairs import obligations
 from ctrace.inspector.features.fix.repairs.comparing import (
     WRITTEN,
@@ -358,7 +358,14 @@ def _failed(check: Check) -> _Behavior:
 
 
 def _is_unusual(entry: str) -> bool:
-    return entry.rpartition(", ")[2] in _UNUSUAL
+    return _inputs_named(entry) in _UNUSUAL
+
+
+def _inputs_named(entry: str) -> str:
+    """Return the name of the inputs of a probe, whichever random numbers it draws."""
+    probe = entry.rpartition(", ")[2]
+    what, _, other = probe.partition(ON)
+    return what if other.startswith(REDRAWN) else probe
 
 
 def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Difference]]:
@@ -370,7 +377,7 @@ def _parted(found: Iterable[Difference]) -> tuple[list[Difference], list[Differe
 
 def _inputs_of(difference: Difference) -> str:
     """Return the name of the inputs of a probe."""
-    return difference.entry.rpartition(", ")[2]
+    return _inputs_named(difference.entry)
 
 
 def _question_about(difference: Difference) -> str:

@@ -64,31 +64,40 @@ def selected(code: Code, branch: Branch, condition: str) -> Iterator[Rewrite]:
     held = returned_as_is(code, branch)
     if held is None or not all(selectable(code, *pair) for pair in pairs):
         return
-    edits = Edits(code)
-    torch = torch_name(code, edits)
-    if torch is None:
-        return
-    text = _text(code, branch.sides, condition, torch, fresh(code, "condition"))
-    replaced = cast("cst.BaseStatement", branch.replaced)
-    if text is None or not isinstance(replaced, cst.BaseStatement):
-        return
-    edits.statement(replaced, text)
-    for one in branch.removed:
-        edits.remove(cast("cst.BaseStatement", one))
     shown = code.text(test)
     names = " and ".join(f"`{name}`" for name in sorted(held))
     question = f"May the result be a new tensor where it was {names} itself?" if held else None
-    yield Rewrite(
-        edits.apply(), f"Replace the branch on `{shown}` by torch.where.", question=question, needs_inputs=(shown,)
-    )
+    # The shorter text comes first: it is right where no name holds an infinite value, which trying shows.
+    texts: list[str] = []
+    for factors in (False, True):
+        edits = Edits(code)
+        torch = torch_name(code, edits)
+        if torch is None:
+            return
+        text = _text(code, branch.sides, condition, torch, fresh(code, "condition"), factors=factors)
+        replaced = cast("cst.BaseStatement", branch.replaced)
+        if text is None or text in texts or not isinstance(replaced, cst.BaseStatement):
+            return
+        texts.append(text)
+        edits.statement(replaced, text)
+        for one in branch.removed:
+            edits.remove(cast("cst.BaseStatement", one))
+        summary = f"Replace the branch on `{shown}` by torch.where"
+        yield Rewrite(
+            edits.apply(),
+            f"{summary}, with ones for each factor that is not selected." if factors else f"{summary}.",
+            question=question,
+            needs_inputs=(shown,),
+        )
 
 
-def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str) -> str | None:
+def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name: str, *, factors: bool) -> str | None:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
     import libcst as cst
 
-    every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
-    several = len(sides) > 1 or any(needs_mask(code, cast("cst.BaseExpression", one)) for one in every)
+    every = [cast("cst.BaseExpression", one) for side in sides for one in (side.yes, side.no)]
+    every = [one for one in every if isinstance(one, cst.CSTNode)]
+    several = len(sides) > 1 or any(needs_mask(code, one, factors=factors) for one in every)
     lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
     for side in sides:
         assert isinstance(side.yes, cst.BaseExpression)
@@ -97,7 +106,7 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
             return None
         assigned.add(side.target)
         chosen = name if several else condition
-        value = _selected(code, side.yes, side.no, chosen, torch)
+        value = _selected(code, side.yes, side.no, chosen, torch, factors=factors)
         if side.target:
             lines.append(f"{side.target} = {value}")
         else:
@@ -107,10 +116,12 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
     return "\n".join(lines)
 
 
-def _selected(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression, condition: str, torch: str) -> str:
+def _selected(
+    code: Code, yes: cst.BaseExpression, no: cst.BaseExpression, condition: str, torch: str, *, factors: bool = False
+) -> str:
     """Return the call that selects one of two sides, each finite where it is not selected."""
-    first = masked(code, yes, condition, torch, holds=True)
-    second = masked(code, no, condition, torch, holds=False)
+    first = masked(code, yes, condition, torch, holds=True, factors=factors)
+    second = masked(code, no, condition, torch, holds=False, factors=factors)
     return f"{torch}.where({condition}, {first}, {second})"
 
 

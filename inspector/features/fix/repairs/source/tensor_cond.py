@@ -85,7 +85,9 @@ def _choosable(code: Code, yes: cst.BaseExpression, no: cst.BaseExpression) -> b
     """Whether both sides compute a new tensor of the same shape and dtype, and do nothing else."""
     if is_literal(yes) or is_literal(no) or shape_of(code, yes) != shape_of(code, no):
         return False
-    if all(is_maskable(code, side) and not needs_mask(code, side) for side in (yes, no)) and not _worth(code, yes, no):
+    if all(is_maskable(code, side) and not needs_mask(code, side, factors=False) for side in (yes, no)) and not _worth(
+        code, yes, no
+    ):
         return False
     return all(_is_quiet(code, side) for side in (yes, no))
 

@@ -3,6 +3,9 @@
 `torch.where` computes both sides, and a backward pass multiplies the gradient of the side that is not selected by zero:
 zero times infinity is NaN. An op whose derivative may overflow, or be infinite, gets ones there instead of its operand:
 `h ** 4` becomes `torch.where(c, h, 1) ** 4`. Where the side is selected, nothing changes.
+
+What a name holds is taken to be finite. Where it may be infinite, each factor gets ones, too, not only what overflows:
+the derivative of `h * w` by `w` is `h`.
 """
 
 from __future__ import annotations
@@ -58,13 +61,16 @@ def is_maskable(code: Code, side: cst.BaseExpression) -> bool:
     return True
 
 
-def needs_mask(code: Code, side: cst.BaseExpression) -> bool:
+def needs_mask(code: Code, side: cst.BaseExpression, *, factors: bool) -> bool:
     """Whether an op of a side may leave NaN in gradients where the side is not selected."""
-    return any(any(_operands(code, one)) for one in walk(side))
+    return any(any(_operands(code, one, factors=factors)) for one in walk(side))
 
 
-def masked(code: Code, side: cst.BaseExpression, condition: str, torch: str, *, holds: bool) -> str:
-    """Return a side's text with ones for operands that need them; it is selected where a condition holds, or not."""
+def masked(code: Code, side: cst.BaseExpression, condition: str, torch: str, *, holds: bool, factors: bool) -> str:
+    """Return a side's text with ones for operands that need them; it is selected where a condition holds, or not.
+
+    With `factors`, all factors get ones, so that names may hold infinite values.
+    """
     import libcst as cst
 
     def ones(operand: cst.BaseExpression) -> cst.BaseExpression:
@@ -73,36 +79,44 @@ def masked(code: Code, side: cst.BaseExpression, condition: str, torch: str, *, 
 
     class Masking(cst.CSTTransformer):
         def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-            for part in _operands(code, original_node):
+            for part in _operands(code, original_node, factors=factors):
                 updated_node = _with_part(updated_node, part, ones)
             return updated_node
 
     return code.module.code_for_node(side.visit(Masking()))  # type: ignore[arg-type]
 
 
-def _operands(code: Code, node: cst.CSTNode) -> Iterator[str]:
+def _operands(code: Code, node: cst.CSTNode, *, factors: bool) -> Iterator[str]:
     """Yield which parts of an op need ones: `left`, `right`, `func` for the operand of a method, or `args`."""
     import libcst as cst
 
     if isinstance(node, cst.BinaryOperation):
-        yield from _of_arithmetic(code, node)
+        yield from _of_arithmetic(code, node, factors=factors)
     elif isinstance(node, cst.Call) and op_of(code, node) in STEEP:
         is_function = full_name(code, node.func).startswith("torch.")
         yield "args" if is_function else "func"
 
 
-def _of_arithmetic(code: Code, node: cst.BinaryOperation) -> Iterator[str]:
+def _of_arithmetic(code: Code, node: cst.BinaryOperation, *, factors: bool) -> Iterator[str]:
     import libcst as cst
+
+    def needs_ones(operand: cst.BaseExpression) -> bool:
+        if not factors:
+            return _may_overflow(code, operand)
+        is_product = isinstance(operand, cst.BinaryOperation) and isinstance(
+            operand.operator, cst.Multiply | cst.Divide | cst.Power
+        )
+        return not is_product  # the factors of a product get ones themselves
 
     if isinstance(node.operator, cst.Power) and not (is_number(node.right) and number(node.right) == 1):
         yield "left"
     elif isinstance(node.operator, cst.Divide) and not is_number(node.right):
-        if _may_overflow(code, node.left):
+        if needs_ones(node.left):
             yield "left"
         yield "right"
     elif isinstance(node.operator, cst.Multiply) and not is_number(node.left) and not is_number(node.right):
         for part, operand in (("left", node.left), ("right", node.right)):
-            if _may_overflow(code, operand):
+            if needs_ones(operand):
                 yield part
 
 

@@ -36,7 +36,7 @@ def test_a_setting_leaves_eager_alone():
 def test_each_difference_opens_its_obligation():
     differences = [
         Difference("base", 0, "outputs", "one"),
-        Difference("base, model in float16, times 30", 0, "outputs", "two"),
+        Difference("base, model in float16 times 30", 0, "outputs", "two"),
         Difference("base, model in float16", 0, "outputs", "three"),
         Difference("base, called twice", 0, "outputs", "four"),
         Difference("base, all trained", 0, "stored", "five"),
