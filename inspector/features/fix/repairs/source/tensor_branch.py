@@ -95,9 +95,9 @@ def _text(code: Code, sides: tuple[Side, ...], condition: str, torch: str, name:
     """Return the statements that select; None: a side reads a name that an earlier one assigned."""
     import libcst as cst
 
-    every = [cast("cst.BaseExpression", one) for side in sides for one in (side.yes, side.no)]
-    every = [one for one in every if isinstance(one, cst.CSTNode)]
-    several = len(sides) > 1 or any(needs_mask(code, one, factors=factors) for one in every)
+    every = [one for side in sides for one in (side.yes, side.no) if isinstance(one, cst.CSTNode)]
+    masks = [needs_mask(code, cast("cst.BaseExpression", one), factors=factors) for one in every]
+    several = len(sides) > 1 or any(masks)
     lines, values, assigned = [f"{name} = {condition}"] if several else [], [], set[str]()
     for side in sides:
         assert isinstance(side.yes, cst.BaseExpression)
