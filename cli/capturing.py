@@ -90,11 +90,13 @@ def on_a_run(command: Callable[..., None]) -> Callable[..., None]:
     return joined
 
 
-def session_of(request: Request, *, check_advice: bool = False, compare_speed: bool = False) -> "tuple[Session, bool]":
+def session_of(
+    request: Request, store: "Store | None" = None, *, check_advice: bool = False, compare_speed: bool = False
+) -> "tuple[Session, bool]":
     """Read the selected saved run, or capture the target; return whether the run is new.
 
-    With `check_advice`, try the advice for a new run where possible. With `compare_speed`, compare a new run with
-    eager if it builds its kernels.
+    By default, the store is that of the working directory. With `check_advice`, try the advice for a new run where
+    possible. With `compare_speed`, compare a new run with eager if it builds its kernels.
 
     Raises:
         CtraceError: the command line, the target or the run is wrong.
@@ -104,7 +106,7 @@ def session_of(request: Request, *, check_advice: bool = False, compare_speed: b
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import resolve
 
-    store, names = Store(), target_names(request)
+    store, names = store or Store(), target_names(request)
     if len(names) > 1:
         todo = "name one; ctrace kernels, explain and fusion compare several"
         raise TargetError(f"--target {','.join(names)}: this command takes one target", todo)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.compare.diff.changes import RunDiff, What
     from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.store import Store
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """The modes of torch.compile (2.13, _inductor/__init__.py:list_mode_options)."""
@@ -51,6 +52,8 @@ _HOW = ("inputs", "vary", "provoke", "train", "mode", "dynamic", "fullgraph", "b
 """The options of a capture that a user names, in the order in which their differences are listed."""
 _FLAGS = {"inputs": "--input"}
 """How the command line spells them where it differs."""
+_CALLS = ("inputs", "vary", "provoke", "train")
+"""The options that change which calls a run makes."""
 
 
 def with_settings(found: "RunDiff", before: tuple[str, "Session"], after: tuple[str, "Session"]) -> "RunDiff":
@@ -60,20 +63,29 @@ def with_settings(found: "RunDiff", before: tuple[str, "Session"], after: tuple[
     """
     from msgspec.structs import replace
 
+    from ctrace.inspector.features.compare.diff.judgement import DIFFERENT_CALLS, without_direction
+
     first, second = _capture_of(before[0]), _capture_of(after[0])
     if first is None or second is None or first.target != second.target:
         return found
     listed = [
         f"{_FLAGS.get(name, f'--{name}')} {_option(name, first.options)}, then {_option(name, second.options)}"
         for name in _HOW
-        if getattr(first.options, name) != getattr(second.options, name)
+        if _differ(name, first, second)
     ]
     if first.args != second.args:
         listed.insert(0, f"arguments {shlex.join(first.args) or 'none'}, then {shlex.join(second.args) or 'none'}")
     if not listed:
         return found
     note = f"one target under other settings: {'; '.join(listed)}"
-    return replace(found, notes=(note, *found.notes), by_settings=_is_same_code(before[1], after[1]))
+    found = replace(found, notes=(note, *found.notes), by_settings=_is_same_code(before[1], after[1]))
+    if first.args != second.args or any(_differ(name, first, second) for name in _CALLS):
+        return replace(found, judgement=without_direction(found.judgement, DIFFERENT_CALLS))
+    return found
+
+
+def _differ(option: str, first: "_Capture", second: "_Capture") -> bool:
+    return bool(getattr(first.options, option) != getattr(second.options, option))
 
 
 class _Capture(NamedTuple):
@@ -128,7 +140,15 @@ def _option(name: str, options: "Options") -> str:
     return str(value)
 
 
-def side(text: str, timeout: float | None) -> "Session":
+class Side(NamedTuple):
+    """One side of a diff."""
+
+    session: "Session"
+    run: str | None
+    """What other commands take for it: the name of a saved run, or a log; None if the run could not be saved."""
+
+
+def side(text: str, timeout: float | None) -> Side:
     """Read a saved run or a log; capture a model or program, or `model.py@MODE`.
 
     Raises:
@@ -136,11 +156,17 @@ def side(text: str, timeout: float | None) -> "Session":
     """
     from ctrace.inspector.runs.store import Store
 
-    found = saved(text, Store())
+    store = Store()
+    found = saved(text, store)
     if found is not None:
-        return found
+        return Side(found, text if text != "-" else None)
     target, options = _with_mode(text)
-    return session_of(Request(target, timeout=timeout, options=options))[0]
+    return _captured(Request(target, timeout=timeout, options=options), store)
+
+
+def _captured(request: Request, store: "Store") -> Side:
+    session, _ = session_of(request, store)
+    return Side(session, store.last_saved.name if store.last_saved is not None else None)
 
 
 def _with_mode(text: str) -> tuple[str, dict[str, Any]]:
@@ -203,12 +229,14 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def in_folder(folder: Path, target: str, timeout: float | None) -> "Session":
+def in_folder(folder: Path, target: str, timeout: float | None) -> Side:
     """Capture a target as it is in a folder.
 
     Raises:
         CtraceError: the target is missing there, or cannot be captured.
     """
+    from ctrace.inspector.runs.store import Store
+
     here = Path.cwd()
     if not folder.is_dir():
         raise RunError(
@@ -218,7 +246,7 @@ def in_folder(folder: Path, target: str, timeout: float | None) -> "Session":
     os.environ["CTRACE_DIR"] = str(Path(store).resolve() if store else here / ".ctrace")
     try:
         os.chdir(folder)
-        return session_of(Request(target, timeout=timeout))[0]
+        return _captured(Request(target, timeout=timeout), Store())
     finally:
         os.chdir(here)
         if store is None:

@@ -6,7 +6,7 @@ from ctrace.inspector.features.compare.diff.changes import Change, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
-from ctrace.reports.wording.diff import answer, folded, name_of, not_compared
+from ctrace.reports.wording.diff import answer, folded, headword, judged, name_of, not_compared, short_name
 
 _MOST = 20
 _LONGEST = 300
@@ -18,8 +18,9 @@ def render_diff_markdown(before: str, after: str, found: RunDiff) -> Document:
 
 
 def _lines(before: str, after: str, found: RunDiff) -> Iterator[str]:
-    verdict = "equal" if found.equal else "different"
-    yield f"### ctrace diff: {text(before)} → {text(after)}: **{verdict}**"
+    yield f"### ctrace diff: {text(before)} → {text(after)}: **{headword(found)}**"
+    if not found.equal and (which := judged(found.judgement, short_name(before, after))):
+        yield f"\n{prose(which)}"
     yield f"\n{prose(answer(found))}"
     if found.notes:
         yield "\n" + "\n".join(f"- {prose(fmt.shortened(note, _LONGEST))}" for note in found.notes)

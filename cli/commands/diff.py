@@ -68,17 +68,17 @@ def diff(
     check_output(output)
     if before is None:
         raise TargetError("a diff needs two runs", "name them: ctrace diff BEFORE AFTER; ctrace runs lists them")
-    names, found = _compared(before, after, git, timeout)
+    names, found, run = _compared(before, after, git, timeout)
     failed = tuple(what for what in watched if any(change.what is what for change in found.changes))
-    _show(names, found, failed, form, output, all_of_it=all_of_it)
+    _show(names, found, failed, form, output, all_of_it=all_of_it, after_run=run)
     if failed:
         raise typer.Exit(Exit.WORSE)
 
 
 def _compared(
     before: str, after: str | None, git: str | None, timeout: float | None
-) -> "tuple[tuple[str, str], RunDiff]":
-    """Compare two runs, or a target at two revisions.
+) -> "tuple[tuple[str, str], RunDiff, str | None]":
+    """Compare two runs, or a target at two revisions; the last is what other commands take for the later run.
 
     Raises:
         CtraceError: one of them cannot be read or captured.
@@ -93,11 +93,13 @@ def _compared(
         with worktrees(git) as folders:
             one, other = (in_folder(folder, before, timeout) for folder in folders)
             ends = git.split("..")
-            return (f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"), compare(one, other)
+            names = f"{before} at {ends[0] or 'HEAD'}", f"{before} at {ends[-1] or 'HEAD'}"
+            return names, compare(one.session, other.session), other.run
     if after is None:
         raise TargetError("a diff needs two runs", f"name the other one: ctrace diff {before} AFTER")
     one, other = side(before, timeout), side(after, timeout)
-    return (before, after), with_settings(compare(one, other), (before, one), (after, other))
+    found = with_settings(compare(one.session, other.session), (before, one.session), (after, other.session))
+    return (before, after), found, other.run
 
 
 def _show(
@@ -108,6 +110,7 @@ def _show(
     output: "Path | None",
     *,
     all_of_it: bool,
+    after_run: str | None,
 ) -> None:
     from ctrace.cli.console import write_report
     from ctrace.cli.show import Format, show_screen
@@ -123,4 +126,4 @@ def _show(
     else:
         from ctrace.reports.terminal.diff import diff_screen
 
-        show_screen(lambda _width: diff_screen(*names, found, all_of_it=all_of_it), output)
+        show_screen(lambda _width: diff_screen(*names, found, all_of_it=all_of_it, after_run=after_run), output)

@@ -98,7 +98,7 @@ def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
     from ctrace.inspector.features.compare.diff.compare import compare
     from ctrace.reports.html.comparison import render_diff_html
 
-    one, other = side(before, timeout), side(after, timeout)
+    one, other = side(before, timeout).session, side(after, timeout).session
     return render_diff_html((before, after), (one, other), compare(one, other))
 
 

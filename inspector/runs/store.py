@@ -74,6 +74,8 @@ class Store:
         self.root = root or Path(os.environ.get("CTRACE_DIR") or ".ctrace")
         self.unsaved: list[OSError] = []
         """Why runs of this process could not be saved, one error per run."""
+        self.last_saved: Run | None = None
+        """The run that this process saved last."""
         self.keep = keep
 
     def keeping(self, keep: int) -> "Store":
@@ -137,6 +139,7 @@ class Store:
         """Save how a run ended."""
         finished = Run(run.folder, run.name, run.target, run.created, run.pid, "done", seconds, failure, summary)
         write_json(run.folder / _INFO, _info(finished))
+        self.last_saved = finished
         return finished
 
     def discard(self, run: Run) -> None:

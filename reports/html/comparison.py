@@ -16,7 +16,7 @@ from ctrace.reports.json.diff import render_diff_json
 from ctrace.reports.json.explain import render_json
 from ctrace.reports.json.ranks import render_ranks_json
 from ctrace.reports.wording import ranks as words
-from ctrace.reports.wording.diff import answer, name_of, not_compared
+from ctrace.reports.wording.diff import answer, headword, judged, name_of, not_compared, short_name
 
 _SENTENCE = 1000
 
@@ -25,8 +25,9 @@ def render_diff_html(names: tuple[str, str], sessions: tuple[Session, Session], 
     """Write the page of the differences between two runs."""
     before, after = (one(name) for name in names)
     title = f"{before} → {after}"
-    verdict = "equal" if found.equal else "different"
-    text = plain(answer(found))
+    verdict = headword(found)
+    which = "" if found.equal else judged(found.judgement, short_name(before, after))
+    text = plain(f"{which} {answer(found)}".lstrip())
     kinds = {str(change.what): name_of(change.what) for change in found.changes}
     head = {
         "verdict": verdict,

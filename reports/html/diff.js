@@ -31,7 +31,7 @@ PAGES.push({
 });
 
 function header() {
-  const kind = HEAD.verdict === "equal" ? "good" : "warn";
+  const kind = { equal: "good", better: "good", worse: "bad" }[HEAD.verdict] || "warn";
   return h("header", { class: `verdict ${kind}` }, h("p", { class: "stamp" }, h("span", { "aria-hidden": "true" }, HEAD.verdict === "equal" ? "✓ " : "≠ "), HEAD.verdict), h("h1", {}, prose(HEAD.sentence)), h("p", { class: "dim" }, HEAD.title));
 }
 

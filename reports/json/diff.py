@@ -13,6 +13,12 @@ def render_diff_json(before: str, after: str, found: RunDiff, failed_on: Sequenc
         "before": before,
         "after": after,
         "equal": found.equal,
+        "direction": found.judgement.direction,
+        "why_unknown": found.judgement.why_unknown,
+        "numbers": [
+            {"what": each.number, "was": each.was, "now": each.now, "direction": each.direction}
+            for each in found.judgement.measures
+        ],
         "changes": [_change(each) for each in found.changes],
         "compared": list(found.compared),
         "not_compared": [{"what": what, "why": why} for what, why in found.not_compared],

@@ -9,7 +9,17 @@ from rich.text import Text
 from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import MOST, diff_style, more, section
-from ctrace.reports.wording.diff import answer, folded, name_of, not_compared, places
+from ctrace.reports.wording.diff import (
+    answer,
+    folded,
+    headword,
+    judged,
+    name_of,
+    next_command,
+    not_compared,
+    places,
+    short_name,
+)
 
 _SIGNS = {How.ADDED: ("+", "green"), How.REMOVED: ("-", "red"), How.CHANGED: ("~", "yellow")}
 _LONGEST = 240
@@ -17,13 +27,23 @@ _GUARD = 72
 """Width of a guard's text: a run has hundreds of guards."""
 
 
-def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> Iterator[RenderableType]:
-    """Show the answer first, then each kind of change."""
+_HEADWORDS = {"equal": "bold green", "better": "bold green", "worse": "bold red", "different": "bold yellow"}
+
+
+def diff_screen(
+    before: str, after: str, found: RunDiff, *, all_of_it: bool, after_run: str | None = None
+) -> Iterator[RenderableType]:
+    """Show the answer first, then each kind of change and the next command; `after_run` names the later run for it."""
     names = f"{fmt.one(before, 200)} → {fmt.one(after, 200)}"
+    word = headword(found)
+    head = Text.assemble((word.upper(), _HEADWORDS[word]), "  ", (names, "bold"))
     if found.equal:
-        yield Text.assemble(("EQUAL", "bold green"), "  ", (names, "bold"), f"  {answer(found)}")
+        yield head.append(f"  {answer(found)}")
     else:
-        yield Text.assemble(("DIFFERENT", "bold yellow"), "  ", (names, "bold"), f"\n{answer(found)}")
+        yield head
+        if which := judged(found.judgement, fmt.one(short_name(before, after), 200)):
+            yield Text(which)
+        yield Text(answer(found))
     for note in found.notes:
         yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
     hidden = () if all_of_it else found.consequences
@@ -38,6 +58,9 @@ def diff_screen(before: str, after: str, found: RunDiff, *, all_of_it: bool) -> 
     if not found.equal or all_of_it:
         lines = not_compared(found)
         yield Text("\n" + "\n".join(fmt.one_line(line, 400) for line in lines) if lines else "", style="dim")
+    if command := next_command(found, after_run):
+        yield section("Next")
+        yield Text(f"  {fmt.one_line(command, 400)}")
 
 
 def _changes(changes: list[Change], *, all_of_it: bool) -> Iterator[RenderableType]:

@@ -1,9 +1,13 @@
 """Sentences about the differences between two runs, which the screen and Markdown share."""
 
+import shlex
 from collections.abc import Iterable
+from pathlib import PurePath
+from typing import assert_never
 
 from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, size_of
 from ctrace.inspector.features.compare.diff.compare import counts
+from ctrace.inspector.features.compare.diff.judgement import Direction, Judgement, Measure, Number
 from ctrace.reports import format as fmt
 
 _PLURALS = {
@@ -20,6 +24,80 @@ _PLURALS = {
     What.TIME: "compile time",
     What.CACHE: "caches",
 }
+
+
+_NUMBERS = {
+    Number.WRONG_RESULTS: "wrong results",
+    Number.BREAKS: "graph breaks",
+    Number.SKIPS: "functions that run eagerly",
+    Number.RECOMPILES: "recompilations",
+    Number.OPS_IN_EAGER: "ops outside of graphs",
+    Number.GRAPHS: "graphs",
+}
+_YES_OR_NO = {
+    Number.ERRORS: ("no error any more", "it fails with an error"),
+    Number.WITHOUT_GRAPH: ("it is compiled now", "nothing is compiled any more"),
+    Number.LIMIT_HIT: ("the recompile limit is not hit any more", "the recompile limit is hit"),
+}
+"""Numbers that are 0 or 1: in words, what became of them."""
+
+
+def headword(found: RunDiff) -> str:
+    """Return the first word of the answer, in lower case."""
+    if found.equal:
+        return "equal"
+    direction = found.judgement.direction
+    return str(direction) if direction in (Direction.WORSE, Direction.BETTER) else "different"
+
+
+def short_name(before: str, after: str) -> str:
+    """Return the later run's name without its folder, if that tells it from the earlier one."""
+    one, other = (PurePath(name).name for name in (before, after))
+    return other if other and one != other and " " not in after else after
+
+
+def judged(judgement: Judgement, after: str) -> str:
+    """Say which run compiled better, and by which numbers; `after` is the name of the later one."""
+    moved = {
+        direction: fmt.listed((_moved(each) for each in judgement.changed if each.direction is direction), 9)
+        for direction in (Direction.WORSE, Direction.BETTER, Direction.SAME)
+    }
+    worse, better, graphs = moved.values()
+    graphs = f"; {graphs}" if graphs else ""
+    match judgement.direction:
+        case Direction.WORSE:
+            return f"{after} is worse: {worse}{graphs}."
+        case Direction.BETTER:
+            return f"{after} is better: {better}{graphs}."
+        case Direction.MIXED:
+            return f"{after} is worse in some numbers ({worse}) and better in others ({better}){graphs}."
+        case Direction.SAME:
+            equal = fmt.listed((_NUMBERS[each.number] for each in judgement.measures if each.number in _COMPARED), 9)
+            return f"Neither run is worse: equal numbers of {equal}{graphs}." if equal else ""
+        case Direction.UNKNOWN:
+            numbers = fmt.listed(map(_moved, judgement.changed), 9)
+            return f"Neither run is called worse: {judgement.why_unknown}{f' ({numbers})' if numbers else ''}."
+        case _:
+            assert_never(judgement.direction)
+
+
+_COMPARED = (Number.BREAKS, Number.SKIPS, Number.RECOMPILES, Number.OPS_IN_EAGER)
+"""The numbers that a sentence about equal runs names."""
+
+
+def _moved(each: Measure) -> str:
+    if each.number in _YES_OR_NO:
+        return _YES_OR_NO[each.number][each.now > each.was]
+    return f"{_NUMBERS[each.number]} {each.was} → {each.now}"
+
+
+def next_command(found: RunDiff, after: str | None) -> str:
+    """Return the command that shows more about the later run; empty without a name for it, or without a difference."""
+    if found.equal or not after:
+        return ""
+    only = {each.number for each in found.judgement.changed if each.direction is Direction.WORSE}
+    view = "recompiles" if only == {Number.RECOMPILES} else "explain"
+    return f"ctrace {view} {shlex.quote(after)}"
 
 
 def name_of(what: What) -> str:

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ctrace.inspector.features.compare.diff.judgement import Judgement
+
 
 class What(StrEnum):
     """The kind of thing that differs."""
@@ -55,6 +57,8 @@ class RunDiff(Struct, frozen=True):
     """The kinds that were not compared, each with the reason."""
     notes: tuple[str, ...] = ()
     """How the environments of the runs differ, such as the version of torch, and what is not known about them."""
+    judgement: Judgement = Judgement()
+    """Which run compiled better."""
     by_settings: bool = False
     """Whether both runs compiled the same code with the same torch under other settings, so that kernels differ."""
 

@@ -8,6 +8,7 @@ from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff,
 from ctrace.inspector.features.compare.diff.fusion import fusion_changes
 from ctrace.inspector.features.compare.diff.graphs import Pairs, changes_of, pairs_of
 from ctrace.inspector.features.compare.diff.guards import are_recorded, guard_changes
+from ctrace.inspector.features.compare.diff.judgement import judge
 from ctrace.inspector.features.compare.diff.kernels import follow_up, kernel_changes, resized_changes
 from ctrace.inspector.features.compare.diff.sites import site_changes
 from ctrace.inspector.session.completeness import first_lines
@@ -33,7 +34,8 @@ def compare(before: Session, after: Session) -> RunDiff:
     found = [change for change in _every(before, after, pairs) if change.what not in missing]
     found.sort(key=lambda change: _ORDER.index(change.what))
     compared = tuple(what for what in What if what not in missing)
-    return RunDiff(tuple(found), compared, tuple(missing.items()), tuple(_notes(before, after)))
+    notes = tuple(_notes(before, after))
+    return RunDiff(tuple(found), compared, tuple(missing.items()), notes, judge(before, after))
 
 
 def _every(before: Session, after: Session, pairs: Pairs) -> Iterator[Change]:
