@@ -1,5 +1,6 @@
 """`ctrace runs`: list, keep, rename and delete saved runs."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,6 +105,11 @@ def _data(run: "Run") -> dict[str, object]:
     return {**own, **{name: value for name, value in run.summary.items() if name not in own}}
 
 
+_COLUMNS = ("run", "when", "code", "verdict", "contents", "time")
+_SHORT = 7
+"""The letters of a commit's name that the list shows."""
+
+
 def _print(found: "list[Run]") -> None:
     import time
 
@@ -115,19 +121,48 @@ def _print(found: "list[Run]") -> None:
     from ctrace.reports.terminal.widgets import render
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for column in ("run", "when", "verdict", "contents", "time"):
+    codes = [_code(run) for run in found]
+    columns = [each for each in _COLUMNS if each != "code" or any(codes)]
+    for column in columns:
         table.add_column(column, no_wrap=column in ("run", "when", "time"), overflow="ellipsis")
-    for run in found:
+    for run, code in zip(found, codes, strict=True):
         summary = run.summary
         verdict = one(str(summary.get("verdict", "running" if run.is_active else "cut off")).replace("_", " "), 40)
         what = ", ".join(
-            count(int(summary[f"{noun}s"]), noun) for noun in ("graph", "break", "recompile") if f"{noun}s" in summary
+            count(number, noun)
+            for noun in ("graph", "break", "recompile")
+            if (number := int(summary.get(f"{noun}s", 0))) or (noun == "graph" and "graphs" in summary)
         )
         if summary.get("target_gpu"):
             what += f", for {one_line(str(summary['target_gpu']), 40)}"
+        if options := _options(run):
+            what += f", with {one_line(options, 80)}"
         if run.is_kept:
             what += ", kept" if what else "kept"
         when = time.strftime("%d %b %H:%M", time.localtime(run.created))
         took = seconds(run.seconds) if run.seconds else ""
-        table.add_row(Text(one(run.name)), when, Text(verdict), Text(what), took)
+        cells = [Text(one(run.name)), when, Text(code), Text(verdict), Text(what), took]
+        table.add_row(*(cell for cell, column in zip(cells, _COLUMNS, strict=True) if column in columns))
     render([table], console())
+
+
+def _code(run: "Run") -> str:
+    """Return the branch and the commit that a run was captured at; empty: not known."""
+    from ctrace.reports.format import one
+
+    branch, commit = (str(run.summary.get(name) or "") for name in ("branch", "commit"))
+    return one(f"{branch} {commit[:_SHORT]}".strip(), 40)
+
+
+def _options(run: "Run") -> str:
+    """Return the options of a run's capture; empty: none, or not known."""
+    from ctrace.cli.options import words_of
+    from ctrace.inspector.runs.request import CaptureRequest
+
+    try:
+        options = CaptureRequest.from_file(run.request).options
+    except (OSError, ValueError):
+        return ""
+    words = [*words_of(options), *(f"--{name}" for name in ("build", "fast", "fullgraph") if getattr(options, name))]
+    words += ["--backend", options.backend] if options.backend else []
+    return shlex.join(words)

@@ -12,6 +12,7 @@ from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.installed import check_environment, check_triton
+from ctrace.inspector.runs.checkout import Checkout, checkout_of
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
 from ctrace.inspector.runs.request import CaptureRequest, Options
@@ -68,6 +69,7 @@ def capture(
     settings = settings_at(working_folder())
     gpu = _gpu(options, settings)
     target = _target(resolved)
+    checkout = checkout_of(resolved.path.parent if resolved.path is not None else working_folder())
     child = child or ChildProcess(has_terminal=True)
     with Saving(store, target, name) as saving:
         request = _request(resolved, options, saving.run, (*settings.owned, *owned), gpu)
@@ -104,7 +106,7 @@ def capture(
             session = _with_earlier_keys(session, saving, store, options.caches)
         if then is not None:
             session = then(session, saving.add)
-        saving.finish(outcome.seconds, session.failure, _summarized(session), is_whole=outcome.is_saved)
+        saving.finish(outcome.seconds, session.failure, _summarized(session, checkout), is_whole=outcome.is_saved)
     return session
 
 
@@ -134,8 +136,8 @@ def _import_reader() -> None:
     import ctrace.inspector.session.build  # noqa: F401
 
 
-def _summarized(session: "Session") -> dict[str, object]:
-    """Return the verdict and counts of a run, for the list of runs."""
+def _summarized(session: "Session", checkout: Checkout) -> dict[str, object]:
+    """Return the verdict and counts of a run, and the code that it ran, for the list of runs."""
     return {
         "verdict": str(session.verdict),
         "graphs": len(session.graphs),
@@ -144,6 +146,8 @@ def _summarized(session: "Session") -> dict[str, object]:
         "recompiles": len(session.recompiles),
         "torch": session.environment.torch,
         "target_gpu": session.gpu.target or None if session.gpu is not None else None,
+        "branch": checkout.branch,
+        "commit": checkout.commit,
     }
 
 

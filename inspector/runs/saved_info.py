@@ -93,7 +93,7 @@ def _summary(data: Any) -> dict[str, Any]:
         _within(typed(int, summary[name], name), 0, _MOST_COUNT, name)
     if "verdict" in summary:
         _word(typed(str, summary["verdict"], "verdict"), "verdict")
-    for name in summary.keys() & {"torch", "target_gpu"}:
+    for name in summary.keys() & {"torch", "target_gpu", "branch", "commit"}:
         typed(str, summary[name] or "", name)
     for name, value in summary.items():
         _check_scalar(value, f"summary: {name!r:.60}")
