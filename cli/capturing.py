@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import shlex
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -209,6 +210,24 @@ def target_names(request: Request) -> dict[str, str]:
     check_target(build=bool(request.options.get("build")), backend=request.options.get("backend"))
     files = settings_at(working_folder()).gpus
     return {gpu_named(name, files).name: name for name in map(str.strip, text.split(","))}
+
+
+def run_of(request: Request) -> str | None:
+    """Return what other commands take for the run that a request reads; empty: the last one; None: it is not saved."""
+    from ctrace.inspector.errors import RunError
+    from ctrace.inspector.runs.store import Store
+
+    if request.target is None:
+        return ""
+    if request.target == "-":
+        return None
+    store = Store()
+    try:
+        is_last = store.load(request.target).folder.resolve() == store.load().folder.resolve()
+    except RunError:  # a log
+        is_last = False
+    rank = "" if request.rank is None else f" --rank {request.rank}"
+    return "" if is_last else f"{shlex.quote(request.target)}{rank}"
 
 
 def saved(target: str | None, store: "Store", rank: int | None = None) -> "Session | None":

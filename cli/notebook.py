@@ -4,7 +4,6 @@ A page lies in a sandboxed frame without an origin: its scripts can neither read
 """
 
 import html
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
 HEIGHT = 680
 """The height of a page in pixels; it scrolls inside."""
-_WIDTH = 100
 _FORMATS = ("text/html", "text/plain")
 _USAGE = "%%ctrace [--build] [--text]"
 
@@ -25,17 +23,6 @@ def session_html(session: "Session") -> str:
     page = html.escape(render_html(session), quote=True)
     style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8888; border-radius: 8px"
     return f'<iframe title="ctrace" sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
-
-
-def session_text(session: "Session") -> str:
-    """Return the screen of `ctrace explain`, for front ends that show no HTML."""
-    from rich.console import Console
-
-    from ctrace.reports.terminal.explain import explain_screen
-    from ctrace.reports.terminal.widgets import drawn
-
-    console = Console(file=io.StringIO(), width=_WIDTH, emoji=False, force_jupyter=False, color_system=None)
-    return str(drawn(explain_screen(session, _WIDTH, verbose=False), console)).rstrip("\n")
 
 
 def show_in_notebooks() -> None:
@@ -58,6 +45,8 @@ def _shell() -> Any:
 
 
 def _register(shell: Any) -> None:
+    from ctrace.cli.show import session_text
+
     name = ("ctrace.inspector.facts.session", "Session")
     page, text = (shell.display_formatter.formatters[each] for each in _FORMATS)
     page.for_type_by_name(*name, session_html)
@@ -67,6 +56,7 @@ def _register(shell: Any) -> None:
 def _magic(shell: Any, line: str, cell: str) -> None:
     """Run the cell, and show what torch.compile did in it; an error in the cell is shown as always."""
     from ctrace.cli.console import complain
+    from ctrace.cli.show import session_text
     from ctrace.inspector.api import trace
     from ctrace.inspector.errors import CtraceError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import typer
 
-from ctrace.cli.capturing import Request, session_of
+from ctrace.cli.capturing import Request, run_of, session_of
 from ctrace.cli.console import check_output, write_report
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
@@ -39,9 +39,17 @@ def shown_format(*, json: bool, markdown: bool) -> Format:
 
 
 def show(
-    session: Session, form: Format, output: Path | None, *, on_stderr: bool = False, verbose: bool = False
+    session: Session,
+    form: Format,
+    output: Path | None,
+    run: str | None = "",
+    *,
+    on_stderr: bool = False,
+    verbose: bool = False,
 ) -> None:
     """Write the report to `output`, to stdout, or (for `run`, whose stdout is the program's) to stderr.
+
+    `run` is what other commands take for the run: nothing for the last one; None: it is not saved.
 
     Raises:
         RunError: the file cannot be written.
@@ -56,15 +64,29 @@ def show(
 
             write_report(render_markdown(session), output)
         case Format.TERMINAL:
-            _terminal(session, output, on_stderr=on_stderr, verbose=verbose)
+            _terminal(session, output, run, on_stderr=on_stderr, verbose=verbose)
         case _:
             assert_never(form)
 
 
-def _terminal(session: Session, output: Path | None, *, on_stderr: bool, verbose: bool) -> None:
+def _terminal(session: Session, output: Path | None, run: str | None, *, on_stderr: bool, verbose: bool) -> None:
     from ctrace.reports.terminal.explain import explain_screen
 
-    show_screen(lambda width: explain_screen(session, width, verbose=verbose), output, on_stderr=on_stderr)
+    show_screen(lambda width: explain_screen(session, width, verbose=verbose, run=run), output, on_stderr=on_stderr)
+
+
+def session_text(session: Session, *, verbose: bool = False) -> str:
+    """Return the screen of `ctrace explain` for a Session that is not saved, as plain text: in Python and notebooks."""
+    import io
+
+    from rich.console import Console
+
+    from ctrace.cli.console import PLAIN_WIDTH
+    from ctrace.reports.terminal.explain import explain_screen
+    from ctrace.reports.terminal.widgets import drawn
+
+    console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
+    return str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
 
 
 def show_screen(
@@ -104,12 +126,15 @@ def show_view(
     """
     check_output(output)
     session, is_new = session_of(request)
+    run = "" if is_new else run_of(request)
 
     def with_verdict(width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict
+        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, other_run_note
 
         yield from compile_only_note(session)
         yield from led_by_verdict(session, screen(session, width))
+        if run:
+            yield from other_run_note(run)
 
     show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:

@@ -2,7 +2,7 @@
 
 import os
 
-__all__ = ["__version__", "explain", "trace"]
+__all__ = ["__version__", "explain", "text", "trace"]
 
 # Installed, cli/, inspector/ and reports/ lie inside this folder; in a checkout, beside it.
 # With `python -m ctrace` the working directory is still on the path here: nothing may be imported that is not loaded.
@@ -13,6 +13,7 @@ if not os.path.isdir(os.path.join(_here, "cli")):
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ctrace.cli.show import session_text as text
     from ctrace.inspector.api import explain, trace
     from ctrace.inspector.version import __version__
 else:
@@ -23,6 +24,10 @@ else:
             from ctrace.inspector.version import __version__
 
             return __version__
+        if name == "text":
+            from ctrace.cli.show import session_text
+
+            return session_text
         if name not in {"explain", "trace"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from ctrace.cli.notebook import show_in_notebooks

@@ -6,7 +6,7 @@ import typer
 from msgspec.structs import replace
 
 from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, session_of
+from ctrace.cli.capturing import Request, on_a_run, run_of, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def explain(
     form = shown_format(json=json, markdown=markdown)
     if follow:
         check_output(output)
-        show(_followed(request), form, output, verbose=verbose)
+        show(_followed(request), form, output, run_of(request), verbose=verbose)
         return
     request = replace(request, name=name)
     request = _only_dynamo(request) if fast else request
@@ -66,7 +66,7 @@ def explain(
     check_output(output)
     session, is_new = session_of(request, check_advice=not fast, compare_speed=True)
     _refuse_fast_without_run(fast=fast, is_new=is_new)
-    show(session, form, output, verbose=verbose)
+    show(session, form, output, "" if is_new else run_of(request), verbose=verbose)
     if is_new:
         raise typer.Exit(exit_code(session))
 

@@ -100,6 +100,13 @@ class Break(Struct, frozen=True):
     reached_from: tuple[UserLine, ...] = ()
     """All lines of the user's code that lead there, in order; empty: only `line`."""
 
+    def __repr__(self) -> str:
+        """Return one line, as a failing assert shows it; the frames of all paths take pages."""
+        what = "graph break" if self.kind is BreakKind.BREAK else "disabled call"
+        code = self.expression or self.source.strip()
+        at = f"{self.file}:{self.line}"
+        return f"<{what} at {at} in {self.function}: {code or self.title} ({', '.join(self.gb)})>"
+
     @property
     def place(self) -> Frame:
         """Return the innermost frame outside of torch, where the graph breaks."""

@@ -293,6 +293,20 @@ class Session(Struct, frozen=True):
     printed: Mapping[str, Graphs] = field(default_factory=dict)
     """Graphs at every stage as torch printed them, keyed by compilation; `graphs` has only the graphs that run."""
 
+    def __repr__(self) -> str:
+        """Return one line: a failing assert or a print shows it, and all fields of a session take hundreds of KB."""
+        counts = {
+            "graphs": len(self.graphs),
+            "graph breaks": len(self.breaks),
+            "functions in eager": len(self.skips),
+            "recompilations": len(self.recompiles),
+            "wrong results": len(self.dangers),
+        }
+        shown = [f"{name} {number}" for name, number in counts.items() if number or name == "graphs"]
+        shown += ["recompile limit hit"] if self.limit.hit else []
+        failed = f" ({self.failure.type})" if self.failure is not None else ""
+        return f"<Session {self.verdict}{failed}: {', '.join(shown)}; ctrace.text(session) is the report>"
+
     @property
     def compared(self) -> int | None:
         """How many calls were compared with eager; None: not measured."""

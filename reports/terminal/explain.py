@@ -62,8 +62,13 @@ _PROBLEMS = 2
 """Problems on the short screen; the verbose one shows more."""
 
 
-def explain_screen(session: Session, width: int, *, verbose: bool = False) -> Iterator[RenderableType]:
-    """Show a run: verdict, what to do, causes, and the rest in a few lines; with `verbose`, graphs and kernels too."""
+def explain_screen(
+    session: Session, width: int, *, verbose: bool = False, run: str | None = ""
+) -> Iterator[RenderableType]:
+    """Show a run: verdict, what to do, causes, and the rest in a few lines; with `verbose`, graphs and kernels too.
+
+    `run` is what other commands take for the run: nothing for the last one; None: it is not saved.
+    """
     found = diagnose(session)
     yield headline(session)
     for sentence in violations(session):
@@ -73,7 +78,7 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
     if session.environment.fast:
         yield Text(fast_sentence(), style="yellow")
     yield from compile_only_note(session)
-    yield from what_to_do(found) if found.advice else _healthy(session)
+    yield from what_to_do(found) if found.advice else _healthy(session, run)
     yield from causes(found, session)
     yield from _beside_causes(session)
     if verbose:
@@ -81,7 +86,7 @@ def explain_screen(session: Session, width: int, *, verbose: bool = False) -> It
         from ctrace.reports.terminal.generated import generated
 
         yield from generated(session, width)
-    yield from _endings(session, verbose=verbose)
+    yield from _endings(session, run, verbose=verbose)
 
 
 def _environment(session: Session) -> Text:
@@ -111,9 +116,9 @@ def _generated(session: Session) -> str:
     return f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
 
 
-def _healthy(session: Session) -> Iterator[RenderableType]:
-    """Show the next steps of a run without advice."""
-    steps = next_steps(session)
+def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
+    """Show the next steps of a run without advice; in Python, options are arguments."""
+    steps = [step.replace("--build", "build=True") if run is None else step for step in next_steps(session)]
     if steps and is_nothing(steps[0]):
         yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
     elif steps:
@@ -137,10 +142,10 @@ def _beside_causes(session: Session) -> Iterator[RenderableType]:
     yield from provoked_findings(session)
 
 
-def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
+def _endings(session: Session, run: str | None, *, verbose: bool) -> Iterator[RenderableType]:
     yield Text()
     grid = Table.grid(padding=(0, 2))
-    for name, value in _facts(session, verbose=verbose):
+    for name, value in _facts(session, run, verbose=verbose):
         grid.add_row(Text(name, style="bold"), Text(value))
     yield grid
     if problems := other_problems(session):
@@ -168,7 +173,7 @@ def _endings(session: Session, *, verbose: bool) -> Iterator[RenderableType]:
         yield Text(f"Log entries unknown to this version: {names}", style="dim")
 
 
-def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
+def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
     """Yield the totals, with the commands that show more."""
     if session.compilations or session.failure is None:
         guards = guard_count(session)
@@ -177,11 +182,12 @@ def _facts(session: Session, *, verbose: bool) -> Iterator[tuple[str, str]]:
         if session.graphs:
             kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
             made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
-            yield "Generated", made if verbose else f"{made}: see {_see(session)}"
+            yield "Generated", made if verbose else f"{made}: see {_see(session, run)}"
     if loops := _unrolled(session):
         yield "Unrolled", fmt.one_line(loops, 300)
     if graphs := cuda_graphs(session):
-        yield "CUDA graphs", f"{graphs}; see ctrace cudagraphs"
+        see = "session.cuda_graphs" if run is None else f"ctrace cudagraphs {run}".rstrip()
+        yield "CUDA graphs", f"{graphs}; see {see}"
     if session.speed is not None:
         untimed = "; with the advice: not measured, trials build no kernels" if session.trials else ""
         yield "Speed", fmt.one_line(f"{speed(session.speed)}{untimed}", 300)
@@ -216,13 +222,16 @@ def _not_shown(session: Session) -> str:
     return f"{fmt.count(number, 'record')} of {fmt.count(kinds, 'kind')}: see explain -v"
 
 
-def _see(session: Session) -> str:
-    views = ["ctrace graphs", "guards"]
-    if session.kernels:
-        views.append("kernels")
-    if session.fusions:
-        views.append("fusion")
-    return ", ".join(views) + "; or explain -v"
+def _see(session: Session, run: str | None) -> str:
+    """Name where the rest of a run is: in views, or, if it is not saved, in the Session."""
+    if run is None:
+        fields = [f"session.{name}" for name in ("graphs", "guards", "kernels", "fusions") if getattr(session, name)]
+        return f"{', '.join(fields)}; or ctrace.text(session, verbose=True)"
+    views = ["guards", *(["kernels"] if session.kernels else []), *(["fusion"] if session.fusions else [])]
+    if run:
+        others = f"{', '.join(views[:-1])} and {views[-1]}" if len(views) > 1 else views[0]
+        return f"ctrace graphs {run}, and {others} with the same name; or explain {run} -v"
+    return f"ctrace graphs, {', '.join(views)}; or explain -v"
 
 
 def _coverage(session: Session) -> str:

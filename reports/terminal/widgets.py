@@ -108,6 +108,11 @@ def compile_only_note(session: Session) -> Iterator[RenderableType]:
         yield Text(f"{what} To record them: ctrace explain model.py", style="yellow")
 
 
+def other_run_note(run: str) -> Iterator[RenderableType]:
+    """Say how to see more of a run that is not the last one."""
+    yield Text(f"\nThis is not the last run: name it in further commands too, as {fmt.one_line(run, 200)}", style="dim")
+
+
 def table(*columns: str) -> Table:
     """Return a table without lines."""
     made = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim", show_edge=False)

@@ -76,7 +76,7 @@ def test_places_name_the_cell_and_its_line():
     """Lines of a cell with the magic are counted as the notebook shows them."""
     define = "import torch, ctrace\ndef f(x):\n    print('hi')\n    return x * 2"
     explain = (
-        "from ctrace.cli.notebook import session_text\n"
+        "from ctrace import text as session_text\n"
         "session = ctrace.explain(f, torch.rand(3))\n"
         "print(session.breaks[0].file, session.breaks[0].line, 'In[1]' in session.listings)\n"
         "print(session_text(session))"

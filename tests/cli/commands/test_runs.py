@@ -10,6 +10,7 @@ from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from tests.support.inprocess import ctrace
+from tests.support.places import DATA
 
 COMMITS = {"main": "1a2b3c4d" * 5, "wide": "5e6f7a8b" * 5}
 
@@ -17,6 +18,7 @@ COMMITS = {"main": "1a2b3c4d" * 5, "wide": "5e6f7a8b" * 5}
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     return tmp_path
 
 
@@ -55,3 +57,18 @@ def test_what_a_run_does_not_have_takes_no_place():
     save(breaks=2, branch="\x1b[31mred")
     assert "1 graph, 2 breaks" in ctrace("runs").out
     assert "\x1b" not in ctrace("runs").out
+
+
+def test_a_screen_of_an_earlier_run_says_how_to_name_it():
+    store = Store(Path(".ctrace"))
+    names = []
+    for number in (1, 2):
+        run = store.create(Target("net.py", "model"), f"run {number}")
+        run.log.write_bytes((DATA / "break_first.log").read_bytes())
+        store.finish(run, 1.0, None, {})
+        names.append(run.name)
+    old, last = names
+    assert f"ctrace graphs '{old}'" in " ".join(ctrace("explain", old).out.split())
+    assert f"name it in further commands too, as '{old}'" in ctrace("graphs", old).out
+    for words in (("explain", last), ("explain",), ("graphs", last), ("graphs",)):
+        assert last not in ctrace(*words).out

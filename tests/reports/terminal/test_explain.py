@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import ctrace
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.compile_time import Speed
 from ctrace.inspector.facts.findings import Cause, CauseKind, Frame, Owner, Recompile, UserLine
@@ -186,3 +187,39 @@ def test_speed_with_the_advice_is_said_to_be_not_measured() -> None:
         _screen(tried, 140).split()
     )
     assert "with the advice" not in _screen(replace(tried, speed=None), 140)
+
+
+def test_commands_name_a_run_that_is_not_the_last_one() -> None:
+    shown = " ".join(drawn(explain_screen(sessions.HEALTHY, 140, run="old.log"), 140).split())
+    assert "see ctrace graphs old.log, and guards" in shown
+    assert "explain old.log -v" in shown
+
+
+def test_a_run_that_is_not_saved_names_no_command() -> None:
+    shown = drawn(explain_screen(replace(sessions.HEALTHY, guards={}), 140, run=None), 140)
+    assert "see session.graphs, " in shown
+    assert "session.guards" not in shown
+    assert not any(word in shown for word in ("ctrace graphs", "explain -v", "--build"))
+
+
+@pytest.mark.parametrize(
+    "session", [sessions.PARTIAL, sessions.HEALTHY, sessions.HOSTILE], ids=("partial", "ok", "evil")
+)
+def test_the_text_is_the_screen_of_a_run_that_is_not_saved(session: Session) -> None:
+    text = ctrace.text(session)
+    assert f"{text}\n" == drawn(explain_screen(session, 100, run=None), 100)
+    assert len(ctrace.text(session, verbose=True)) > len(text)
+
+
+@pytest.mark.parametrize("name", sessions.ALL)
+def test_a_session_prints_as_one_short_line(name: str) -> None:
+    session = sessions.ALL[name]
+    shown = repr(session)
+    assert shown.startswith(f"<Session {session.verdict}")
+    assert "\n" not in shown
+    assert len(shown) < 250
+
+
+def test_a_failing_assert_shows_no_frames() -> None:
+    assert "Frame(" not in repr(sessions.PARTIAL.breaks)
+    assert all(f":{each.line} in {each.function}: " in repr(each) for each in sessions.PARTIAL.breaks)
