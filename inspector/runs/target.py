@@ -139,6 +139,11 @@ def _is_no_model(what: str) -> TargetError:
 
 
 def _parse(path: Path) -> ast.Module:
+    if path.suffix == ".ipynb":  # JSON, which parses as a Python expression
+        raise TargetError(
+            f"{path} is a notebook, which is not Python code",
+            "in the notebook, write %load_ext ctrace, and %%ctrace above a cell; or save the model in a Python file",
+        )
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
@@ -201,4 +206,6 @@ def _hint(path: Path, tree: ast.Module) -> str:
     if classes:
         name = classes[-1]
         return f"add `model = {name}(...)` and `inputs = (...)`, or name an object: ctrace explain {path}:{name}"
+    if not any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(tree)):
+        return "name a Python file that defines `model` and `inputs`, or calls torch.compile"
     return f"add `model = ...` and `inputs = (...)`; or, if it compiles in a module it imports: ctrace run {path}"

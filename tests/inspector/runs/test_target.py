@@ -60,7 +60,7 @@ def test_a_file_that_binds_it_elsewhere_has_nothing_to_explain(file: Path, sourc
     file.write_text(source)
     error = refused("net.py")
     assert error.what == "net.py defines no `model` and does not call torch.compile"
-    assert "ctrace run net.py" in error.todo
+    assert ("ctrace run net.py" in error.todo) == ("import" in source)
 
 
 def test_a_file_with_a_class_is_told_how_to_make_a_model(file: Path):
@@ -232,3 +232,14 @@ def test_file_in_a_folder_that_we_may_not_enter_is_not_said_to_be_missing(monkey
     with pytest.raises(TargetError, match=r"locked/model\.py cannot be read: Permission denied") as caught:
         resolve("locked/model.py")
     assert caught.value.todo == "check the permissions of its folder"
+
+
+@pytest.mark.parametrize("cells", ['{"cells": [], "count": null}', "{}", ""])
+def test_a_notebook_is_no_file_of_python(tmp_path: Path, cells: str):
+    notebook = tmp_path / "net.ipynb"
+    notebook.write_text(cells)
+    for of in (resolve, lambda name: program(Path(name), ())):
+        with pytest.raises(TargetError) as caught:
+            of(str(notebook))
+        assert "is a notebook" in caught.value.what
+        assert "%load_ext ctrace" in caught.value.todo
