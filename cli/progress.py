@@ -30,8 +30,26 @@ _LONG_SECONDS = 30.0
 """After this time in one stage of a compilation, tell the user which stage it is and how to avoid it."""
 
 
+_SILENCE_SECONDS = 20.0
+"""In a pipe or a file, where no status line shows that work goes on, the most time without a line on stderr."""
+
+
+class _Lines:
+    """Writes a line of progress now and then, where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Write the line, unless another one was written a moment ago."""
+        now = time.monotonic()
+        if now - self._last >= _SILENCE_SECONDS:
+            self._last = now
+            say(f"ctrace: {text}")
+
+
 class Progress:
-    """Shows stage, function and elapsed time of a capture on one line, if stderr is a terminal."""
+    """Shows stage, function and elapsed time of a capture: on one line of a terminal, else on a line now and then."""
 
     def __init__(self, status: "Status | None" = None, *, is_program: bool = False) -> None:
         self._status = status
@@ -40,6 +58,7 @@ class Progress:
         self._function = ""
         self._is_compiling = False
         self._explains_delay = not is_program
+        self._lines = None if is_program or status is not None else _Lines()
         self.child_output: int | IO[bytes] = 2
         """Where the child's stdout and stderr go: to stderr, because stdout is for the report."""
 
@@ -64,13 +83,17 @@ class Progress:
             case tracing.BytecodeSeen():
                 self._enter("running")
         self._explain_delay()
-        if self._status is None:
-            return
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(self._text()))
+        elif self._lines is not None:
+            self._lines.say(self._text())
+
+    def _text(self) -> str:
         elapsed = int(time.monotonic() - self._began)
         name = f" · {self._function}" if self._function else ""
-        from rich.text import Text
-
-        self._status.update(Text(one_line(f"{self._stage}{name} · {elapsed // 60}:{elapsed % 60:02d}", _WIDTH)))
+        return one_line(f"{self._stage}{name} · {elapsed // 60}:{elapsed % 60:02d}", _WIDTH)
 
     def _enter(self, stage: str, *, is_compiling: bool = False) -> None:
         self._stage, self._stage_began, self._is_compiling = stage, time.monotonic(), is_compiling
@@ -150,20 +173,17 @@ def _marked(
 
 
 class Many:
-    """Shows the progress of a check's jobs on one line, if stderr is a terminal."""
+    """Shows the progress of a check's jobs: on one line of a terminal, else on a line now and then."""
 
     def __init__(self, total: int, status: "Status | None" = None) -> None:
         self._total = total
         self._status = status
         self._ended = 0
         self._running: list[Job] = []
+        self._lines = _Lines()
 
     def observe(self, job: "Job", what: str) -> None:
         """Record that a job started or ended; see `pool.run_jobs`."""
-        if self._status is None:
-            return
-        from rich.text import Text
-
         from ctrace.inspector.features.check.jobs.pool import STARTED
 
         if what == STARTED:
@@ -171,6 +191,11 @@ class Many:
         else:
             self._running.remove(job)
             self._ended += 1
+        if self._status is None:
+            self._lines.say(one_line(self._text(), _WIDTH))
+            return
+        from rich.text import Text
+
         self._status.update(Text(one_line(self._text(), _WIDTH)))
 
     def _text(self) -> str:

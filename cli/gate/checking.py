@@ -205,7 +205,9 @@ class _Check:
             return outcome
         from ctrace.cli.gate.suggesting import suggested
 
-        return suggested(outcome, self._jobs.jobs, self._store, self._request.suggest)
+        began = time.monotonic()
+        found = suggested(outcome, self._jobs.jobs, self._store, self._request.suggest)
+        return replace(found, seconds=outcome.seconds + time.monotonic() - began)
 
     def _is_whole(self) -> bool:
         """Whether the check covers everything in the policy, with the policy's options."""

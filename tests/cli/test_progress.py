@@ -61,6 +61,24 @@ def test_nothing_is_shown_without_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert stream.getvalue() == ""
 
 
+def test_long_work_in_a_pipe_says_now_and_then_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    shown, jobs = Progress(), Many(3)
+    for clock[0] in range(65):  # type: ignore[assignment]
+        shown.say(f"trying repair {clock[0]}")
+    for clock[0] in (70.0, 75.0):
+        jobs.observe(_job("a.py"), STARTED)
+    assert capsys.readouterr().err.splitlines() == [
+        "ctrace: trying repair 20 · 0:20",
+        "ctrace: trying repair 40 · 0:40",
+        "ctrace: trying repair 60 · 1:00",
+        "ctrace: 0 of 3, running a.py",
+    ]
+
+
 @pytest.mark.parametrize("is_program", [False, True])
 def test_a_slow_compilation_is_named_once(
     is_program: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -86,7 +104,7 @@ def test_a_long_call_is_not_called_compiling(
     shown._enter("running")
     clock[0] = 100.0
     shown.observe(None)
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "ctrace: running · forward · 1:40\n"
 
 
 def test_the_stage_of_a_capture_follows_its_records() -> None:
