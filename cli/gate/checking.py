@@ -121,7 +121,8 @@ def _write_workflow(workflow: Path, policy: Path) -> None:
         write_new(workflow, workflow_text(workflow, policy, version))
     except OSError as error:
         raise PolicyError(f"{named(workflow)} cannot be written: {reason(error)}", "leave out --github") from None
-    say(f"ctrace: wrote {named(workflow)}; put your copy of ctrace in the place of OWNER")
+    say(f"ctrace: wrote {named(workflow)}; replace OWNER by the owner of your copy of ctrace, and set the repository")
+    say("ctrace: variable TORCH_CPU_INDEX, as its comment says: the runner then installs torch without 2 GB of CUDA")
 
 
 def _policy_is_there(path: Path) -> PolicyError:

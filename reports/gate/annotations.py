@@ -14,7 +14,7 @@ from ctrace.reports.gate.suggestions import review_block
 from ctrace.reports.gate.words import KINDS
 
 MOST = 10
-"""Of each step, GitHub shows this many errors and this many warnings, and silently drops the rest."""
+"""Of each step, GitHub shows this many errors and this many notices, and silently drops the rest."""
 _Command = tuple[str, Spot | None]
 """Title and message, joined by a line break, and the place."""
 
@@ -22,8 +22,8 @@ _Command = tuple[str, Spot | None]
 def render_annotations(outcome: Outcome) -> Document:
     """Write one line per finding, the gravest first, and one line per note; write nothing if there are neither."""
     errors = _limited("error", [_finding(each) for each in shared_findings(outcome)], "finding")
-    warnings = _limited("warning", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
-    return commands_document("".join(f"{line}\n" for line in (*errors, *warnings)))
+    notices = _limited("notice", [(f"ctrace check\n{note}", None) for note in outcome.notes], "note")
+    return commands_document("".join(f"{line}\n" for line in (*errors, *notices)))
 
 
 def _limited(name: str, commands: list[_Command], noun: str) -> Iterator[str]:

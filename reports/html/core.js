@@ -56,8 +56,26 @@ function fill(element, ...children) {
 }
 
 // Text with `code` in backquotes, as the reports write it.
+// The rules are those of `prose` in reports/markup.py.
 function prose(text) {
-  return visible(text).split(/(`[^`\n]+`)/).map((part) => (part.length > 2 && part.startsWith("`") && part.endsWith("`") ? h("code", {}, part.slice(1, -1)) : part));
+  const line = visible(text), parts = [];
+  let at = 0;
+  for (let begin = line.indexOf("`"); begin >= 0; begin = line.indexOf("`", at)) {
+    const end = endOfCode(line, begin + 1);
+    if (end < 0) break;
+    parts.push(line.slice(at, begin), end > begin + 1 ? h("code", {}, line.slice(begin + 1, end)) : "``");
+    at = end + 1;
+  }
+  return [...parts, line.slice(at)];
+}
+
+function endOfCode(line, begin) {
+  const stop = line.indexOf("\n", begin) < 0 ? line.length : line.indexOf("\n", begin), ends = [];
+  for (let at = line.indexOf("`", begin); at >= 0 && at < stop && ends.length < 8; at = line.indexOf("`", at + 1)) ends.push(at);
+  const count = (found, letter) => found.split(letter).length;
+  const closes = (found) => ["()", "[]", "{}"].every(([opened, closed]) => count(found, opened) === count(found, closed));
+  const found = ends.find((at) => !(line[at + 1] || "").trim() || closes(line.slice(begin, at)));
+  return found ?? ends[0] ?? -1;
 }
 
 // ---- data -----------------------------------------------------------------------------------------------------------

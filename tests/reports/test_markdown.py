@@ -27,7 +27,11 @@ def test_foreign_text_is_not_markup() -> None:
         ("`a_b` turns <it> into *c*.", "`a_b` turns &lt;it&gt; into \\*c\\*."),
         ("Guard with `if not x|y`.", "Guard with `if not x\\|y`."),
         ("one ` alone, a_b", "one \\` alone, a\\_b"),
-        ("`a` and `b` and `c", "\\`a\\` and \\`b\\` and \\`c"),
+        ("`a` and `b` and `c", "`a` and `b` and \\`c"),
+        ('remove `print(f"`{x}`")`, or a_b', 'remove `` print(f"`{x}`") ``, or a\\_b'),
+        ('`print(f"{x}`")` writes', '`` print(f"{x}`") `` writes'),
+        ("`f(x` and `g(y)`", "`f(x` and `g(y)`"),
+        ("`f(x`, cut; `y`, and `z`.", "`f(x`, cut; `y`, and `z`."),
     ],
 )
 def test_code_in_our_sentences_stays_code(reason: str, shown: str) -> None:

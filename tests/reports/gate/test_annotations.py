@@ -21,7 +21,7 @@ def _read(report: str) -> list[Command]:
     """Parse commands as a runner does: one per line, with properties up to the second pair of colons."""
     found = []
     for line in re.split(r"\r\n|\r|\n", report.removesuffix("\n")) if report else []:
-        match = re.fullmatch(r"::(error|warning) (.*?)::(.*)", line)
+        match = re.fullmatch(r"::(error|notice) (.*?)::(.*)", line)
         assert match, line
         pairs = (each.split("=", 1) for each in match[2].split(","))
         found.append((match[1], {key: _unescaped(value) for key, value in pairs}, _unescaped(match[3])))
@@ -74,8 +74,8 @@ def test_the_costliest_finding_is_first() -> None:
     assert f"{MOST + 2} ops now in eager" in first
 
 
-def test_notes_are_warnings() -> None:
-    notes = [message for name, _, message in _read(render_annotations(outcomes.WORSE)) if name == "warning"]
+def test_notes_are_no_warnings() -> None:
+    notes = [message for name, _, message in _read(render_annotations(outcomes.WORSE)) if name == "notice"]
     assert notes == list(outcomes.WORSE.notes)
 
 
@@ -83,7 +83,7 @@ def test_notes_are_warnings() -> None:
 @settings(max_examples=80, deadline=None)
 def test_any_text_survives(text: str) -> None:
     commands = _read(render_annotations(full_of(text)))
-    assert [name for name, _, _ in commands] == ["error"] * 3 + ["warning"]
+    assert [name for name, _, _ in commands] == ["error"] * 3 + ["notice"]
     assert commands[-1][2] == fmt.plain(text)
 
 

@@ -166,3 +166,14 @@ def test_what_is_damaged_in_a_run_is_on_the_page_once(opened: Any, tmp_path: Pat
     for problem in session.problems:
         assert sum(problem.what[1:] in line and f"{problem.line:,}" in line for line in lines) == 1, lines
     assert len(lines) == len(set(lines))
+
+
+def test_code_in_sentences_may_have_backticks(opened: Any):
+    page = opened(Session()).go("summary")
+    texts = ['remove `print(f"`{x}`")`, or leave it', "`f(x` and `g(y)`", "`a` and `b"]
+    found = page.evaluate("(texts) => texts.map((each) => h('p', {}, prose(each)).innerHTML)", texts)
+    assert found == [
+        'remove <code>print(f"`{x}`")</code>, or leave it',
+        "<code>f(x</code> and <code>g(y)</code>",
+        "<code>a</code> and `b",
+    ]

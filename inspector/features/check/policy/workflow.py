@@ -17,6 +17,11 @@ permissions:
 jobs:
   check:
     runs-on: ubuntu-latest
+    env:
+      # The runner has no GPU. pip takes torch's small CPU build if the repository variable TORCH_CPU_INDEX has the
+      # address after --index-url in the command that "Get started" on PyTorch's site prints for CPU (Settings > Secrets
+      # and variables > Actions > Variables). While it is not set, pip installs 2 GB of CUDA.
+      PIP_EXTRA_INDEX_URL: ${{{{ vars.TORCH_CPU_INDEX }}}}
     steps:
       - uses: actions/checkout@v5
       - uses: actions/setup-python@v6

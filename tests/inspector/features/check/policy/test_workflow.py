@@ -24,6 +24,15 @@ def test_it_lies_in_the_repository_and_names_the_policy_from_there(
     assert steps[3]["with"] == {"policy": "models/ctrace.yaml"}
 
 
+def test_pip_finds_the_cpu_build_where_a_variable_says() -> None:
+    text = workflow_text(Path(".github/workflows/ctrace.yml"), Path("ctrace.yaml"), "2.13.0")
+    job = yaml.safe_load(text)["jobs"]["check"]
+    assert job["env"] == {"PIP_EXTRA_INDEX_URL": "${{ vars.TORCH_CPU_INDEX }}"}
+    assert (
+        '"torch==2.13.0"' in job["steps"][2]["run"]
+    )  # a pin that the version of a CPU build meets, and it sorts first
+
+
 def test_it_runs_the_action_with_inputs_that_the_action_has() -> None:
     from tests.support.places import ROOT
 
