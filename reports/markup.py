@@ -55,7 +55,7 @@ def _spans(line: str) -> Iterator[tuple[str, bool]]:
 def _end_of_code(line: str, begin: int) -> int | None:
     """Return the backtick that ends the code: code may have backticks too, as in an f-string, but closes its brackets.
 
-    Before a space or at the end, a backtick ends the code in any case: code that is cut off does not close its brackets.
+    Before a space or at the end, a backtick ends the code in any case: code that is cut off leaves brackets open.
     """
     ends = list(islice((found.start() for found in re.compile("`").finditer(line, begin)), _MOST_NESTED))
     for at in ends:

@@ -46,6 +46,19 @@ def test_the_readme_is_short() -> None:
     assert len(PAGES["README.md"].read_text().splitlines()) <= 200
 
 
+def test_every_ratio_of_the_readmes_cost_table_is_on_the_page_with_its_conditions() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "cost.md").read_text(encoding="utf-8")
+    table = readme[readme.index("## What it costs") : readme.index("## Supported")]
+    rows = [line.split("|")[2:4] for line in table.splitlines() if line.startswith("|")][2:]
+    numbers = {number for row in rows for cell in row for number in re.findall(r"(?<![\d.])\d+\.\d+(?![\d.])", cell)}
+    assert len(rows) == 8
+    assert len(numbers) > 15
+    assert [
+        number for number in sorted(numbers - {"2.11", "2.13"}) if not re.search(rf"(?<![\d.]){number}", page)
+    ] == []
+
+
 def test_the_reference_is_generated_from_the_code() -> None:
     path = pages.REFERENCE / "commands.md"
     assert path.read_text() == pages.commands_page(), "run `make reference`, and commit what it writes"
