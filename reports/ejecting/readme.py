@@ -35,6 +35,7 @@ def readme(package: Package) -> str:
             "",
             "## Use it",
             "",
+            f"Python has to find `{name}`: run your program with `PYTHONPATH` set to the folder that has it.",
             "Let torch.compile put it where it came from, in every graph that has the same region:",
             "",
             "```python",
@@ -44,13 +45,11 @@ def readme(package: Package) -> str:
             "",
             *_launched(package),
             "",
-            "Or call it in the model:",
+            f"Or call it in the model's code: `{results} = {name}.{name}({names})` computes a part of",
             "",
-            "```diff",
-            *(f"-{fmt.one_line(_code(package, each), 100)}" for each in package.lines[:1]),
-            f"+from {name} import {name}",
-            f"+{results} = {name}({names})",
-            "```",
+            *(f"- `{fmt.one_line(_code(package, each), 100)}`" for each in package.lines[:3]),
+            "",
+            "The tensors are values of the graph, with the names of the graph; your code may have no name for them.",
             *(
                 ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
                 if passed

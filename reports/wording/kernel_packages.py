@@ -25,17 +25,37 @@ def _times(found: Applied) -> list[str]:
     kernel = "kernel not measured" if found.kernel is None else f"kernel {between(found.kernel)}"
     if found.model is None:
         return [kernel, "model not measured"]
-    noise = {"no_difference": " (within the noise)", "undecided": " (too noisy to compare)"}.get(
-        found.model.verdict, ""
-    )
-    return [kernel, f"model {between(found.model)}{noise}"]
+    return [kernel, f"model {between(found.model)}"]
 
 
 def between(times: Times) -> str:
-    """Return two durations, such as `14.9 -> 11.2 us`, in the unit of the larger."""
+    """Return two durations in the unit of the larger, and what they mean, such as `1.31 -> 1.27 ms (1.03x faster)`."""
     units = (("s", 1.0), ("ms", 1e3), ("us", 1e6))
     unit, scale = next((each for each in units if max(times.before, times.after) * each[1] >= 1), units[-1])
-    return f"{times.before * scale:.3g} -> {times.after * scale:.3g} {unit}"
+    return f"{times.before * scale:.3g} -> {times.after * scale:.3g} {unit}{_means(times)}"
+
+
+def _means(times: Times) -> str:
+    """Say which is faster, if the rounds decide it; else only how the two durations compare."""
+    if times.before <= 0 or times.after <= 0:
+        return ""
+    match times.verdict:
+        case "no_difference":
+            return " (within the noise)"
+        case "undecided":
+            return " (too noisy to compare)"
+        case "faster":
+            return f" ({times.before / times.after:.2f}x faster)"
+        case "slower":
+            return f" ({times.after / times.before:.2f}x slower)"
+    return f" ({times.after / times.before:.2f} times as long)"
+
+
+def difference(largest: float | None, *, none: str = "not finite") -> str:
+    """Say by how much results differ; `none` is what is said without a number."""
+    if largest is None:
+        return none
+    return f"differs by at most {largest:.1e} of the tensor's largest value" if largest else "no difference"
 
 
 def tolerance(largest: float | None) -> str:

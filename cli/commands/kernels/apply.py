@@ -19,7 +19,7 @@ Examples:
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="A package that ctrace kernels eject wrote.")]
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="A model: a file, file.py:name or pkg.mod:name.")]
 Diff = Annotated[
-    bool, typer.Option("--diff", help="Show how a program uses the package without ctrace: two ways, each as a diff.")
+    bool, typer.Option("--diff", help="Show how a program uses the package without ctrace, as a diff of the model.")
 ]
 Places = Annotated[
     list[int] | None,

@@ -9,7 +9,7 @@ from ctrace.cli import options as opt
 EXAMPLES = """\b
 Examples:
   ctrace kernels eject gelu_1 -o ops --of model.py --target h100
-  ctrace kernels edit ops/gelu_1           then edit ops/gelu_1/kernel.py
+  ctrace kernels edit ops/gelu_1           then edit its kernel.py or kernel.cpp
   ctrace kernels edit ops/gelu_1 --ir      what changed in the PTX, too
   ctrace kernels edit ops/gelu_1 --once    one check, for scripts
   ctrace kernels edit ops/gelu_1 --once --json

@@ -27,12 +27,19 @@ def apply_screen(
     yield _headline(found)
     yield hanging(f"{package} in {target}, on {found.device}")
     yield from _trouble(found)
+    if diffs and found.equal:  # they are what was asked for; the rest is the screen without --diff
+        yield from _ways(diffs)
+        return
     if found.places:
         yield section("Places")
         for index, place in enumerate(found.places):
             yield from _place(place, [each for each in found.regions if each.place == index], cwd)
     yield from _results(found)
     yield from (hanging(each, "yellow") for each in found.notes)
+    yield from _ways(diffs)
+
+
+def _ways(diffs: Sequence[str]) -> Iterator[RenderableType]:
     for diff in diffs:
         yield Text()
         yield Verbatim(_colored(diff))
@@ -79,16 +86,12 @@ def _place(place: Place, checks: list[RegionCheck], cwd: str) -> Iterator[Render
     else:
         yield hanging(f"compiled code calls the operator: {place.operator_called}")
     for each in checks:
-        text = f"{_RAN[each.kernel]}{_by(each.largest)}"
+        text = _RAN[each.kernel] + ("" if each.largest is None else f": {words.difference(each.largest)}")
         yield hanging(text if each.equal else f"{text}: WRONG", "" if each.equal else "red")
         if each.wrong is not None:
             yield hanging(words.element(each.wrong), "red")
         if each.note:
             yield hanging(each.note, "yellow")
-
-
-def _by(largest: float | None) -> str:
-    return "" if largest is None else f"; largest difference {largest:.1e}"
 
 
 def _results(found: Applied) -> Iterator[RenderableType]:
@@ -99,8 +102,7 @@ def _results(found: Applied) -> Iterator[RenderableType]:
     for each in found.compared:
         against = {"compiled": "the unchanged compile", "eager": "eager"}[each.against]
         sign, style = ("✓", "green") if each.equal else ("✗", "red")
-        by = "nothing to compare" if each.largest is None else f"largest difference {each.largest:.1e}"
-        by = "not finite" if each.wrong is not None and each.largest is None else by
+        by = words.difference(each.largest, none="nothing to compare" if each.wrong is None else "not finite")
         yield marked(sign, style, f"{fmt.one_line(each.scenario, 40)} against {against}: {by}")
         if each.wrong is not None:
             yield hanging(words.element(each.wrong), "red")

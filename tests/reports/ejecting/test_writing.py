@@ -70,9 +70,9 @@ def test_the_files_are_complete(tmp_path: Path) -> None:
 
 def test_the_readme_calls_the_op_with_all_of_its_arguments() -> None:
     found = package()
-    assert "+mul_1 = exp_mul_0(mm)" in readme(found)
+    assert "`mul_1 = exp_mul_0.exp_mul_0(mm)` computes a part of" in readme(found)
     text = readme(structs.replace(found, sizes=(Size("n", "", 32), Size("m", "mm.shape[1]", 8))))
-    assert "+mul_1 = exp_mul_0(mm, n)" in text
+    assert "`mul_1 = exp_mul_0.exp_mul_0(mm, n)` computes a part of" in text
     assert "The sizes n occur only in expressions" in text
 
 

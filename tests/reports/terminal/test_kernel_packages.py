@@ -141,18 +141,32 @@ def test_noise_is_no_gain(verdict: str, end: str):
 
 def test_the_answer_in_one_line():
     assert applied_line(RIGHT) == (
-        "applied 2 of 2 places, equal within 1e-6, kernel 14.9 -> 11.2 us, model 1.31 -> 1.27 ms"
+        "applied 2 of 2 places, equal within 1e-6, kernel 14.9 -> 11.2 us (0.75 times as long), "
+        "model 1.31 -> 1.27 ms (1.03x faster)"
     )
+    slow = replace(RIGHT, model=Times(245e-6, 361e-6, "slower"))
+    assert applied_line(slow).endswith("model 245 -> 361 us (1.47x slower)")
     assert applied_line(WRONG) == "applied 2 of 2 places, NOT EQUAL, times not measured"
     assert applied_line(MISFIT) == "applied 0 of 1 place, nothing to compare, times not measured"
 
 
 @pytest.mark.parametrize(
     ("before", "after", "text"),
-    [(2.0, 1.0, "2 -> 1 s"), (1.5e-3, 9e-4, "1.5 -> 0.9 ms"), (1e-6, 5e-7, "1 -> 0.5 us")],
+    [
+        (2.0, 1.0, "2 -> 1 s (0.50 times as long)"),
+        (1.5e-3, 9e-4, "1.5 -> 0.9 ms (0.60 times as long)"),
+        (1e-6, 0.0, "1 -> 0 us"),
+    ],
 )
 def test_durations_share_a_unit(before: float, after: float, text: str):
     assert between(Times(before, after)) == text
+
+
+def test_with_diffs_the_screen_is_the_answer_and_the_diffs():
+    shown = drawn(apply_screen(RIGHT, "model.py", "ops/softmax_0", ["# 1. install", "# 2. call"]), 100)
+    assert "# 1. install\n" in shown
+    assert "Places" not in shown
+    assert "Places" in drawn(apply_screen(WRONG, "model.py", "ops/softmax_0", ["# 1. install"]), 100)
 
 
 @pytest.mark.parametrize(("largest", "text"), [(None, "0"), (0.0, "0"), (6e-7, "1e-6"), (1e-6, "1e-6"), (3.0, "3e+00")])

@@ -2,7 +2,7 @@
 
 import ast
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Place
@@ -11,36 +11,46 @@ from ctrace.inspector.runs.target import ModelTarget
 
 
 def diffs_of(packages: Sequence[Package], target: ModelTarget, found: Applied) -> tuple[str, ...]:
-    """Return a diff for each way; for a model that is named by its module, of a file `model.py`."""
+    """Return how to use the packages: a diff that installs them, and for each where the model's code can call it.
+
+    The call is no diff: its arguments are values of the graph, which need no name in the model's code. For a model that
+    is named by its module, the diff is of a file `model.py`.
+    """
     path = target.path or Path("model.py")
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if target.path is not None else []
     except (OSError, ValueError):
         lines = []
-    diffs = [
-        _diff(path, lines, _with_install(packages, lines), "1. install the replacement once, before torch.compile")
-    ]
+    installed = _with_install(packages, path, lines)
+    made = difflib.unified_diff(lines, installed, str(path), str(path), lineterm="", n=1)
+    ways = ["\n".join(["# 1. install the replacement once, before torch.compile", *made])]
     for package in packages:
-        called = _with_call(package, path, lines, [each for each in found.places if _is_of(package, each)])
-        if called is not None:
-            title = "2. or call the operator in the model's code: put the model's own values for its arguments"
-            diffs.append(_diff(path, lines, called, title))
-    return tuple(diffs)
+        called = list(_call(package, path, lines, [each for each in found.places if _is_of(package, each)]))
+        if called:
+            ways.append("\n".join(called))
+    return tuple(ways)
 
 
 def _is_of(package: Package, place: Place) -> bool:
     return place.operator.rpartition("::")[2] == _operator(package)[0]
 
 
-def _diff(path: Path, before: list[str], after: list[str], title: str) -> str:
-    made = difflib.unified_diff(before, after, str(path), str(path), lineterm="", n=1)
-    return "\n".join([f"# {title}", *made])
-
-
-def _with_install(packages: Sequence[Package], lines: list[str]) -> list[str]:
+def _with_install(packages: Sequence[Package], path: Path, lines: list[str]) -> list[str]:
     at = _after_imports(lines)
-    names = [each.name for each in packages]
-    return [*lines[:at], *(f"import {name}" for name in names), *(f"{name}.install()" for name in names), *lines[at:]]
+    imports = dict.fromkeys(line for each in packages for line in _imports(each, path))
+    return [*lines[:at], *imports, *(f"{each.name}.install()" for each in packages), *lines[at:]]
+
+
+def _imports(package: Package, path: Path) -> Iterator[str]:
+    """Yield the lines that import a package in the model's file: Python looks for modules in the folder of a script."""
+    folder, beside = package.root.resolve(), path.absolute().parent.resolve()
+    parts = folder.relative_to(beside).parts if folder.is_relative_to(beside) else None
+    if parts is not None and all(map(str.isidentifier, parts)):
+        yield f"from {'.'.join(parts)} import {package.name}" if parts else f"import {package.name}"
+        return
+    yield "import sys"
+    yield f"sys.path.insert(0, {str(folder)!r})"
+    yield f"import {package.name}"
 
 
 def _after_imports(lines: list[str]) -> int:
@@ -53,38 +63,26 @@ def _after_imports(lines: list[str]) -> int:
     return max(ends, default=0)
 
 
-def _with_call(package: Package, path: Path, lines: list[str], places: Iterable[Place]) -> list[str] | None:
-    """Return the file with the operator's call at the lines of the region; None if the region has none in this file."""
+def _call(package: Package, path: Path, lines: list[str], places: Iterable[Place]) -> Iterator[str]:
+    """Yield which lines of the file the operator computes a part of, and how to call it; nothing if it has no place."""
     numbers = sorted({number for each in places if (number := _line_in(path, each)) is not None})
     function, arguments = _operator(package)
     if not numbers or not function:
-        return None
-    made = list(lines)
-    for number in reversed(numbers):
-        text = lines[number - 1]
-        indent = text[: len(text) - len(text.lstrip())]
-        made[number - 1 : number] = [f"{indent}{_assigned(text)}{package.name}.{function}({arguments})"]
-    at = _after_imports(lines)
-    return [*made[:at], f"import {package.name}", *made[at:]]
+        return
+    yield f"# 2. or call it in the model's code: {package.name}.{function}({arguments}) computes a part of"
+    for number in numbers:
+        if number <= len(lines):
+            yield f"#      {path.name}:{number}: {lines[number - 1].strip()}"
+    yield "#    Its arguments are values of the graph, and your code may have no name for them; their dtypes and sizes"
+    yield f"#    are in {package.folder / _README}."
+
+
+_README = "README.md"
 
 
 def _line_in(path: Path, place: Place) -> int | None:
     file, _, line = (place.line or "").rpartition(":")
     return int(line) if place.applied and line.isdigit() and Path(file).name == path.name else None
-
-
-def _assigned(text: str) -> str:
-    """Return the start of a statement that stays: `x = ` or `return `."""
-    try:
-        node = ast.parse(text.strip()).body[0]
-    except (SyntaxError, IndexError):
-        return ""
-    match node:
-        case ast.Assign(targets=targets):
-            return "".join(f"{ast.unparse(each)} = " for each in targets)
-        case ast.Return():
-            return "return "
-    return ""
 
 
 def _operator(package: Package) -> tuple[str, str]:
