@@ -129,12 +129,11 @@ def show_view(
     run = "" if is_new else run_of(request)
 
     def with_verdict(width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, other_run_note
+        from ctrace.reports.terminal.widgets import compile_only_note, led_by_verdict, of_other_run
 
         yield from compile_only_note(session)
-        yield from led_by_verdict(session, screen(session, width))
-        if run:
-            yield from other_run_note(run)
+        shown = led_by_verdict(session, screen(session, width))
+        yield from of_other_run(run, shown) if run else shown
 
     show_either(output, json=json, data=lambda: data(session), screen=with_verdict)
     if is_new:

@@ -108,9 +108,14 @@ def compile_only_note(session: Session) -> Iterator[RenderableType]:
         yield Text(f"{what} To record them: ctrace explain model.py", style="yellow")
 
 
-def other_run_note(run: str) -> Iterator[RenderableType]:
-    """Say how to see more of a run that is not the last one."""
-    yield Text(f"\nThis is not the last run: name it in further commands too, as {fmt.one_line(run, 200)}", style="dim")
+def of_other_run(run: str, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """Say at the end of a screen, if it names commands, that they need the run's name, because it is not the last one."""
+    names_commands = False
+    for part in screen:
+        names_commands |= isinstance(part, Text) and "ctrace " in part.plain
+        yield part
+    if names_commands:
+        yield Text(f"This is not the last run: add its name, {fmt.one_line(run, 200)}, to the command.", style="dim")
 
 
 def table(*columns: str) -> Table:

@@ -69,6 +69,7 @@ def test_a_screen_of_an_earlier_run_says_how_to_name_it():
         names.append(run.name)
     old, last = names
     assert f"ctrace graphs '{old}'" in " ".join(ctrace("explain", old).out.split())
-    assert f"name it in further commands too, as '{old}'" in ctrace("graphs", old).out
+    assert f"add its name, '{old}', to the command" in ctrace("graphs", old).out
+    assert old not in ctrace("recompiles", old).out
     for words in (("explain", last), ("explain",), ("graphs", last), ("graphs",)):
         assert last not in ctrace(*words).out
