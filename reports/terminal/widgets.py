@@ -109,7 +109,7 @@ def compile_only_note(session: Session) -> Iterator[RenderableType]:
 
 
 def of_other_run(run: str, screen: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    """Say at the end of a screen, if it names commands, that they need the run's name, because it is not the last one."""
+    """End a screen of a run that is not the last one with the name that the commands on it need, if it has any."""
     names_commands = False
     for part in screen:
         names_commands |= isinstance(part, Text) and "ctrace " in part.plain
