@@ -26,8 +26,9 @@ _WORDS = {
     Outlook.DIVERGES: ("Keeps recompiling", "bold red"),
     Outlook.UNKNOWN: ("Not known whether it keeps recompiling", "yellow"),
 }
-_TIMELINE = 38
+_TIMELINE = 50
 """The width of the timeline's columns except `differs in`."""
+_SCENARIO = 15
 _OBJECTS = 6
 _ID = 12
 """How many letters of a compilation's id to show; torch's ids are shorter."""
@@ -151,7 +152,7 @@ def _left(cache: Cache) -> str:
 
 
 def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:
-    call = f"{fmt.one_line(entry.scenario, 10)} {(entry.call or 0) + 1}" if entry.scenario else ""
+    call = f"{fmt.one_line(entry.scenario, _SCENARIO)}, call {(entry.call or 0) + 1}" if entry.scenario else ""
     seconds = fmt.seconds(entry.seconds) if entry.seconds is not None else "?"
     id_ = fmt.one_line(entry.id, _ID)
     if recompile is None:
