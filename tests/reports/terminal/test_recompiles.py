@@ -114,8 +114,8 @@ class TestCaches:
 
     def test_each_entry_has_its_call_and_its_nearest_entry(self) -> None:
         lines = _screen(recompiled.SEVERAL).splitlines()
-        assert any(line.split() == ["0/0", "base", "1", "first", "call", "1.5", "s"] for line in lines)
-        assert any(line.startswith(" 0/3    base 4  0/1 (1)   mask.size(0) 2 → 3") for line in lines)
+        assert any(line.split() == ["0/0", "base,", "call", "1", "first", "call", "1.5", "s"] for line in lines)
+        assert any(line.startswith(" 0/3    base, call 4  0/1 (1)   mask.size(0) 2 → 3") for line in lines)
 
     def test_entries_that_do_not_fit_are_counted(self) -> None:
         assert "and 2 more entries: see --all" in _screen(recompiled.SEVERAL)
