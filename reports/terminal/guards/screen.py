@@ -62,6 +62,8 @@ def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
     at = head.compilation
     line = at.resumes_at or at.line
     facts = [fmt.count(head.number, "guard")]
+    if in_full and at.guards is not None and at.guards != head.number:
+        facts = [f"{facts[0]} checked, {at.guards} created while tracing"]
     if head.latency is not None:
         how = " per check with cold caches, measured once by torch" if in_full else ""
         facts.append(f"{fmt.microseconds(head.latency)}{how}")

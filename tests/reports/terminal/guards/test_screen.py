@@ -83,3 +83,13 @@ def test_all_shows_every_compilation() -> None:
     shown = _screen(guarded.GUARDED, all_of_it=True)
     assert "Other compilations" not in shown
     assert "60.0 µs" in shown
+
+
+def test_the_number_of_guards_in_explain_is_on_the_screen_too() -> None:
+    """Torch counts guards when it creates them, the tree has those that a call checks: two numbers of one run."""
+    session = guarded.GUARDED
+    compilations = tuple(replace(each, guards=842) for each in session.compilations)
+    session = replace(session, compilations=compilations)
+    shown = _screen(session, 120)
+    number = heads(session)[0].number
+    assert f"{number} guards checked, 842 created while tracing" in shown
