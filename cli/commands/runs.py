@@ -136,7 +136,7 @@ def _print(found: "list[Run]") -> None:
         if summary.get("target_gpu"):
             what += f", for {one_line(str(summary['target_gpu']), 40)}"
         if options := _options(run):
-            what += f", with {one_line(options, 80)}"
+            what += f", {one_line(options, 80)}"
         if run.is_kept:
             what += ", kept" if what else "kept"
         when = time.strftime("%d %b %H:%M", time.localtime(run.created))
@@ -155,7 +155,7 @@ def _code(run: "Run") -> str:
 
 
 def _options(run: "Run") -> str:
-    """Return the options of a run's capture; empty: none, or not known."""
+    """Say which options a run was captured with; empty: none, or not known."""
     from ctrace.cli.options import words_of
     from ctrace.inspector.runs.request import CaptureRequest
 
@@ -163,6 +163,8 @@ def _options(run: "Run") -> str:
         options = CaptureRequest.from_file(run.request).options
     except (OSError, ValueError):
         return ""
+    if options.caches is not None:
+        return "of ctrace time --compile"
     words = [*words_of(options), *(f"--{name}" for name in ("build", "fast", "fullgraph") if getattr(options, name))]
     words += ["--backend", options.backend] if options.backend else []
-    return shlex.join(words)
+    return f"with {shlex.join(words)}" if words else ""

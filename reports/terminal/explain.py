@@ -227,11 +227,12 @@ def _see(session: Session, run: str | None) -> str:
     if run is None:
         fields = [f"session.{name}" for name in ("graphs", "guards", "kernels", "fusions") if getattr(session, name)]
         return f"{', '.join(fields)}; or ctrace.text(session, verbose=True)"
-    views = ["guards", *(["kernels"] if session.kernels else []), *(["fusion"] if session.fusions else [])]
-    if run:
-        others = f"{', '.join(views[:-1])} and {views[-1]}" if len(views) > 1 else views[0]
-        return f"ctrace graphs {run}, and {others} with the same name; or explain {run} -v"
-    return f"ctrace graphs, {', '.join(views)}; or explain -v"
+    views = ["ctrace graphs", "guards"]
+    if session.kernels:
+        views.append("kernels")
+    if session.fusions:
+        views.append("fusion")
+    return f"{', '.join(views)}; or explain -v{f', each with {run}' if run else ''}"
 
 
 def _coverage(session: Session) -> str:

@@ -158,5 +158,6 @@ def footer(measured: Measured) -> Iterator[RenderableType]:
     differing = next((each for each in measured.differences if each.difference is not None), None)
     if differing is not None and differing.difference is not None:
         yield Text(
-            f"Largest difference from eager's results: {differing.difference:.1e} of the largest value.", style="dim"
+            f"Largest difference from eager's results: {differing.difference:.1e} of the tensor's largest value.",
+            style="dim",
         )

@@ -68,7 +68,7 @@ def test_a_screen_of_an_earlier_run_says_how_to_name_it():
         store.finish(run, 1.0, None, {})
         names.append(run.name)
     old, last = names
-    assert f"ctrace graphs '{old}'" in " ".join(ctrace("explain", old).out.split())
+    assert f"or explain -v, each with '{old}'" in " ".join(ctrace("explain", old).out.split())
     assert f"add its name, '{old}', to the command" in ctrace("graphs", old).out
     assert old not in ctrace("recompiles", old).out
     for words in (("explain", last), ("explain",), ("graphs", last), ("graphs",)):
