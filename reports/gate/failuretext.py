@@ -7,7 +7,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.findings import LONGEST, code, detail, todo
+from ctrace.reports.gate.findings import LONGEST, code, detail, headline, todo
 from ctrace.reports.gate.places import near, spot
 from ctrace.reports.gate.words import title
 
@@ -51,7 +51,7 @@ def _facts(one: Checked, outcome: Outcome) -> str:
 
 
 def _finding(number: int, finding: Finding, one: Checked, outcome: Outcome, width: int) -> Iterator[str]:
-    yield from _folded(f"{number}. {finding.what}", "", width, _INDENT)
+    yield from _folded(f"{number}. {headline(finding, with_code=False)}", "", width, _INDENT)
     at = spot(finding, one, outcome) if finding.file or finding.site else None
     if at is not None:
         yield f"{_INDENT}{fmt.one_line(str(at), LONGEST)}"

@@ -96,13 +96,16 @@ _SITES = {
 }
 
 
-def headline(finding: Finding) -> str:
-    """Write what a stranger needs first, such as "new graph break: `x.item()`"; ids and the place come after it."""
+def headline(finding: Finding, *, with_code: bool = True) -> str:
+    """Write what a stranger needs first, such as "new graph break: `x.item()`"; ids and the place come after it.
+
+    Leave out the code where it is shown beside the headline.
+    """
     site = finding.site
     if site is None:
         return finding.what
     more = {FindingKind.NEW_SITE: "new ", FindingKind.MORE_TIMES: "more of a known "}.get(finding.kind, "")
-    where = code(finding)
+    where = code(finding) if with_code else ""
     begin, end = site.span or (0, 0)
     if site.source and 0 <= begin < end <= len(where):
         where = where[begin:end]

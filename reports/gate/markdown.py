@@ -6,7 +6,7 @@ from functools import partial
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
-from ctrace.reports.gate.findings import SharedFinding, code, detail, shared_findings, todo
+from ctrace.reports.gate.findings import SharedFinding, code, detail, headline, shared_findings, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import near
 from ctrace.reports.gate.screentable import cells, result
@@ -88,7 +88,9 @@ def _change(shared: SharedFinding) -> str:
     costs = text(", ".join(detail(finding, shared.first)))
     where = code_span(fmt.one_line(str(shared.spot), _LONGEST)) if shared.spot else _NOTHING
     what_to_do = _joined(map(_short, todo(finding)))
-    return row(_joined((_short(finding.what), source, costs)), where, what_to_do, _jobs(shared.checked))
+    return row(
+        _joined((_short(headline(finding, with_code=False)), source, costs)), where, what_to_do, _jobs(shared.checked)
+    )
 
 
 def _has_block(shared: SharedFinding) -> bool:

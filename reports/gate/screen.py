@@ -10,7 +10,7 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.features.check.verdict import Checked, Finding, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.findings import code, detail, folded, identity, todo
+from ctrace.reports.gate.findings import code, detail, folded, headline, identity, todo
 from ctrace.reports.gate.nextsteps import next_steps
 from ctrace.reports.gate.places import Spot, near, own_spot
 from ctrace.reports.gate.screentable import job_table
@@ -80,11 +80,11 @@ def _job(one: Checked, outcome: Outcome, seen: dict[object, Checked]) -> Iterato
 def _seen_before(number: int, finding: Finding, before: Checked) -> Text:
     """Name the job that shows the same site in full."""
     where = f"  same as in {fmt.one_line(str(before.job), 300)}"
-    return Text.assemble((f"{number}. {fmt.one_line(finding.what, 300)}", "bold"), (where, "dim"))
+    return Text.assemble((f"{number}. {fmt.one_line(headline(finding, with_code=False), 300)}", "bold"), (where, "dim"))
 
 
 def _finding(number: int, finding: Finding, one: Checked | None, at: Spot | None) -> Iterator[RenderableType]:
-    yield Text(f"{number}. {fmt.one_line(finding.what, 500)}", style="bold")
+    yield Text(f"{number}. {fmt.one_line(headline(finding, with_code=False), 500)}", style="bold")
     if at is not None:
         yield hanging(f"{fmt.place(at.file, at.line, '')}{_owner(finding)}", "cyan")
     if finding.site is not None:

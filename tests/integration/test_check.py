@@ -61,7 +61,7 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     worse = ctrace("check")
     assert worse.code == 1
     assert worse.out.startswith("WORSE  The model got worse.\n")
-    assert "1. +1 GB0059 models/net.py::Net.forward" in worse.out
+    assert "1. new graph break (+1 GB0059 models/net.py::Net.forward)" in worse.out
     assert "models/net.py:12" in worse.out
     assert re.search(r"Splits 1 graph into 2", worse.out)
     assert "\x1b" not in worse.out

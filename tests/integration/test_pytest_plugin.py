@@ -125,7 +125,7 @@ def test_the_lock_decides_without_numbers(tests: pytest.Pytester) -> None:
     (tests.path / "test_net.py").write_text(BY_LOCK + extra)
     result = tests.runpytest_subprocess("-rf")
     result.assert_outcomes(passed=2, failed=2)
-    result.stdout.fnmatch_lines(["1. +1 GB0124 models.py::Cut.forward*"])
+    result.stdout.fnmatch_lines(["1. new graph break (+1 GB0124 models.py::Cut.forward)*"])
     result.stdout.fnmatch_lines(["If this is intended, record the current state in ctrace.lock: pytest*"])
     result.stdout.fnmatch_lines(["ctrace: 1 check is not in the lock; the limits are: no graph break*"])
     assert (tests.path / "ctrace.lock").read_text() == lock

@@ -93,7 +93,7 @@ def test_worse_than_the_lock_says_how_to_keep_it(tmp_path: Path, shown: Callable
     _written(tmp_path, HEALTHY, shown, None)
     shown(PARTIAL)
     text = _failure(_checks(tmp_path)[0])
-    assert "\n1. +1 " in text
+    assert "\n1. new graph break (+1 " in text
     assert text.replace("\n", " ").endswith(f"the current state in {tmp_path / 'ctrace.lock'}: pytest --ctrace-update")
 
 

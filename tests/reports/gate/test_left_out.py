@@ -36,7 +36,7 @@ REPORTS: dict[str, tuple[Callable[[Outcome], str], str]] = {
     ),
     "sarif": (render_sarif, '"exitCodeDescription": "holds (Inductor\'s guards not checked)"'),
     "json": (render_check_json, '"inductor_guards": false'),
-    "annotations": (render_annotations, f"::warning title=ctrace check::{NOTE}"),
+    "annotations": (render_annotations, f"::notice title=ctrace check::{NOTE}"),
 }
 
 

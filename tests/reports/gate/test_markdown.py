@@ -39,7 +39,7 @@ def test_report(name: str) -> None:
 
 
 def test_a_change_reads_like_a_sentence() -> None:
-    row = "| +1 GB0170 models/mask.py::Mask.forward `if is_pad.any(): # padded?` splits 2 graphs into 3, 14 ops now in eager |"
+    row = "| new graph break (+1 GB0170 models/mask.py::Mask.forward) `if is_pad.any(): # padded?` splits 2 graphs into 3, 14 ops now in eager |"
     assert row in render_table(outcomes.WORSE)
 
 
