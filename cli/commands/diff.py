@@ -57,7 +57,7 @@ def diff(
     output: opt.Output = None,
     timeout: opt.Timeout = None,
 ) -> None:
-    """Show what changed between two runs: breaks, recompilations, guards, graphs, fusion and kernels."""
+    """Show which of two runs compiled worse, and what changed: breaks, recompilations, guards, graphs, kernels."""
     from ctrace.cli.console import check_output
     from ctrace.cli.diffing import kinds
     from ctrace.cli.show import shown_format
