@@ -141,8 +141,9 @@ def _print(found: "list[Run]") -> None:
             what += ", kept" if what else "kept"
         when = time.strftime("%d %b %H:%M", time.localtime(run.created))
         took = seconds(run.seconds) if run.seconds else ""
-        cells = [Text(one(run.name)), when, Text(code), Text(verdict), Text(what), took]
-        table.add_row(*(cell for cell, column in zip(cells, _COLUMNS, strict=True) if column in columns))
+        cells = (one(run.name), when, code, verdict, what, took)
+        shown = (cell for cell, column in zip(cells, _COLUMNS, strict=True) if column in columns)
+        table.add_row(*map(Text, shown))
     render([table], console())
 
 

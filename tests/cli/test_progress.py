@@ -67,7 +67,7 @@ def test_long_work_in_a_pipe_says_now_and_then_where_it_is(
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     shown, jobs = Progress(), Many(3)
-    for clock[0] in range(65):  # type: ignore[assignment]
+    for clock[0] in range(65):
         shown.say(f"trying repair {clock[0]}")
     for clock[0] in (70.0, 75.0):
         jobs.observe(_job("a.py"), STARTED)
