@@ -86,7 +86,12 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     from ctrace.reports.terminal.widgets import drawn
 
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)
-    return str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
+    text = str(drawn(explain_screen(session, PLAIN_WIDTH, verbose=verbose, run=None), console)).rstrip("\n")
+    # Parts of the screen that leave something out name the command that shows it.
+    return f"{text}\n{_COMMANDS_NEED_A_RUN}" if "see ctrace " in text else text
+
+
+_COMMANDS_NEED_A_RUN = "Commands show saved runs: put the model in a file, and run ctrace explain FILE first."
 
 
 def show_screen(
