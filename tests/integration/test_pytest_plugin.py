@@ -94,7 +94,7 @@ def test_numbers(tests: pytest.Pytester) -> None:
         [
             "WORSE  test_numbers.py::test_cut",
             "torch *2 graphs*1 graph break*",
-            "1. GB0059 models.py::Cut.forward*",
+            "1. graph break (GB0059 models.py::Cut.forward)*",
             "   models.py:15",
             '     print("norm", y.norm())',
             "   → models.py:15: remove `print*",
