@@ -104,6 +104,9 @@ def _why_unknown(before: Session, after: Session) -> str:
     cut = [name for name, each in both if each.verdict is Verdict.INCOMPLETE]
     if cut:
         return "both runs are incomplete" if len(cut) > 1 else f"the {cut[0]} run is incomplete"
+    by_ctrace = [name for name, each in both if each.environment.ctrace]
+    if len(by_ctrace) == 1:
+        return f"ctrace recorded only the {by_ctrace[0]} run, and a log of torch has less"
     if _calls(before) != _calls(after):
         return DIFFERENT_CALLS
     return ""

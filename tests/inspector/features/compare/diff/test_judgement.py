@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
-from ctrace.inspector.facts.session import Coverage, Scenario, Session
+from ctrace.inspector.facts.session import Coverage, Environment, Scenario, Session
 from ctrace.inspector.features.compare.diff.judgement import DIFFERENT_CALLS, Direction, judge, without_direction
 from ctrace.reports.wording.diff import judged
 from tests.support import sessions
@@ -47,6 +47,7 @@ def test_worse_and_better_is_neither():
         (CUT, CUT, "both runs are incomplete"),
         (FAILED, FAILED, "both runs failed"),
         (HEALTHY, replace(PARTIAL, scenarios=(Scenario("other"),)), DIFFERENT_CALLS),
+        (HEALTHY, replace(SAME_CALLS, environment=Environment()), "ctrace recorded only the first run"),
     ],
 )
 def test_runs_that_cannot_be_judged_say_why(before: Session, after: Session, why: str):
