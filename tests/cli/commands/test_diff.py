@@ -39,15 +39,14 @@ def test_equal_runs_say_so_in_one_line():
 def test_differences_are_summed_up_first():
     ran = ctrace("diff", log("base"), log("broken"))
     assert ran.code == 0
-    lines = ran.out.splitlines()
-    assert lines[0].startswith("WORSE  ")
-    assert lines[1] == "broken.log.gz is worse: graph breaks 0 → 1; graphs 1 → 2."
-    assert "graph breaks (1 added)" in " ".join(lines[2:4])
+    text = " ".join(ran.out.split())
+    assert text.startswith("WORSE ")
+    assert "broken.log.gz is worse: graph breaks 0 → 1; graphs 1 → 2. Different: verdict (1 changed), graph" in text
 
 
 def test_the_next_command_shows_the_later_run():
     ran = ctrace("diff", log("base"), log("broken"))
-    assert ran.out.splitlines()[-2:] == ["Next", f"  ctrace explain {log('broken')}"]
+    assert " ".join(ran.out.split()).endswith(f"Next ctrace explain {log('broken')}")
     assert ctrace("explain", log("broken")).out.startswith("PARTIAL")
 
 
