@@ -2,12 +2,13 @@
 
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.errors import Exit, RunError, TargetError, did_you_mean
+from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError, did_you_mean
 
 if TYPE_CHECKING:
     from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
@@ -79,6 +80,7 @@ def fixed(request: FixRequest) -> Exit:
     Raises:
         CtraceError: the command line or the target is wrong, or a file cannot be written.
     """
+    from ctrace.cli.console import say
     from ctrace.cli.show import exit_code
     from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
     from ctrace.inspector.runs.store import Store
@@ -87,11 +89,19 @@ def fixed(request: FixRequest) -> Exit:
     proved_for = [request.args, request.choice, request.budget, request.timeout]
     earlier = EarlierProof(store.root, str(request.target), request.options, proved_for)
     fixes = (earlier.find() if request.apply else None) or _searched(request, store, earlier)
-    _show(request, fixes)
     if fixes.interrupted:
+        _show(request, fixes)
         return Exit.PROGRAM
+    written: tuple[str, ...] = ()
     if request.apply:
-        _apply(request, fixes, store.root)
+        try:
+            written = tuple(_apply(request, fixes, store.root))
+        except CtraceError:
+            _show(request, fixes, applies=False)
+            raise
+    _show(request, fixes, applies=request.apply)
+    for line in written:
+        say(line)
     if fixes.session.failure is not None:
         return exit_code(fixes.session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
@@ -116,26 +126,32 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     from ctrace.cli.capturing import captured
     from ctrace.cli.console import say
     from ctrace.cli.progress import progress
+    from ctrace.inspector.diagnosis.causes import root_causes
     from ctrace.inspector.facts.outcome import FailurePhase
+    from ctrace.inspector.features.fix.repairs.applying import refuse_dirty
     from ctrace.inspector.features.fix.repairs.fixing import Fixing
     from ctrace.inspector.features.fix.repairs.result import Fixes
     from ctrace.inspector.features.fix.repairs.running import Budget, Evidence, Runner
     from ctrace.inspector.runs.child import ChildProcess
     from ctrace.inspector.runs.target import resolve
 
+    budget = Budget(request.budget)
     resolved = resolve(str(request.target), request.args, has_inputs=bool(request.options.inputs))
     child = ChildProcess(has_terminal=True, records_files=True)
-    session = captured(resolved, request.options, request.timeout, store, child=child)
+    session = captured(resolved, request.options, budget.within(request.timeout), store, child=child)
     if session.failure is not None and session.failure.phase is FailurePhase.INTERRUPT:
         return Fixes(session, (), interrupted=True)
+    if budget.is_spent:
+        return Fixes(session, root_causes(session), budget=request.budget, budget_spent=True)
     limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (session.time.total or 0.0))
-    budget = Budget(request.budget)
     target = str(resolved.path.resolve()) if resolved.path is not None else None
     with (
         progress(is_program=False) as shown,
         Runner(resolved, request.options, limit, budget, seed=session.environment.seed) as runner,
     ):
         search = Fixing(session, runner, budget, target=target, choice=request.choice, say=shown.say)
+        if request.apply and not request.force:
+            refuse_dirty(search.files_to_change())
         fixes = search.run()
         evidence = [Evidence(session, child.observed, (store.root,)), *filter(None, [runner.evidence])]
     why = "" if request.apply else earlier.keep(fixes, evidence)
@@ -144,7 +160,8 @@ def _searched(request: FixRequest, store: "Store", earlier: "EarlierProof") -> "
     return fixes
 
 
-def _show(request: FixRequest, fixes: "Fixes") -> None:
+def _show(request: FixRequest, fixes: "Fixes", *, applies: bool = False) -> None:
+    """Show what was found; `applies` says that the files are written."""
     from ctrace.cli.console import write_report
     from ctrace.cli.show import show_screen
 
@@ -164,7 +181,7 @@ def _show(request: FixRequest, fixes: "Fixes") -> None:
 
     show_screen(
         lambda width: fix_screen(
-            fixes, width, target=str(request.target), options=_options_of(request), applies=request.apply
+            fixes, width, target=str(request.target), options=_options_of(request), applies=applies
         ),
         None,
     )
@@ -212,25 +229,27 @@ def _show_patch(request: FixRequest, fixes: "Fixes") -> None:
     say(f"Wrote {request.output}")
 
 
-def _apply(request: FixRequest, fixes: "Fixes", root: Path) -> None:
-    from ctrace.cli.console import say
+def _apply(request: FixRequest, fixes: "Fixes", root: Path) -> Iterator[str]:
+    """Write the proved repairs, and yield what was done.
+
+    Raises:
+        CtraceError: a file has uncommitted changes, has changed since the proof, or cannot be written.
+    """
     from ctrace.inspector.features.fix.repairs.applying import apply, refuse_dirty
     from ctrace.inspector.features.fix.repairs.result import base_of, chosen
 
     combined = chosen(fixes)
     if combined is None or not combined.files:
-        say("ctrace: nothing to apply: no proved repair changes a file")
+        yield "ctrace: nothing to apply: no proved repair changes a file"
         return
     if not request.force:
         refuse_dirty(each.file for each in combined.files)
     cwd = str(fixes.session.environment.cwd or Path.cwd())
     names = [each.name for each in combined.steps]
     patch = apply(root, names, base_of(fixes), combined.files, cwd)
-    for each in combined.files:
-        say(f"Changed {os.path.relpath(each.file)}")
-    for how in combined.how:
-        say(f"Not written, because no file holds it: {how}")
-    say(f"Reverse patch: {os.path.relpath(patch)}. To take it back: ctrace fix --undo")
+    yield from (f"Changed {os.path.relpath(each.file)}" for each in combined.files)
+    yield from (f"Not written, because no file holds it: {how}" for how in combined.how)
+    yield f"Reverse patch: {os.path.relpath(patch)}. To take it back: ctrace fix --undo"
 
 
 def undone(target: str | None) -> None:

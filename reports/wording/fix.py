@@ -40,9 +40,17 @@ def answer(fixes: Fixes, *, applies: bool = False) -> str:
     way = _way(fixes)
     kept = "" if applies else " Nothing on disk has changed."
     sentence = f"{'; '.join(parts)}.{way}{kept}"
-    if fixes.untried:
-        sentence += f" The budget was spent: {fmt.count(fixes.untried, 'candidate')} not tried."
-    return sentence
+    return f"{sentence} {_spent(fixes)}".rstrip()
+
+
+def _spent(fixes: Fixes) -> str:
+    """Say that the time for the search was spent, and what was not done; empty: it was enough."""
+    if not fixes.budget_spent:
+        return ""
+    parts = [f"{fmt.count(fixes.untried, 'repair')} not tried"] if fixes.untried else []
+    what = "; ".join((*parts, *fixes.left_out)) or "no repair was tried"
+    budget = f" of {fmt.seconds(fixes.budget)}" if fixes.budget is not None else ""
+    return f"The budget{budget} was spent: {what}."
 
 
 def _elsewhere(fixes: Fixes, left: list[RootCause], *, is_more: bool) -> list[str]:

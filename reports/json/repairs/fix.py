@@ -32,6 +32,7 @@ def fix_data(fixes: Fixes) -> dict[str, Any]:
         "not_asked": list(fixes.not_asked),
         "budget_spent": fixes.budget_spent,
         "untried": fixes.untried,
+        "left_out": list(fixes.left_out),
         "interrupted": fixes.interrupted,
         "seconds": round(fixes.seconds, 2),
         "problems": list(fixes.problems),

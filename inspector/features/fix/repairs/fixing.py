@@ -14,6 +14,7 @@ from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.diagnosis import Effect, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Mined, NewText, Trial
+from ctrace.inspector.facts.trial import Tried as TriedTrial
 from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates
 from ctrace.inspector.features.fix.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
 from ctrace.inspector.features.fix.repairs.findings import Key, is_left, keys_of, keys_of_cause, new_keys, scene_of
@@ -58,6 +59,10 @@ class RepairChoice(Struct, frozen=True):
     """The findings to repair, by id; empty: all."""
 
 
+class _SpentBudgetError(Exception):
+    """No time is left for another trial."""
+
+
 class Fixing:
     """One search for repairs."""
 
@@ -75,6 +80,21 @@ class Fixing:
         self._scene = scene_of(session)
         self._tried: list[tuple[Candidate, Attempt]] = []
         self._untried = 0
+        self._left_out: list[str] = []
+        self._every: list[Candidate] | None = None
+
+    def files_to_change(self) -> tuple[str, ...]:
+        """Return the user's files that the repairs to try would change, before any is tried."""
+        waiting = self._ordered(self._candidates(), self._findings())
+        return tuple(dict.fromkeys(text.file for each in waiting if not each.library for text in each.files))
+
+    def _findings(self) -> tuple[RootCause, ...]:
+        return tuple(each for each in self._scene.causes if not each.expected)
+
+    def _candidates(self) -> list[Candidate]:
+        if self._every is None:
+            self._every = list(candidates(self._scene, self._files, self._target))
+        return self._every
 
     def run(self) -> Fixes:
         """Search until nothing is left to try, or the budget is spent."""
@@ -82,9 +102,9 @@ class Fixing:
         unstable, combined, interrupted = "", None, False
         not_asked: tuple[str, ...] = ()
         advice: tuple[Suggestion, ...] = ()
-        findings = tuple(each for each in self._scene.causes if not each.expected)
+        findings = self._findings()
         try:
-            every = list(candidates(self._scene, self._files, self._target))
+            every = self._candidates()
             not_asked = tuple(self._not_asked(every, findings))
             waiting = list(self._ordered(every, findings))
             self._prover = Prover(
@@ -97,7 +117,9 @@ class Fixing:
             if waiting:
                 self._say("observing the target in eager")
                 unstable = self._why_unstable()
-            if waiting and not unstable:
+            if unstable and self._budget.is_spent:  # it may have been stopped in the middle
+                unstable, self._untried = "", len(waiting)
+            elif waiting and not unstable:
                 self._try_all(waiting)
                 self._try_together()
                 self._try_chains()
@@ -114,8 +136,10 @@ class Fixing:
             unstable=unstable,
             problems=tuple(self._files.problems),
             seconds=time.monotonic() - began,
-            budget_spent=self._untried > 0,
+            budget=self._budget.seconds,
+            budget_spent=self._untried > 0 or bool(self._left_out),
             untried=self._untried,
+            left_out=tuple(self._left_out),
             interrupted=interrupted,
             not_asked=not_asked,
             advice=advice,
@@ -131,22 +155,34 @@ class Fixing:
         return mined(self._files.all(), changed)
 
     def _advice(self, wanted: set[str]) -> tuple[Suggestion, ...]:
-        """Return the advice of `explain`, tried on those of the `wanted` findings for which no source repair was tried.
+        """Return the advice of `explain`, tried as `explain` tries it if a `wanted` finding has no proved repair.
 
-        A program is not run again for advice, neither here nor by `explain`.
+        Advice on one cause depends on all that was tried, so trials of some causes alone would advise otherwise. A
+        program is not run again for advice, neither here nor by `explain`.
         """
         proved = [self._fixed_by(attempt) for _, attempt in self._tried if attempt.outcome.proved]
-        left = wanted.difference((each.finding for each, _ in self._tried if each.kind == "source"), *proved)
+        is_needed = bool(wanted.difference(*proved)) and not self._runner.is_program
 
         def attempt(trial: Trial, through_backend: bool) -> Session:
             self._say("checking the advice of explain")
             try:
-                return self._runner.capture(trial, through_backend=through_backend, calls=CALLS)
+                found = self._runner.capture(trial, through_backend=through_backend, calls=CALLS)
             except FailedTrialError as error:
+                if self._budget.is_spent:
+                    raise _SpentBudgetError from None
                 raise RunError(str(error), "see the advice of ctrace explain") from None
+            if self._budget.is_spent:  # it may have made fewer calls than it would
+                raise _SpentBudgetError
+            return found
 
-        is_tried = bool(left) and not (self._untried or self._budget.is_spent or self._runner.is_program)
-        done = tuple(trials(self._session, attempt, left)) if is_tried else ()
+        done: list[TriedTrial] = []
+        try:
+            if is_needed and (self._untried or self._budget.is_spent):
+                raise _SpentBudgetError
+            for each in trials(self._session, attempt) if is_needed else ():
+                done.append(each)
+        except _SpentBudgetError:
+            self._left_out.append("the advice of explain was not checked" if not done else "not all advice was checked")
         advice = diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
         # What is not tried says less than a repair that is proved.
         repaired = set().union(*proved)
@@ -366,10 +402,13 @@ class Fixing:
         return current if is_good and self._is_answered(members, current.outcome) else None
 
     def _finished(self, change: Change, outcome: Outcome, *, build: bool) -> Outcome:
-        if self._budget.is_spent:
-            return replace(outcome, note="the budget was spent before Inductor was tried")
-        self._say("compiling the repaired target with Inductor")
-        return self._prover.through_backend(change, outcome, build=build)
+        if not self._budget.is_spent:
+            self._say("compiling the repaired target with Inductor")
+            found = self._prover.through_backend(change, outcome, build=build)
+            if found.proved or not self._budget.is_spent:
+                return found
+        self._left_out.append("the repairs were not compiled with Inductor")
+        return replace(outcome, note="the budget was spent before Inductor was tried")
 
     def _may_combine(self, each: Candidate, alone: Attempt) -> bool:
         return not self._question(each, alone.outcome) and not each.library

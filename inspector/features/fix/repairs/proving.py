@@ -1,5 +1,6 @@
 """Prove a change: eager stays the same, compiled equals eager, the finding is gone, and no finding is new."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -43,6 +44,8 @@ _UNUSUAL = {
 """Inputs that only the author can rule out, by probe, and the question; what differs follows."""
 _SHOW_NOTHING = ("both_sides", "calls_ended", "within_rounding")
 """Checks that fail where calls show nothing about the change."""
+_ALIKE = re.compile(r"0x[0-9a-f]+|\d+")
+"""What differs between two messages about one failure: addresses, line numbers, seconds."""
 PROBE_SECONDS = 120.0
 """Time limit for the odd inputs of one observation; a target that needs more proves nothing."""
 
@@ -109,6 +112,8 @@ class Prover:
         self._conditions = conditions
         self._compiled: dict[tuple[str, ...], Observed] = {}
         self._many: Session | None = None
+        self._failing: dict[bool, str] = {}
+        """How the unchanged target fails, empty if it does not, without the backend and through it."""
 
     def why_unstable(self) -> str:
         """Observe the unchanged target twice; return how the two differ, empty if they do not.
@@ -141,11 +146,11 @@ class Prover:
         Raises:
             InterruptedTrialError: Ctrl-C.
         """
+        needs_backend = any(key[0] == ATTENTION for key in change.gone)
         try:
-            needs_backend = any(key[0] == ATTENTION for key in change.gone)
             after = self._runner.capture(change.trial, through_backend=needs_backend)
         except FailedTrialError as error:
-            why = f"the changed target fails: {error}"
+            why = self._why_failed(str(error), through_backend=needs_backend)
             return Attempt(Outcome((Check("runs", False, why),), obligations=obligations.not_tried(why)))
         before = baseline or self._session
         effect = Effect(counts(before), counts(after))
@@ -165,6 +170,20 @@ class Prover:
         closed = found.obligations or obligations.not_tried(outcome.why)
         outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
         return Attempt(outcome, after, new)
+
+    def _why_failed(self, error: str, *, through_backend: bool) -> str:
+        """Say whether the target fails only with a change, or without it as well."""
+        if through_backend not in self._failing:
+            failed = ""
+            try:
+                self._runner.capture(Trial(), through_backend=through_backend)
+            except FailedTrialError as unchanged:
+                failed = str(unchanged)
+            self._failing[through_backend] = failed
+        unchanged = self._failing[through_backend]
+        if unchanged and _ALIKE.sub("#", unchanged) == _ALIKE.sub("#", error):
+            return f"the target itself fails, before the change: {unchanged}"
+        return f"the changed target fails: {error}"
 
     def _later(self, change: Change) -> tuple[int, int] | None:
         """Return the recompilations in many calls, before and after a change; None: it saves none of them."""

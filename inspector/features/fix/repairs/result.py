@@ -130,9 +130,13 @@ class Fixes(Struct, frozen=True):
     """How two eager runs of the unchanged target differ; then nothing can be proved."""
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
+    budget: float | None = None
+    """Seconds that the search could take; None: as long as it needs."""
     budget_spent: bool = False
     untried: int = 0
     """Candidates not tried, because no time was left."""
+    left_out: tuple[str, ...] = ()
+    """What else was not done, because no time was left."""
     interrupted: bool = False
     not_asked: tuple[str, ...] = ()
     """Ids of the findings that `--only` or `--finding` leaves out."""

@@ -27,7 +27,8 @@ from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
-_LEAST_SECONDS = 5.0
+_LEAST_SECONDS = 0.1
+"""A run needs a time limit above zero; one that has so little only ends."""
 
 
 class InterruptedTrialError(Exception):
@@ -52,6 +53,7 @@ class Budget:
     """The time that is left."""
 
     def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
         self._ends = None if seconds is None else time.monotonic() + seconds
 
     @property
@@ -63,6 +65,13 @@ class Budget:
     def is_spent(self) -> bool:
         """Whether no time is left."""
         return self.left is not None and self.left <= 0
+
+    def within(self, limit: float | None) -> float | None:
+        """Return the time that a run may take: a limit of its own, or what is left; None: unlimited."""
+        left = self.left
+        if left is None:
+            return limit
+        return max(left if limit is None else min(limit, left), _LEAST_SECONDS)
 
 
 def new_server() -> ForkServer:
@@ -157,9 +166,8 @@ class Runner:
 
     def _run(self, options: Options, trial: Trial, proof: ProofRequest | None, calls: int = 0) -> Session:
         self.runs += 1
-        left = self._budget.left
-        limit = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
-        limit = limit if left is None else max(min(limit, left), _LEAST_SECONDS)
+        own = self._limit if proof is None else max(self._limit, 2 * proof.seconds)
+        limit = self._budget.within(own) or own
         child = ChildProcess(server=self._server, records_files=proof is not None and self.evidence is None)
         output = OutputTail(child)
         with output.listening(), scratch() as folder:

@@ -56,7 +56,7 @@ REDUCED = REDUCTIONS | {"max", "min", "norm"}
 """Ops that reduce all elements to one if they have no argument; their gradients are finite."""
 _SHAPE_KEEPING = words(
     """
-    clone contiguous exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow normalize layer_norm
+    clone contiguous exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow normalize layer_norm flip roll
     """
 )
 PURE = SMOOTH | SHAPING | CASTS | FACTS | TESTS | OTHER_OPS
