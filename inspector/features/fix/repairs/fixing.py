@@ -179,8 +179,7 @@ class Fixing:
         try:
             if is_needed and (self._untried or self._budget.is_spent):
                 raise _SpentBudgetError
-            for each in trials(self._session, attempt) if is_needed else ():
-                done.append(each)
+            done.extend(trials(self._session, attempt) if is_needed else ())  # keeps those before an error
         except _SpentBudgetError:
             self._left_out.append("the advice of explain was not checked" if not done else "not all advice was checked")
         advice = diagnose(replace(self._session, trials=(*self._session.trials, *done))).advice
