@@ -86,6 +86,20 @@ class DumpError(CtraceError):
     """The target folder of a dump contains other files, or cannot be written."""
 
 
+_ANNOUNCING = 2
+"""How many lines may come before the one that tells."""
+
+
+def telling_line(message: str) -> str:
+    """Return what an exception says first, in one line, with what follows a line that only announces it.
+
+    A message may begin with an empty line, or with one such as `backend='inductor' raised:`.
+    """
+    lines = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
+    begins = next((number for number, line in enumerate(lines) if not line.endswith(":")), 0)
+    return " ".join(lines[: min(begins, _ANNOUNCING) + 1])
+
+
 _MOST_NAMES = 8
 
 

@@ -14,7 +14,7 @@ from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.diagnosis.scene import counts as counts
-from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.session import Session
@@ -89,7 +89,8 @@ def diagnose(session: Session) -> Diagnosis:
     advice = tuple(_ordered(judged, scene))
     # A run that raised stopped early, so its counts are too low to measure savings.
     causes = scene.causes if session.failure is not None else _with_saved_graphs(scene.causes, advice)
-    return Diagnosis(causes, advice)
+    later = later_calls_of(session.trials)
+    return Diagnosis(causes, advice, later is not None and later.recompiles > len(session.recompiles))
 
 
 def planned(session: Session) -> tuple[Candidate, ...]:
@@ -192,7 +193,9 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
         return Tried(trial, None, time.monotonic() - began, error=error.what)
     seconds = time.monotonic() - began
     if session.failure is not None:
-        return Tried(trial, None, seconds, error=f"{session.failure.type}: {session.failure.message}"[:300])
+        return Tried(
+            trial, None, seconds, error=telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
+        )
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()

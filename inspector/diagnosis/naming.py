@@ -9,6 +9,7 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
 from ctrace.inspector.facts.outcome import Failure
@@ -114,7 +115,7 @@ def _failure(session: Session) -> RootCause:
 
 def title_of_failure(failure: Failure) -> str:
     """Return the title of a failure: the first line of the exception."""
-    return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    return f"{failure.type}: {telling_line(failure.message)}"
 
 
 def _danger(each: Danger) -> RootCause:

@@ -237,3 +237,5 @@ class Diagnosis(Struct, frozen=True):
 
     causes: tuple[RootCause, ...] = ()
     advice: tuple[Suggestion, ...] = field(default=())
+    has_later: bool = False
+    """Whether more calls recompile more often than the two of each scenario that are counted."""

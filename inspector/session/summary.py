@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
 from ctrace.inspector.facts.trial import later_calls_of
@@ -194,7 +195,7 @@ def _why_nothing(session: Session) -> str:
 def _why_failed(session: Session) -> str:
     failure = session.failure
     assert failure is not None
-    what = f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}"
+    what = f"{failure.type}: {telling_line(failure.message)}"
     match failure.phase:
         case FailurePhase.TARGET:
             return failure.message

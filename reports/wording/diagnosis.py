@@ -62,7 +62,10 @@ def at_stake(each: Suggestion, found: Diagnosis) -> str:
     counted = replace(own[0], symptoms=tuple(one for cause in own for one in cause.symptoms)) if own else None
     seconds = sum(cause.cost.seconds or 0 for cause in own)
     time = f"{fmt.seconds(seconds)} of compile time" if seconds else ""
-    costs = ", ".join(part for part in (symptoms(counted) if counted else "", time) if part)
+    found_ = symptoms(counted) if counted else ""
+    if found_ and found.has_later and any(one.what is Finding.RECOMPILE for cause in own for one in cause.symptoms):
+        found_ += " in two calls"
+    costs = ", ".join(part for part in (found_, time) if part)
     return f"at stake: {costs}" if costs and time else ""
 
 
@@ -81,7 +84,9 @@ def later_calls(session: Session) -> str:
     found = later_calls_of(session.trials)
     if found is None or found.recompiles <= len(session.recompiles):
         return ""
-    return f"{found.calls} calls recompile {fmt.count(found.recompiles, 'time')}."
+    times = fmt.count(found.recompiles, "time")
+    each = " of each scenario" if len(session.scenarios) > 1 else ""
+    return f"{found.calls} calls recompile {times}; the other numbers are those of two calls{each}."
 
 
 def is_failure_alone(each: RootCause) -> bool:

@@ -37,7 +37,7 @@ from ctrace.inspector.capture.state.containers import Content
 from ctrace.inspector.capture.state.reads import place_of
 from ctrace.inspector.capture.state.sealed import CACHE
 from ctrace.inspector.capture.state.world import A_TENSOR, Change, Facts, World
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.events.scenarios import DangerFound
 from ctrace.inspector.facts.scenarios import Rule
 from ctrace.inspector.source.names import user_name
@@ -304,7 +304,7 @@ def _at(sources: list[Source]) -> str:
 
 
 def _first_line(error: BaseException | None) -> str:
-    return next(iter(f"{type(error).__name__}: {error}".splitlines()), "")[:200]
+    return telling_line(f"{type(error).__name__}: {error}")[:300]
 
 
 def _described(value: Any) -> str:

@@ -26,6 +26,7 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.state.containers import Content
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.events.run import DangersWithdrawn
 from ctrace.inspector.facts.scenarios import Rule
 
@@ -163,7 +164,7 @@ class Dangers:
                 )
             )
         except Exception as error:
-            why = next(iter(kind_and_message(error).splitlines()), "")
+            why = telling_line(kind_and_message(error))
             self._recorder.problem(f"{_FAILED} with eager, so that only proven differences are shown: {why}")
             self._recorder.add(DangersWithdrawn())
             self._failed = f"{_FAILED} ({why})"

@@ -25,7 +25,7 @@ from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.state.copies import Copier, copied
 from ctrace.inspector.capture.state.world import A_TENSOR, World
 from ctrace.inspector.capture.torch_log import counters
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.events.run import EagerCall
 from ctrace.inspector.processes.machine import memory
 
@@ -263,7 +263,7 @@ class Eager:
         Raises:
             EagerError: the original model raises, too.
         """
-        why = kind_and_message(error).splitlines()[0]
+        why = telling_line(kind_and_message(error))
         if self._around is not nullcontext:
             self.why_not = "the model was not called in eager on the CPU in place of the GPU"
             self._recorder.problem(f"{self.why_not}, so its results were not compared ({why})")
@@ -292,7 +292,7 @@ class Eager:
             copy = self._copier.copy(self._model)
         except Exception as error:
             self._copier = None
-            why = kind_and_message(error).splitlines()[0]
+            why = telling_line(kind_and_message(error))
             self.why_not = "the model cannot be copied for an eager run"
             self._recorder.problem(f"{self._missing()}: {self.why_not} ({why})")
             return None

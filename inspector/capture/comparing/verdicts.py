@@ -26,7 +26,7 @@ from ctrace.inspector.capture.comparing.results import (
     wide,
     within_tolerances,
 )
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.scenarios import Rule
 
 _NOISY_CALLS = 8
@@ -176,4 +176,4 @@ def _badness(verdict: Verdict) -> tuple[int, float]:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(iter(f"{type(error).__name__}: {error}".splitlines()), "")[:200]
+    return telling_line(f"{type(error).__name__}: {error}")[:300]

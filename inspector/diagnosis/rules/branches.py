@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import count, pairwise
 from typing import NamedTuple
 
-from ctrace.inspector.diagnosis.edits import line_edits, source_of
-from ctrace.inspector.diagnosis.rules.values import at_break
+from ctrace.inspector.diagnosis.edits import Change, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.rules.values import at_break, branch_on
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Break
@@ -181,7 +181,9 @@ def _is_at(branch: ast.If, line: int) -> bool:
 
 def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
-    branch = _if_at(text, each.line)
+    branch, read = _if_at(text, each.line), None
+    if branch is None:
+        branch, read = _if_after(scene, each)
     if branch is None or not torch or not scene.is_users(each.file):
         return
     found = _sides(text, branch)
@@ -192,11 +194,30 @@ def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
     test = _without_number(text, branch.test)
     chosen = _selection(text, torch, test, found)
     statements = (*chosen.before, found.start + chosen.value)
-    edits = line_edits(each.file, text, [(branch.test, "True"), (found.place, "; ".join(statements))])
+    changes: list[Change] = [(branch.test, "True"), (found.place, "; ".join(statements))]
     shown = " and ".join(f"`{statement}`" for statement in statements)
     advice = f"{at_break(each)}: replace the branch by {shown}."
+    if read is not None:
+        kept = source_of(text, _tensor(read.value))
+        changes.append((read.value, kept))
+        name = source_of(text, read.targets[0])
+        advice = (
+            f"{at_break(each)}: keep `{name}` a tensor (`{name} = {kept}`), and replace the branch at line "
+            f"{branch.lineno} by {shown}."
+        )
+    edits = line_edits(each.file, text, changes)
     if edits:
         yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+def _if_after(scene: Scene, each: Break) -> tuple[ast.If | None, ast.Assign | None]:
+    """Return the `if` that tests the number which the statement at a break reads, and that statement."""
+    text = scene.session.listings.get(each.file, "")
+    match statement_at(text, each.line):
+        case ast.Assign(targets=[ast.Name()], value=value) as read if _tensor(value) is not value:
+            line = branch_on(scene, each)
+            return (_if_at(text, line), read) if line is not None else (None, None)
+    return None, None
 
 
 class _Sides(NamedTuple):

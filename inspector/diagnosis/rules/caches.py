@@ -10,6 +10,8 @@ from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.shapes import DimKind
+from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.source.text import parsed
 
 _CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
@@ -27,7 +29,9 @@ def generation(scene: Scene) -> Iterator[Candidate]:
     ]
     if grown:
         causes = dict.fromkeys([cause.id for cause, _ in grown] + [cause.id for cause in switched])
-        yield Candidate(_fixed_size(scene, grown[0][1], bool(switched)), tuple(causes), worth=85)
+        number = len({each.compilation for cause, _ in grown for each in scene.recompiles(cause)})
+        text = _fixed_size(scene, grown[0][1], number, has_switch=bool(switched))
+        yield Candidate(text, tuple(causes), worth=85)
     elif switched and len(switched) == len(scene.causes):
         text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
         yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
@@ -37,21 +41,30 @@ def _growth(scene: Scene, cause: RootCause) -> Growth | None:
     return next((found for each in scene.recompiles(cause) if (found := growth_in(scene.session, each))), None)
 
 
-def _fixed_size(scene: Scene, growth: Growth, has_switch: bool) -> str:
-    is_one = any(each.kind is CauseKind.SIZE and each.is_open for each in _size_causes(scene))
-    cost = "one more graph, which then takes all lengths" if is_one else "a graph for each length"
+def _fixed_size(scene: Scene, growth: Growth, number: int, *, has_switch: bool) -> str:
+    """Advise a cache that does not grow, and say how often this one recompiled in the run."""
     how = (
         'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
         if _is_of_transformers(scene)
         else "Preallocate the cache at its largest size, and write each step into it"
     )
+    cost = f"{count(number, 'recompilation')} in this run"
+    if _is_dynamic(scene, growth.name):
+        cost += ", after which one graph takes all lengths"
     rest = " Prefill and decode need one graph each in any case." if has_switch else ""
-    return f"{how}. This one grows ({growth.name} {growth.was} → {growth.now}), which costs {cost}.{rest}"
+    return f"{how}. This one grows ({growth.name} {growth.was} → {growth.now}): {cost}.{rest}"
 
 
-def _size_causes(scene: Scene) -> Iterator[Cause]:
-    for cause in scene.causes:
-        yield from (each for each in scene.guards(cause) if sized(each))
+def _is_dynamic(scene: Scene, name: str) -> bool:
+    """Whether the last graph that has a size takes other values of it, too."""
+    kinds = [
+        dim.kind
+        for shaped in scene.session.shapes
+        for tensor in shaped.tensors
+        for dim in tensor.dims
+        if f"{plain_name(tensor.name)}.size({dim.index})" == name
+    ]
+    return bool(kinds) and kinds[-1] in (DimKind.SYMBOLIC, DimKind.DUCK)
 
 
 def _is_of_transformers(scene: Scene) -> bool:

@@ -21,8 +21,15 @@ _LOOPS = (ast.For, ast.While)
 
 
 def numbers(scene: Scene) -> Iterator[Candidate]:
-    """Offer to capture `.item()` and similar calls in the graph; the trial shows whether that is enough."""
-    found = [cause for cause in scene.causes if any(_is_number(each) for each in scene.breaks(cause))]
+    """Offer to capture `.item()` and similar calls in the graph; the trial shows whether that is enough.
+
+    It is not where Python branches on the number: the branch then breaks the graph instead.
+    """
+    found = [
+        cause
+        for cause in scene.causes
+        if any(map(_is_number, scene.breaks(cause))) and not any(_decides(scene, each) for each in scene.breaks(cause))
+    ]
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
         mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
@@ -112,7 +119,7 @@ def branched_numbers(scene: Scene) -> Iterator[Candidate]:
     """Offer alternatives if code branches on a number; removing `.item()` would only move the break there."""
     for cause in scene.causes:
         for each in filter(_is_number, scene.breaks(cause)):
-            line = _branch_on(scene, each)
+            line = branch_on(scene, each)
             if line is not None:
                 yield from _constant(scene, cause, each, line)
                 yield Candidate(_of_branch(scene, cause, each, line), (cause.id,))
@@ -169,6 +176,12 @@ def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
     )
 
 
+def _decides(scene: Scene, each: Break) -> bool:
+    """Whether Python branches on the number that a break reads, and does more on one side than to raise."""
+    line = branch_on(scene, each) if _is_number(each) else None
+    return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
+
+
 def _only_raises(text: str, line: int) -> bool:
     """Whether the `if` whose condition is at a line does nothing but raise."""
     tree = parsed(text)
@@ -176,7 +189,7 @@ def _only_raises(text: str, line: int) -> bool:
     return any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
 
 
-def _branch_on(scene: Scene, each: Break) -> int | None:
+def branch_on(scene: Scene, each: Break) -> int | None:
     """Find the line that branches on a number, in the source or else by the trial that kept the number in the graph."""
     text = scene.session.listings.get(each.file, "")
     statement = statement_at(text, each.line)

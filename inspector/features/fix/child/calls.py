@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, without_addresses
 from ctrace.inspector.features.fix.child.effects import noting_effects, random_digest
@@ -186,7 +187,7 @@ def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
         with running():  # hooks run
             total.backward(retain_graph=True)
     except Exception as error:
-        return kind_and_message(error).splitlines()[0]
+        return telling_line(kind_and_message(error))
     return ""
 
 

@@ -11,7 +11,7 @@ from ctrace.inspector.capture.calls.models import Loaded
 from ctrace.inspector.capture.calls.ways import Way, gradients, training
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import seed
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.facts.trial import Entry, ProofRequest
 from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
@@ -64,7 +64,7 @@ class ModelObserver:
         try:
             return copy.deepcopy(self._model)
         except Exception as error:
-            self.uncopied = kind_and_message(error).splitlines()[0]
+            self.uncopied = telling_line(kind_and_message(error))
             return None
 
     def _scenario(self, name: str, way: Way) -> Iterator[Seen]:

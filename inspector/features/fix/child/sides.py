@@ -11,6 +11,7 @@ from typing import Any
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.trial import Condition, Sides
 
 _INNER = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
@@ -124,4 +125,4 @@ class SideWatch:
         """Keep the error of a scenario; an odd probe may make the model itself raise there."""
         seen = self._seen[condition]
         if not seen[True] and not seen[False] and isinstance(error, NameError | AttributeError | SyntaxError):
-            self._failed[condition] = kind_and_message(error).splitlines()[0]
+            self._failed[condition] = telling_line(kind_and_message(error))

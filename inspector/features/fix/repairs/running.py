@@ -13,7 +13,7 @@ from typing import Self
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
-from ctrace.inspector.errors import CtraceError
+from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Observed, ProofRequest, Trial
@@ -139,7 +139,7 @@ class Runner:
         options = options if trial.dynamic is None else replace(options, dynamic=trial.dynamic)
         session = self._run(options, trial, None, calls)
         if session.failure is not None:
-            raise FailedTrialError(f"{session.failure.type}: {session.failure.message}"[:300])
+            raise FailedTrialError(telling_line(f"{session.failure.type}: {session.failure.message}")[:300])
         return session
 
     def observe(self, trial: Trial, request: ProofRequest) -> Observed:
@@ -159,7 +159,9 @@ class Runner:
             return json.decode(result.read_bytes(), type=Observed)
         except OSError:
             failure = session.failure
-            why = f"{failure.type}: {failure.message}" if failure is not None else "the process ended early"
+            why = "the process ended early"
+            if failure is not None:
+                why = telling_line(f"{failure.type}: {failure.message}")
             raise FailedTrialError(why[:300]) from None
         except (DecodeError, ValidationError) as error:
             raise FailedTrialError(f"the observations cannot be read: {error}") from None

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.features.workshop.child.checks import copied
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
@@ -189,7 +190,7 @@ def _noise(
         # Each op's arguments, because the graph makes constants in its own dtypes, and some ops take one dtype only.
         exact = _values(rewrite, rewrite.before, inputs, wanted, widened)
     except Exception as error:  # any op may refuse float64
-        why = kind_and_message(error).splitlines()[0][:200]
+        why = telling_line(kind_and_message(error))[:200]
         return {}, f"rounding errors are not known, because the graph does not run in float64: {why}"
     noise = {name: noise_of(expected[name], exact[name]) for name in wanted if name in exact and name in expected}
     rounded = _values(rewrite, rewrite.before, inputs, wanted, widened, is_rounded=True)

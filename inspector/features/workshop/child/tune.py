@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.errors import TargetError
+from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.features.workshop.child.correctness import compared
 from ctrace.inspector.features.workshop.child.importing import Imported, Operator, imported
 from ctrace.inspector.features.workshop.child.inputs import Case, cases, every_case
@@ -150,7 +150,7 @@ def _compiled(operator: Operator, index: int, case: Case, configuration: Configu
     try:
         made = compiled(operator.kernels[index], launch_of(operator, case, index).args, configuration)
     except Exception as error:
-        return Tried(configuration, failed=kind_and_message(error).splitlines()[0][:200])
+        return Tried(configuration, failed=telling_line(kind_and_message(error))[:200])
     share, limit = resident(gpu, made, configuration)
     return Tried(configuration, made.registers, made.spills, made.shared, share, limit)
 
@@ -199,7 +199,7 @@ def _time(operator: Operator, index: int, case: Case, configuration: Configurati
         made = _resources(operator, index, case, configuration)
         return replace(made, equal=True, seconds=_seconds(_launching(operator, index, case, configuration)))
     except Exception as error:
-        return Tried(configuration, failed=(kind_and_message(error).splitlines() or [""])[0][:200])
+        return Tried(configuration, failed=telling_line(kind_and_message(error))[:200])
 
 
 def _best(operator: Operator, index: int, case: Case, tried: Sequence[Tried], own: int) -> Configuration | None:
