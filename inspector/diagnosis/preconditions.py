@@ -3,6 +3,7 @@
 import re
 from pathlib import PurePath
 
+from ctrace.inspector.diagnosis.number_uses import ASKS_FOR_TENSOR, number_use
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 
 _SETTING = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?P<value>True|False)")
@@ -20,6 +21,10 @@ def contradiction(candidate: Candidate, scene: Scene) -> str:
     is_dynamic = settings.get(ALL_DYNAMIC) is False
     if is_dynamic and ("dynamic=True" in text or (trial is not None and trial.dynamic)):
         return "dynamic=True: set already"
+    if ASKS_FOR_TENSOR.search(text) and any(
+        number_use(scene, cause) for cause in scene.causes if cause.id in candidate.causes
+    ):
+        return "torch takes no tensor there"
     if "mark_dynamic(" in text and (is_dynamic or marking_was_refuted(scene)):
         return "marks do not help"
     if text.startswith("Nothing") and _is_cut_short(candidate, scene):

@@ -90,7 +90,8 @@ def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Ad
     )
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)
-    if at.advice not in taught:
+    is_of_table = advice is None or (bool(at.fix) and at.fix in advice)
+    if is_of_table and at.advice not in taught:
         taught.add(at.advice)
         yield from example(at.advice)
 

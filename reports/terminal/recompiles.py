@@ -91,12 +91,21 @@ def _group(
         yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
     if advice:
         yield fix(advice)
-    if group.expected:
-        return
+    if not group.expected and not _is_answered(advice):
+        yield from _example(group, taught, all_of_it=all_of_it)
+
+
+def _example(group: RecompileGroup, taught: set[Advice], *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show an example of the group's kind, once, and only where recompilations go on."""
     is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
     if group.cause.advice not in taught and (all_of_it or not is_over):
         taught.add(group.cause.advice)
         yield from example(group.cause.advice)
+
+
+def _is_answered(advice: str) -> bool:
+    """Whether advice is about this run, so that the example of its kind may contradict it."""
+    return "(checked: " in advice or "Not known" in advice
 
 
 def _facts(group: RecompileGroup) -> Iterator[str]:

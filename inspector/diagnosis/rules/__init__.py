@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     numbers.numpy_on_numbers,
     numbers.integer_buffers,
     numbers.random_numbers,
+    numbers.changing_arguments,
     shapes.experts_of_transformers,
     branches.choices,
     branches.checks,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
@@ -42,6 +43,25 @@ def numpy_on_numbers(scene: Scene) -> Iterator[Candidate]:
             if edits:
                 advice, short = _of_numpy(file, text, calls)
                 yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=86, only_checked=True, short=short)
+
+
+def changing_arguments(scene: Scene) -> Iterator[Candidate]:
+    """Say of a number that changes, and that torch takes only as a number, whether a dynamic one helps."""
+    for cause in scene.causes:
+        use = number_use(scene, cause) if not cause.expected else None
+        if use is None:
+            continue
+        place = f"{at(cause)}: " if at(cause) else ""
+        what = f"{use.op}() takes `{use.argument}` only as a Python number"
+        trial = Trial(dynamic=True)
+        text = f"{place}compile with dynamic=True, which makes {use.subject} dynamic from the start: {what}."
+        yield Candidate(text, (cause.id,), trial, worth=64, only_checked=True)
+        tried = " dynamic=True was tried and does not help." if scene.tried(trial) is not None else ""
+        text = (
+            f"{place}Not known how to change {use.subject} without a graph for each value: {what}, so a tensor does "
+            f"not help.{tried} Fewer different values cost fewer graphs."
+        )
+        yield Candidate(text, (cause.id,))
 
 
 def random_numbers(scene: Scene) -> Iterator[Candidate]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.rules import branches, values
 from ctrace.inspector.facts.diagnosis import Counts
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
@@ -221,3 +222,30 @@ def test_a_break_behind_is_no_branch_on_the_number():
     run = ran(text, broken(4, expression="int(x.max())"))
     behind = with_trial(run, values.SCALARS, Counts(2, 1, 0), f"{FILE}:6")
     assert not list(values.branched_numbers(scene(behind)))
+
+
+BRANCHED = (
+    "import torch\ndef forward(x):\n    scale = x.abs().max().item()\n    if scale > 1.0:\n        x = x / scale\n"
+    "    return x.sin()"
+)
+
+
+def test_a_number_on_which_python_branches_is_not_just_captured():
+    """capture_scalar_outputs would move the break to the branch."""
+    run = ran(BRANCHED, broken(3))
+    assert not any("capture_scalar_outputs" in each.text for each in diagnose(run).advice)
+    only_raises = ran(BRANCHED.replace("x = x / scale", "raise ValueError(scale)"), broken(3))
+    trials = [each.trial for each in values.numbers(scene(only_raises))]
+    assert trials == [values.SCALARS]
+
+
+def test_a_number_on_which_python_branches_stays_a_tensor():
+    candidate = next(branches.choices(scene(ran(BRANCHED, broken(3)))))
+    assert edited(candidate) == [
+        "scale = x.abs().max()",
+        "if True:",
+        "condition = scale > 1.0; x = torch.where(condition, x / torch.where(condition, scale, 1), x)",
+    ]
+    assert candidate.text.startswith(
+        "net.py:3: keep `scale` a tensor (`scale = x.abs().max()`), and replace the branch"
+    )
