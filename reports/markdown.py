@@ -36,6 +36,7 @@ from ctrace.reports.wording.diagnosis import (
     is_failure_alone,
     is_nothing,
     later_calls,
+    notes,
     symptoms,
 )
 from ctrace.reports.wording.fusion import bytes_text, missed_text
@@ -123,9 +124,8 @@ def _advice(found: Diagnosis) -> Iterator[str]:
         yield f"{number}. {prose(fmt.shortened(each.text, _SENTENCE))}{shown}"
     if (left := len(asked) - MOST_ADVICE) > 0:
         yield f"\nAnd {fmt.count(left, 'more suggestion')}: see `ctrace explain --json`."
-    for each in found.advice:
-        if asks_nothing(each):
-            yield f"\n{prose(fmt.shortened(each.text, _SENTENCE))}"
+    for note in notes(found):
+        yield f"\n{prose(fmt.shortened(note, _SENTENCE))}"
 
 
 def _causes(found: Diagnosis, cwd: str) -> Iterator[str]:

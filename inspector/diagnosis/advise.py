@@ -119,7 +119,9 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
             done.append(_tried(UNCHANGED, attempt, through_backend=False))
             yield done[-1]
         assert each.trial is not None
-        done.append(_tried(each.trial, attempt, through_backend=each.needs_backend))
+        # A run that raised may do so after Dynamo, which a trial without the backend would not show.
+        through_backend = each.needs_backend or session.failure is not None
+        done.append(_tried(each.trial, attempt, through_backend=through_backend))
         yield done[-1]
     if not done and _may_go_on(session):
         yield _tried(UNCHANGED, attempt, through_backend=False)
@@ -164,10 +166,15 @@ def _worth_trying(scene: Scene, candidates: Iterable[Candidate]) -> list[Candida
 
     A repeated call should reuse its graph, so what recompiles there may go on.
     """
-    expected = {
+    expected = _expected(scene)
+    return [each for each in candidates if each.trial is not None and not set(each.causes) <= expected]
+
+
+def _expected(scene: Scene) -> set[str]:
+    """Return the causes that nobody needs to change, by id."""
+    return {
         cause.id for cause in scene.causes if cause.expected and not any(each.call for each in scene.recompiles(cause))
     }
-    return [each for each in candidates if each.trial is not None and not set(each.causes) <= expected]
 
 
 def _scene(session: Session) -> Scene:
@@ -226,7 +233,8 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     effect = Effect(counts(scene.session), tried.counts)
     if scene.session.failure is not None:
         # The original run stopped early, so its counts are too low. A trial that does not raise is an improvement.
-        return _Judged(candidate, True, effect)
+        raised = [each.id for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms)]
+        return _Judged(replace(candidate, causes=tuple(dict.fromkeys((*raised, *candidate.causes)))), True, effect)
     later = _later(scene, tried)
     gone = tuple(cause.id for cause in scene.causes if _is_gone(cause, scene, tried))
     helps = _is_better_place(effect, tried.trial, scene) if tried.trial.parts else effect.helps
@@ -316,7 +324,19 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
     calls = tried.calls if tried is not None else None
     before, after = later_calls_of(scene.session.trials), tried.outlook if tried is not None else None
     later = None if before is None or after is None else (before.recompiles, after.recompiles)
-    return Suggestion(found.text, found.causes, each.holds, each.effect, found.general, apply, calls, later, found.rule)
+    return Suggestion(
+        found.text,
+        found.causes,
+        each.holds,
+        each.effect,
+        found.general,
+        apply,
+        calls,
+        later,
+        found.rule,
+        ends_failure=bool(each.holds) and scene.session.failure is not None,
+        optional=each.holds is None and bool(found.causes) and set(found.causes) <= _expected(scene),
+    )
 
 
 def _gain(each: _Judged | Suggestion) -> int:

@@ -28,6 +28,8 @@ def line_of(suggestion: Suggestion) -> str:
 
 def checked(suggestion: Suggestion) -> str:
     """Say what a trial showed; empty if nothing was tried."""
+    if suggestion.checked and suggestion.ends_failure:
+        return f"checked: {suggestion.calls or 'the'} calls no longer raise"
     if suggestion.checked and suggestion.effect is not None:
         return f"checked: {effect(suggestion.effect) or _later_effect(suggestion)}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT

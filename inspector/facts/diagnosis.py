@@ -230,6 +230,10 @@ class Suggestion(Struct, frozen=True):
     """The recompilations in so many calls, without and with the change; None: not measured."""
     rule: str = ""
     """The rule that offers it."""
+    ends_failure: bool = False
+    """Whether its trial went on where the run raised; the counts of the two are not comparable then."""
+    optional: bool = False
+    """Whether all its causes are expected and no trial shows a gain, so that nothing has to change."""
 
 
 class Diagnosis(Struct, frozen=True):

@@ -21,7 +21,7 @@ from ctrace.reports.escape import Document, html_document, one, plain
 from ctrace.reports.html.documents import Document as Data
 from ctrace.reports.html.documents import Note, documents
 from ctrace.reports.html.packing import json_for_script, markup, source_hash
-from ctrace.reports.wording.diagnosis import effects, is_nothing
+from ctrace.reports.wording.diagnosis import asks_nothing, effects, is_nothing, notes
 
 PAGE_SCHEMA = 1
 """Version of the page's data; raise it when the scripts need different data."""
@@ -114,15 +114,18 @@ def _parts(page: Page, script: str, style: str) -> Iterator[str]:
 def _answer(session: Session) -> dict[str, Any]:
     """Return the first lines that `ctrace explain` prints."""
     found = diagnose(session)
-    steps = [(each.text, effects(each, found)) for each in found.advice]
-    steps = steps or [(each, "") for each in next_steps(session)]
+    asked = [(each.text, effects(each, found)) for each in found.advice if not asks_nothing(each)]
+    said = notes(found)
+    if not found.advice:
+        asked = [(each, "") for each in next_steps(session) if not is_nothing(each)]
+        said = [each for each in next_steps(session) if is_nothing(each)]
     return {
         "verdict": str(session.verdict),
         "sentence": plain(fmt.shortened(sentence(session), _SENTENCE)),
         "target": plain(target_sentence(session)),
         "unknown": [plain(fmt.shortened(each, _SENTENCE)) for each in first_lines(session)],
-        "advice": [{"text": plain(text), "trial": trial} for text, trial in steps if not is_nothing(text)],
-        "nothing": [plain(text) for text, _ in steps if is_nothing(text)],
+        "advice": [{"text": plain(text), "trial": trial} for text, trial in asked],
+        "nothing": [plain(text) for text in said],
     }
 
 

@@ -21,6 +21,7 @@ from ctrace.reports.wording.diagnosis import (
     cost,
     effects,
     is_failure_alone,
+    notes,
     symptoms,
 )
 
@@ -55,9 +56,8 @@ def what_to_do(found: Diagnosis) -> Iterator[RenderableType]:
         left = len(asked) - MOST_ADVICE
         if left > 0:
             yield Text(f" and {fmt.count(left, 'more suggestion')}: see ctrace explain --json", style="dim")
-    notes = [_bounded(each.text, _ADVICE) for each in found.advice if asks_nothing(each)]
-    if notes:
-        yield Text("\n" + "\n".join(notes), style="green")
+    if said := [_bounded(each, _ADVICE) for each in notes(found)]:
+        yield Text("\n" + "\n".join(said), style="green")
 
 
 def _hanging(text: Text, indent: int) -> RenderableType:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
+from ctrace.inspector.diagnosis.sentences import line_of
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.findings import Recompile
 from ctrace.inspector.facts.session import Session
@@ -31,8 +32,17 @@ _NO_ADVICE = re.compile(r"^(?:\S+:\d+: )?Nothing to (?:fix|change)\b(?! if)")
 
 
 def asks_nothing(each: Suggestion) -> bool:
-    """Whether a suggestion says that nothing is to be done; those that depend on what the user needs ask something."""
-    return is_nothing(each.text)
+    """Whether nothing has to be done; suggestions that depend on what the user needs ask something."""
+    return is_nothing(each.text) or each.optional
+
+
+def notes(found: Diagnosis) -> list[str]:
+    """Return what is said beside what to do: that nothing is to be done, and what is a choice."""
+    said = [each.text for each in found.advice if asks_nothing(each) and not each.optional]
+    choices = [f"A choice: {line_of(each)}" for each in found.advice if each.optional]
+    if choices and not said and all(each.optional for each in found.advice):
+        said = ["Nothing to fix."]
+    return [*said, *choices]
 
 
 def is_nothing(step: str) -> bool:

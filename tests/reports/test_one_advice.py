@@ -97,3 +97,14 @@ def test_an_expected_recompilation_asks_nothing(expected: bool, advice: str) -> 
     (group,) = groups(session)
     assert advice_on(group, session, {}) == advice
     assert advice_on(group, session, {0: "Pad x."}) == "Pad x."
+
+
+def test_each_cause_of_a_recompilation_shows_its_own_advice_or_none() -> None:
+    size = Cause(CauseKind.SIZE, "x.size(1)", "8", "9", fix="Mark it dynamic.")
+    value = Cause(CauseKind.ATTRIBUTE_VALUE, "self.step", "1", "2", fix="Keep it in a buffer.")
+    session = Session(recompiles=(Recompile("0/1", "forward", "net.py", 1, False, (size, value)),))
+    by_subject = {each.subject: each for each in groups(session)}
+    of_step = {0: "net.py:1: self.step counts up from call to call."}
+    assert advice_on(by_subject["self.step"], session, of_step) == of_step[0]
+    assert advice_on(by_subject["x.size(1)"], session, of_step) == ""
+    assert advice_on(by_subject["x.size(1)"], session, {}) == size.fix

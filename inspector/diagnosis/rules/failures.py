@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind_of
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
@@ -14,6 +15,7 @@ from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind, Pol
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at
+from ctrace.inspector.source.text import parsed
 
 _VIOLATION = "ConstraintViolationError"
 _MARKED = (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED)
@@ -21,6 +23,8 @@ _RESHAPES = frozenset(("reshape", "view", "expand", "broadcast_to"))
 _COMPILING = re.compile(r"(?:\w+\.)*is_(?:dynamo_)?compiling\(\)")
 _MARK = re.compile(r"(?:\w+\.)*(?:mark_dynamic|mark_unbacked)\(.*\)")
 _WRAPPED = re.compile(r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)")
+_RAISED = re.compile(r"\braised:\s*\n(?P<type>\w[\w.]*): (?P<what>[^\n]+)")
+"""The error of a backend (_dynamo/exc.py:BackendCompilerFailed, 2.11 to 2.13)."""
 _NO_FAKE = re.compile(r"There was no fake impl registered for <CustomOpDef\((?P<op>[^)\s]+)\)>")
 """The error of an operator of torch.library.custom_op (_library/custom_ops.py, 2.11 to 2.13)."""
 _GB = re.compile(r"/gb/gb(?P<number>\d{4})\.html")
@@ -176,6 +180,7 @@ def _while_compiling(scene: Scene, failure: Failure, cause: RootCause) -> Iterat
     kept_out = _kept_out(scene, failure, cause)
     if kept_out is not None:
         yield kept_out
+    yield from _kept_out_calls(scene, failure, cause)
     line = scene.line(cause.file, cause.line).strip() if cause.file and cause.line else ""
     if line:
         code = f"`{line}`"
@@ -209,9 +214,7 @@ def _break_as_error(scene: Scene, failure: Failure, cause: RootCause) -> Candida
 
 def _original_error(failure: Failure) -> str:
     """Return the name of the error that Dynamo wraps; if it wraps none, of the error itself."""
-    inner = re.search(
-        r"got (?P<type>\w+(?:Error|Exception))\((?P<quote>['\"])(?P<what>.*?)(?P=quote)\)", failure.message
-    )
+    inner = _WRAPPED.search(failure.message) or _RAISED.search(failure.message)
     return f"{inner['type']} ({inner['what'][:140]})" if inner else failure.type
 
 
@@ -219,7 +222,10 @@ def _keep_out(scene: Scene, cause: RootCause) -> str:
     if scene.is_users(cause.file):
         return "Move the line to a separate function with @torch.compiler.disable, or rewrite it."
     if cause.file:
-        return "The line is in a library: another option or version may avoid it; else compile the parts around it."
+        return (
+            "The line is in a library: another option or version may avoid it; else keep your call of it out of the "
+            "graph with torch.compiler.disable, or compile the parts around it."
+        )
     return "Compile the parts of the model one by one to find the one that raises."
 
 
@@ -274,6 +280,66 @@ def _kept_out(scene: Scene, failure: Failure, cause: RootCause) -> Candidate | N
         f"`{change[1]}`."
     )
     return Candidate(advice, (cause.id,), Trial(edits=edits), worth=91, only_checked=True)
+
+
+def _kept_out_calls(scene: Scene, failure: Failure, cause: RootCause) -> Iterator[Candidate]:
+    """Offer to run the user's calls of a package in eager, if compiling raises there; the trial makes that edit."""
+    if scene.is_users(cause.file):
+        return
+    failed = [each.file for each in scene.session.compilations if each.fail_type is not None]
+    files = (cause.file or "", *failed, *(each.file for each in scene.session.parts))
+    packages = dict.fromkeys(filter(None, map(package_of, files)))
+    for package in list(packages)[:_MOST_PACKAGES]:
+        for file, text in scene.session.listings.items():
+            torch = scene.torch_name(file)
+            statements = _statements_calling(scene, text, package) if torch and scene.is_users(file) else []
+            changes = [change for each in statements if (change := _in_eager_only(text, each, torch)) is not None]
+            edits = line_edits(file, text, changes) if changes else ()
+            if not edits:
+                continue
+            more = f" ({len(changes)} places)" if len(changes) > 1 else ""
+            advice = (
+                f"{_base(file)}:{changes[0][0].lineno}: keep the call of {package} out of the graph{more}: "
+                f"`{changes[0][1]}`. It raises {_original_error(failure)} when it is compiled, and then runs eagerly."
+            )
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=92, only_checked=True)
+
+
+_MOST_PACKAGES = 2
+
+
+def _statements_calling(scene: Scene, text: str, package: str) -> list[ast.stmt]:
+    """Return the statements of functions that call a module or a function of a package."""
+    tree = parsed(text)
+    modules = {each.path.rpartition(".")[2] for each in scene.session.parts if package_of(each.file) == package}
+    imported = set(_imported(tree, package)) if tree is not None else set()
+    found: dict[int, ast.stmt] = {}
+    for function in ast.walk(tree) if tree is not None else ():
+        if not isinstance(function, ast.FunctionDef) or function.name == "__init__":
+            continue
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            match call.func:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in modules:
+                    pass
+                case ast.Attribute(value=ast.Name(id=name)) | ast.Name(id=name) if name in imported:
+                    pass
+                case _:
+                    continue
+            statement = statement_at(text, call.lineno)
+            if statement is not None and not any(map(_needs_frame, ast.walk(statement))):
+                found.setdefault(statement.lineno, statement)
+    return list(found.values())
+
+
+def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+    """Yield the names under which a file imports a package, or what is in it."""
+    top = package.partition(" ")[0]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.asname or top for each in names if each.name.partition(".")[0] == top)
+            case ast.ImportFrom(module=str(module), names=names) if module.partition(".")[0] == top:
+                yield from (each.asname or each.name for each in names)
 
 
 def _in_eager_only(text: str, statement: ast.stmt, torch: str) -> tuple[ast.stmt | ast.expr, str] | None:

@@ -1,12 +1,15 @@
 """Advice on code that works in eager, and raises when it is compiled."""
 
 import pytest
+from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.advise import diagnose, planned
+from ctrace.inspector.diagnosis.advise import diagnose, planned, trials
+from ctrace.inspector.diagnosis.sentences import checked
+from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
-from ctrace.inspector.facts.trial import Tried
+from ctrace.inspector.facts.trial import Part, Trial, Tried
 
 FILE = "/home/user/model.py"
 TEXT = "import torch\n\n\ndef forward(self, x, index):\n    {}\n    return x\n"
@@ -66,3 +69,64 @@ def test_a_line_that_raises_in_eager_too_is_not_to_be_moved_there() -> None:
     ).advice[0]
     assert best.checked
     assert "torch.compiler.disable(lambda: x.expand(3))()" in best.text
+
+
+KIT = "/env/lib/python3.11/site-packages/kit/net.py"
+CALLER = (
+    "import torch\nfrom kit import Quantize, quantize\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n"
+    "        super().__init__()\n        self.vq = Quantize(4)\n\n    def forward(self, x):\n"
+    "        q, loss = self.vq(x)\n        return q + loss\n"
+)
+BACKEND = "backend='inductor' raised:\nAssertionError: Node view was invalid\n\nSet TORCHDYNAMO_VERBOSE=1"
+
+
+def failed_in_package(text: str) -> Session:
+    failure = Failure(FailurePhase.RUN, "BackendCompilerFailed", BACKEND, KIT, 7)
+    scenarios = (Scenario("base", calls=1, outcome=Outcome.COMPILE_FAILED),)
+    parts = (Part("model", "Net", FILE, 10, 12), Part("model.vq", "Quantize", KIT, 20, 30))
+    return Session(failure=failure, scenarios=scenarios, listings={FILE: text}, parts=parts)
+
+
+def test_the_users_call_of_a_package_that_raises_is_tried_in_eager() -> None:
+    (candidate,) = planned(failed_in_package(CALLER))
+    assert candidate.trial is not None
+    assert [each.text.strip() for each in candidate.trial.edits] == [
+        "q, loss = torch.compiler.disable(lambda: self.vq(x))()"
+    ]
+    assert "raises AssertionError (Node view was invalid)" in candidate.text
+    called = CALLER.replace("self.vq(x)", "quantize(x)")
+    assert "lambda: quantize(x)" in planned(failed_in_package(called))[0].text
+    assert not planned(failed_in_package(CALLER.replace("self.vq(x)", "self.other(x)")))
+
+
+def test_a_trial_of_a_run_that_raised_goes_through_the_backend_and_counts_only_if_it_does_not_raise() -> None:
+    found = failed_in_package(CALLER)
+    asked: list[bool] = []
+
+    def attempt(_trial: Trial, through_backend: bool) -> Session:
+        asked.append(through_backend)
+        return found
+
+    (refuted,) = trials(found, attempt)
+    assert asked == [True]
+    assert refuted.counts is None
+    assert refuted.error == "BackendCompilerFailed: backend='inductor' raised: AssertionError: Node view was invalid"
+    helped = replace(found, trials=(Tried(refuted.trial, Counts(3, 2, 0), 1.0, calls=10),))
+    best = diagnose(helped).advice[0]
+    assert checked(best) == "checked: 10 calls no longer raise"  # the run's own counts end where it raised
+    assert not any(each.checked for each in diagnose(replace(found, trials=(refuted,))).advice)
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("no such size\nsecond line", "no such size"),
+        ("\n\n  no such size", "no such size"),
+        (BACKEND, "backend='inductor' raised: AssertionError: Node view was invalid"),
+        ("RuntimeError: \nCUDA error: no device", "RuntimeError: CUDA error: no device"),
+        ("in kit:", "in kit:"),
+        ("", ""),
+    ],
+)
+def test_the_line_that_tells_is_kept(message: str, line: str) -> None:
+    assert telling_line(message) == line

@@ -9,6 +9,9 @@ from ctrace.inspector.facts.scenarios import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
 from ctrace.inspector.facts.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
+from ctrace.reports.markdown import render_markdown
+from ctrace.reports.terminal.explain import explain_screen
+from tests.support.golden import drawn
 
 FILE = "/home/user/model.py"
 
@@ -690,3 +693,26 @@ def test_another_value_in_another_scenario_is_not_set_by_the_first_call():
     found = session(recompile(changed, call=0, scenario="other"), calls=4)
     unchanged = Tried(UNCHANGED, Counts(2, 0, 1), 1.0, calls=10, outlook=LaterCalls(10, 2, 1, limit_hit=False))
     assert first(replace(found, trials=(unchanged,))) == "model.py:3: Set it once."
+
+
+def test_what_a_growing_cache_cost_is_what_happened_in_this_run():
+    longer = recompile(Cause(CauseKind.ZERO_ONE, "past.layers[0].keys.size(2)", "4", "5"), entry=2, nearest=1)
+    static = session(longer, shapes=(cache(1, 4), cache(2, 5)))
+    assert "4 → 5): 1 recompilation in this run." in first(static)
+    kept = tensor("L['past'].layers[0].keys", dims=(dim(0, 1), dim(1, 2), dim(2, 6, DimKind.SYMBOLIC), dim(3, 16)))
+    dynamic = replace(static, shapes=(*static.shapes, shaped(3, tensor("L['ids']", 1, 1), kept)))
+    assert "1 recompilation in this run, after which one graph takes all lengths." in first(dynamic)
+    assert "a graph for each length" not in first(static) + first(dynamic)
+
+
+@pytest.mark.parametrize("expected", [True, False])
+def test_what_nobody_has_to_change_is_a_choice(expected: bool):
+    short = replace(recompile(Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)), expected=expected)
+    found = session(short)
+    (only,) = diagnose(found).advice
+    assert "drop_last=True" in only.text
+    assert only.optional is expected
+    screen = drawn(explain_screen(found, 80), 80)
+    assert ("What to do" in screen) is not expected
+    assert ("Nothing to fix.\nA choice: x.size(0)" in screen) is expected
+    assert ("What to do" in str(render_markdown(found))) is not expected
