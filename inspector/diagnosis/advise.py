@@ -12,7 +12,7 @@ from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.scene import Candidate, Scene, compile_seconds
 from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
@@ -121,7 +121,7 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         assert each.trial is not None
         # A run that raised may do so after Dynamo, which a trial without the backend would not show.
         through_backend = each.needs_backend or session.failure is not None
-        done.append(_tried(each.trial, attempt, through_backend=through_backend))
+        done.append(_tried(each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
         yield done[-1]
     if not done and _may_go_on(session):
         yield _tried(UNCHANGED, attempt, through_backend=False)
@@ -140,7 +140,7 @@ def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Can
     left = [
         each
         for each in _worth_trying(scene, candidates)
-        if each.trial not in done and not set(each.causes) <= solved
+        if each.trial not in done and (each.saves_time or not set(each.causes) <= solved)
         if wanted is None or not set(each.causes).isdisjoint(wanted)
     ]
     is_last = len(done - {UNCHANGED}) == MOST_TRIALS - 1
@@ -167,7 +167,9 @@ def _worth_trying(scene: Scene, candidates: Iterable[Candidate]) -> list[Candida
     A repeated call should reuse its graph, so what recompiles there may go on.
     """
     expected = _expected(scene)
-    return [each for each in candidates if each.trial is not None and not set(each.causes) <= expected]
+    return [
+        each for each in candidates if each.trial is not None and (each.saves_time or not set(each.causes) <= expected)
+    ]
 
 
 def _expected(scene: Scene) -> set[str]:
@@ -192,7 +194,7 @@ def _candidates(scene: Scene) -> list[Candidate]:
     return [*found, *(combined(scene, found) if any(each.trial != UNCHANGED for each in scene.session.trials) else ())]
 
 
-def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
+def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: bool = False) -> Tried:
     began = time.monotonic()
     try:
         session = attempt(trial, through_backend)
@@ -206,7 +208,8 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool) -> Tried:
     breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
-    return Tried(trial, counts(session), seconds, breaks, compiled, calls=session.calls, outlook=outlook)
+    times = compile_seconds(session) if is_timed else None
+    return Tried(trial, counts(session), seconds, breaks, compiled, "", session.calls, outlook, times)
 
 
 def _lines_of(found: Break) -> Iterator[str]:
@@ -231,6 +234,9 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     if tried.counts is None:
         return _Judged(candidate, False, None)
     effect = Effect(counts(scene.session), tried.counts)
+    if candidate.saves_time:
+        times = _compile_times(scene, tried)
+        return _Judged(candidate, times is not None and times[1] <= _MUCH_LESS * times[0], effect)
     if scene.session.failure is not None:
         # The original run stopped early, so its counts are too low. A trial that does not raise is an improvement.
         raised = [each.id for each in scene.causes if any(one.what is Finding.FAILURE for one in each.symptoms)]
@@ -244,6 +250,16 @@ def _judged(candidate: Candidate, scene: Scene) -> _Judged:
     if later < 0 or not helps or _is_moved(effect, scene, tried) or not (gone or effect.saves):
         return _Judged(candidate, False, effect)
     return _Judged(replace(candidate, causes=gone or candidate.causes), True, effect, gone)
+
+
+_MUCH_LESS = 0.75
+"""Advice about compile time must save a quarter of it: other processes make times vary."""
+
+
+def _compile_times(scene: Scene, tried: Tried) -> tuple[float, float] | None:
+    """Return the compile time without and with a trial's change; None: not measured."""
+    before = compile_seconds(scene.session)
+    return None if before is None or tried.compile_seconds is None else (before, tried.compile_seconds)
 
 
 _MANY_TIMES = 4
@@ -335,6 +351,7 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
         later,
         found.rule,
         ends_failure=bool(each.holds) and scene.session.failure is not None,
+        compile_time=_compile_times(scene, tried) if found.saves_time and tried is not None else None,
         optional=each.holds is None and bool(found.causes) and set(found.causes) <= _expected(scene),
     )
 

@@ -83,6 +83,12 @@ def counts(session: Session) -> Counts:
     return Counts(graphs, breaks, recompiles, coverage)
 
 
+def compile_seconds(session: Session) -> float | None:
+    """Return the compile time of a run; None: not known."""
+    known = [each.seconds for each in session.compilations if each.seconds is not None]
+    return round(sum(known), 3) if known else None
+
+
 class Candidate(Struct, frozen=True):
     """A piece of advice, and how it can be checked."""
 
@@ -102,5 +108,7 @@ class Candidate(Struct, frozen=True):
     """The change in a few words, for advice that combines several; empty if it cannot be combined."""
     rule: str = ""
     """The rule that offers it."""
+    saves_time: bool = False
+    """Whether it is about compile time, which its trial compares, and about no cause."""
     change: Trial | None = None
     """What a program can carry out, where that is not the trial: no trial checks it, or it is a part of the trial."""

@@ -30,6 +30,9 @@ def checked(suggestion: Suggestion) -> str:
     """Say what a trial showed; empty if nothing was tried."""
     if suggestion.checked and suggestion.ends_failure:
         return f"checked: {suggestion.calls or 'the'} calls no longer raise"
+    if suggestion.checked and suggestion.compile_time is not None:
+        before, after = suggestion.compile_time
+        return f"checked: compile time {before:.1f} s → {after:.1f} s"
     if suggestion.checked and suggestion.effect is not None:
         return f"checked: {effect(suggestion.effect) or _later_effect(suggestion)}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT

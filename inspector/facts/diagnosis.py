@@ -234,6 +234,8 @@ class Suggestion(Struct, frozen=True):
     """Whether its trial went on where the run raised; the counts of the two are not comparable then."""
     optional: bool = False
     """Whether all its causes are expected and no trial shows a gain, so that nothing has to change."""
+    compile_time: tuple[float, float] | None = None
+    """Seconds of compile time without and with the change, for advice that is about it; None: not measured."""
 
 
 class Diagnosis(Struct, frozen=True):

@@ -104,6 +104,8 @@ class Tried(Record, frozen=True, forbid_unknown_fields=True, omit_defaults=True)
     """The calls that the run made; None: not known, as in logs of an earlier ctrace."""
     outlook: LaterCalls | None = None
     """The counts after all its calls; `counts` are those after two calls in each scenario."""
+    compile_seconds: Number | None = None
+    """The compile time of a trial that is about it; None for any other."""
 
 
 UNCHANGED = Trial()

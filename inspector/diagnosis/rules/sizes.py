@@ -3,17 +3,13 @@
 import ast
 import re
 from collections.abc import Iterator
-from itertools import chain
-from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.changes import compile_statements
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.facts.graphs import Unrolled
 from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind
 from ctrace.inspector.facts.trial import Marked, Trial
@@ -44,41 +40,6 @@ def unrolled_loops(scene: Scene) -> Iterator[Candidate]:
         how = own if scene.is_users(fixed.fixed.file) else f"{pad}, since {loop} is library code"
         text = f"{place}{how}: Dynamo unrolls it for each length ({_took(scene, cause)}), so mark_dynamic would raise."
         yield Candidate(text, (cause.id,), worth=70)
-
-
-def long_loops(scene: Scene) -> Iterator[Candidate]:
-    """Say of a run without findings that most of its graph is one unrolled loop, and name what could be compiled."""
-    loop = next(iter(scene.session.unrolled), None)
-    if scene.causes or loop is None or loop.times < _LONG or loop.ops < _MANY_OPS:
-        return
-    parts = {each.path: each for each in scene.session.parts}
-    called = [each for each in _called_in(scene, loop) if each in parts] if scene.is_users(loop.file) else []
-    statements = "; ".join(f"`{each}`" for each in compile_statements(called, parts))
-    where = f"{PurePath(loop.file).name}:{loop.line}"
-    instead = f": {statements}" if statements else ""
-    text = (
-        f"Nothing to fix. The loop at {where} is unrolled {loop.times} times ({loop.ops} ops); if compiling takes too "
-        f"long, compile what it calls instead of the whole{instead}."
-    )
-    yield Candidate(text, (), change=Trial(parts=tuple(called)) if called else None)
-
-
-_LONG = 16
-_MANY_OPS = 500
-"""From so many passes and ops on, a loop is named: a choice, since compile time grows with each op of a graph."""
-
-
-def _called_in(scene: Scene, loop: Unrolled) -> list[str]:
-    """Return the paths of the modules that a loop's body calls as attributes of `self`, if `self` is the model."""
-    tree = parsed(scene.session.listings.get(loop.file, ""))
-    found: dict[str, None] = {}
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.For | ast.While) and node.lineno == loop.line:
-            for call in chain.from_iterable(map(ast.walk, node.body)):
-                match call:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
-                        found.setdefault(f"model.{name}", None)
-    return list(found)
 
 
 def _is_loop(scene: Scene, dim: Dimension) -> bool:

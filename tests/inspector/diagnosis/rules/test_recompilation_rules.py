@@ -707,7 +707,8 @@ def test_what_a_growing_cache_cost_is_what_happened_in_this_run():
 
 @pytest.mark.parametrize("expected", [True, False])
 def test_what_nobody_has_to_change_is_a_choice(expected: bool):
-    short = replace(recompile(Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)), expected=expected)
+    size = Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)
+    short = replace(recompile(size), expected=expected, why_expected="The first change." if expected else "")
     found = session(short)
     (only,) = diagnose(found).advice
     assert "drop_last=True" in only.text
