@@ -123,6 +123,8 @@ def trials(session: Session, attempt: Attempt, causes: Collection[str] | None = 
         through_backend = each.needs_backend or session.failure is not None
         done.append(_tried(each.trial, attempt, through_backend=through_backend, is_timed=each.saves_time))
         yield done[-1]
+        if done[-1].settled and _judged(each, _scene(replace(session, trials=tuple(done)))).holds:
+            break
     if not done and _may_go_on(session):
         yield _tried(UNCHANGED, attempt, through_backend=False)
 
@@ -209,7 +211,19 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: b
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
     times = compile_seconds(session) if is_timed else None
-    return Tried(trial, counts(session), seconds, breaks, compiled, "", session.calls, outlook, times)
+    settled = _is_settled(session)
+    return Tried(trial, counts(session), seconds, breaks, compiled, "", session.calls, outlook, times, settled)
+
+
+def _is_settled(session: Session) -> bool:
+    """Whether no break and no recompilation of a run needs a change."""
+    scene = _scene(session)
+    slow = {cause.id for cause in scene.causes if {each.what for each in cause.symptoms} & _OF_DYNAMO}
+    return not session.limit.hit and slow <= _expected(scene)
+
+
+_OF_DYNAMO = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
+"""Findings that a trial without the backend shows."""
 
 
 def _lines_of(found: Break) -> Iterator[str]:
@@ -310,7 +324,9 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
     """Whether a trial removed a cause. The trial decides which causes a change fixes, not the rule that offered it."""
     assert tried.counts is not None
     whats = {each.what for each in cause.symptoms}
-    if not whats <= {Finding.BREAK, Finding.SKIP, Finding.RECOMPILE} or whats == {Finding.SKIP}:
+    if whats <= _OF_DYNAMO and tried.settled:
+        return True
+    if not whats <= _OF_DYNAMO or whats == {Finding.SKIP}:
         return False
     broken = any(line in tried.breaks for each in scene.breaks(cause) for line in _lines_of(each))
     return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)

@@ -1,11 +1,15 @@
 """Which advice trials confirm: by totals and by the causes that a trial removed; and the order of trials."""
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.rules import values
 from ctrace.inspector.facts.diagnosis import Counts, Effect
+from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import UNCHANGED, Trial
 from tests.inspector.diagnosis.scenes import FILE, broken, ran, with_trial
 
 TEXT = "import torch\ndef forward(x):\n    a = x.item()\n    print(a)\n    b = x.item()\n    return a + b"
@@ -63,3 +67,28 @@ def test_one_break_less_of_several_at_a_line_is_no_help():
     assert not any(each.checked for each in diagnose(left).advice)
     gone = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3")
     assert any(each.checked for each in diagnose(gone).advice)
+
+
+def test_trials_end_once_only_what_is_expected_is_left():
+    size = Cause(CauseKind.SIZE, "x.size(0)", "8", "3", is_open=True)
+    growing = Recompile("0/1", "forward", FILE, 2, False, (size,))
+    first_change = replace(growing, expected=True, why_expected="The first change recompiles once.")
+    run = ran(TEXT, broken(3), broken(5), recompiles=(growing,))
+    settled = ran(TEXT, recompiles=(first_change,), calls=10)
+    asked: list[Trial] = []
+
+    def attempt(trial: Trial, _backend: bool) -> Session:
+        asked.append(trial)
+        return settled
+
+    done = tuple(trials(run, attempt))
+    assert asked == [UNCHANGED, values.SCALARS]
+    assert done[-1].settled
+    (advice,) = diagnose(replace(run, trials=done)).advice  # not also one on the size, which is expected now
+    assert set(advice.causes) == {cause.id for cause in root_causes(run)}
+
+
+def test_a_trial_that_leaves_something_does_not_end_the_trials():
+    run = ran(TEXT, broken(3), broken(5))
+    left = ran(TEXT, broken(5))
+    assert len(tuple(trials(run, lambda _trial, _backend: left))) > 1

@@ -48,6 +48,7 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
 
     monkeypatch.setattr(rules, "RULES", (rule,))
     monkeypatch.setattr(advise, "_is_gone", lambda *_: False)
+    monkeypatch.setattr(advise, "_is_settled", lambda *_: False)
     stopping(monkeypatch, second)
     said: list[str] = []
     session = with_trials(printing(3), lambda *_: None, MODEL, Options(), say=said.append)
