@@ -39,8 +39,9 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     if not functions or tree is None:
         return None
     function = functions[-1]
-    loop = next((node for node in ast.walk(function) if _is_loop(node) and node.lineno == line), None)
-    if not isinstance(loop, ast.For | ast.While) or loop.orelse or function.decorator_list:
+    loops = (node for node in ast.walk(function) if isinstance(node, ast.For | ast.While))
+    loop = next((node for node in loops if node.lineno == line), None)
+    if loop is None or loop.orelse or function.decorator_list:
         return None
     parts = _parts(loop)
     if parts is None:
@@ -85,10 +86,6 @@ def moved_body(text: str, line: int, torch: str) -> MovedBody | None:
     result = "\n".join(moved)
     is_valid = parsed(result) is not None
     return MovedBody(result, name, first, last) if is_valid else None
-
-
-def _is_loop(node: ast.AST) -> bool:
-    return isinstance(node, ast.For | ast.While)
 
 
 _Parts = tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt], list[ast.expr]]

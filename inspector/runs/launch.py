@@ -230,7 +230,9 @@ def is_in_foreground() -> bool:
 
 def _failure(status: int, watch: _Watch, raw: "Raw", timeout: float | None, *, is_model: bool) -> Failure | None:
     if watch.timed_out:
-        return Failure(FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {round(timeout, 2):g} s")
+        return Failure(
+            FailurePhase.TIMEOUT, "Timeout", f"the program was still running after {round(timeout or 0, 2):g} s"
+        )
     if watch.interrupts:
         return Failure(FailurePhase.INTERRUPT, "KeyboardInterrupt", "interrupted")
     if status < 0:

@@ -177,8 +177,8 @@ class Prover:
             failed = ""
             try:
                 self._runner.capture(Trial(), through_backend=through_backend)
-            except FailedTrialError as unchanged:
-                failed = str(unchanged)
+            except FailedTrialError as found:
+                failed = str(found)
             self._failing[through_backend] = failed
         unchanged = self._failing[through_backend]
         if unchanged and _ALIKE.sub("#", unchanged) == _ALIKE.sub("#", error):
