@@ -230,8 +230,9 @@ def _of_breaks(session: Session) -> Iterator[tuple[Symptom, Symptom]]:
     for index, recompile in enumerate(session.recompiles):
         for cause in recompile.causes:
             # Code after a break begins at the break's line, and reads first what the broken call returned.
-            line = cause.line or (recompile.line if cause.subject == RESULT else -1)
-            at = lines.get((cause.file or recompile.file, line))
+            at = lines.get((cause.file or recompile.file, cause.line or -1))
+            if at is None and cause.subject == RESULT:
+                at = lines.get((recompile.file, recompile.line))
             if at is not None and (cause.kind in _OF_RESULTS or cause.subject == RESULT):
                 yield Symptom(Finding.BREAK, at), Symptom(Finding.RECOMPILE, index)
 

@@ -8,9 +8,10 @@ from ctrace.inspector.diagnosis.library import in_library, package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
-from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.findings import Break, CauseKind
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.names import RESULT
 from ctrace.inspector.source.text import parsed
 
 SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
@@ -201,7 +202,19 @@ def branch_on(scene: Scene, each: Break) -> int | None:
     holders = functions_at(text, each.line)
     tests = (test for test in _conditions(holders[-1]) if test.lineno > each.line) if holders and names else iter(())
     found = min((test.lineno for test in tests if _uses(test, names)), default=None)
+    if found is None:
+        found = _range_after(scene, each)
     return found if found is not None else _break_after(scene, each)
+
+
+def _range_after(scene: Scene, each: Break) -> int | None:
+    """Return the line with a condition on the number, for which the code after the break has recompiled."""
+    for recompile in scene.session.recompiles:
+        for cause in recompile.causes:
+            is_condition = cause.kind is CauseKind.RANGE and cause.subject == RESULT and cause.line is not None
+            if is_condition and (recompile.file, recompile.line) == (each.file, each.line):
+                return cause.line
+    return None
 
 
 def _indexes(expression: str) -> bool:

@@ -1,10 +1,13 @@
 """Advice on numbers read from tensors: stored, used or branched on; on slices and recurrent layers."""
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.rules import branches, values
 from ctrace.inspector.facts.diagnosis import Counts
+from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
+from ctrace.inspector.source.names import RESULT
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
 
 
@@ -249,3 +252,14 @@ def test_a_number_on_which_python_branches_stays_a_tensor():
     assert candidate.text.startswith(
         "net.py:3: keep `scale` a tensor (`scale = x.abs().max()`), and replace the branch"
     )
+
+
+def test_a_log_without_sources_shows_by_its_recompilation_that_python_branches_on_a_number():
+    condition = Cause(CauseKind.RANGE, RESULT, "1.0 or less", None, file=FILE, line=4)
+    resumed = Recompile("1/1", "forward", FILE, 3, False, (condition,))
+    session = replace(ran(BRANCHED, broken(3), recompiles=(resumed,)), listings={})
+    (cause,) = diagnose(session).causes  # the recompilation follows from the break
+    assert len(cause.symptoms) == 2
+    (only,) = diagnose(session).advice
+    assert "branches on" in only.text
+    assert "(line 4)" in only.text
