@@ -166,7 +166,8 @@ class Prover:
                 found = self._behavior(change)
             except FailedTrialError as error:
                 found = _Behavior((Check("runs", False, f"the changed target cannot be observed: {error}"),))
-        outcome = Outcome((*checks, *found.checks), effect, later=later)
+        # A run that raised stopped early: its counts are no measure.
+        outcome = Outcome((*checks, *found.checks), effect if before.failure is None else None, later=later)
         closed = found.obligations or obligations.not_tried(outcome.why)
         outcome = replace(outcome, obligations=closed, eager_slowdown=found.eager_slowdown, questions=found.questions)
         return Attempt(outcome, after, new)
@@ -434,7 +435,10 @@ def _graph_checks(before: Session, after: Session, change: Change, effect: Effec
     else:
         detail = f"it is still there: {words_of(left[0])}" if left else "the finding is gone"
         yield Check("finding_gone", not left, detail)
-    if new:
+    if before.failure is not None and after.failure is None:
+        # What comes after the place that raised was never run, so it cannot be told from what is new.
+        yield Check("nothing_new", True, "the run raised before, and goes on now")
+    elif new:
         yield Check("nothing_new", False, f"there is something new: {words_of(next(iter(new)))}")
     elif renamed and not saves:
         yield Check("nothing_new", False, f"nothing is saved: there is {words_of(next(iter(renamed)))}, as before")

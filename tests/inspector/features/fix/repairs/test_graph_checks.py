@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
-from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.session import Failure, FailurePhase, Session
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.findings import keys_of
 from ctrace.inspector.features.fix.repairs.proving import Change, _graph_checks
@@ -36,3 +36,17 @@ def test_a_break_that_is_only_renamed_saves_nothing():
 def test_a_place_that_was_fine_must_not_break():
     extra = replace(PARTIAL.breaks[0], source="elsewhere(x)", line=99)
     assert "nothing_new" in failed(replace(FEWER, breaks=(*FEWER.breaks, extra)), may_leave=True)
+
+
+def test_what_follows_where_the_run_raised_is_not_new():
+    raised = replace(PARTIAL, breaks=(), failure=Failure(FailurePhase.RUN, "BackendCompilerFailed", "no view"))
+    change = Change(Trial(), Counter([("failure", "BackendCompilerFailed")]))
+
+    def passed(after: Session) -> dict[str, bool]:
+        effect = Effect(counts(raised), counts(after))
+        return {each.name: each.passed for each in _graph_checks(raised, after, change, effect)}
+
+    assert PARTIAL.failure is None
+    assert passed(PARTIAL)["nothing_new"]
+    still = replace(PARTIAL, failure=Failure(FailurePhase.RUN, "RuntimeError", "another"))
+    assert not passed(still)["nothing_new"]
