@@ -82,6 +82,7 @@ def fixed(request: FixRequest) -> Exit:
     """
     from ctrace.cli.console import say
     from ctrace.cli.show import exit_code
+    from ctrace.inspector.facts.outcome import FailurePhase
     from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
     from ctrace.inspector.runs.store import Store
 
@@ -102,7 +103,8 @@ def fixed(request: FixRequest) -> Exit:
     _show(request, fixes, applies=request.apply)
     for line in written:
         say(line)
-    if fixes.session.failure is not None:
+    failure = fixes.session.failure
+    if failure is not None and not (fixes.budget_spent and failure.phase is FailurePhase.TIMEOUT):
         return exit_code(fixes.session)
     unfixed = [each for each in fixes.findings if not each.expected and not fixes.is_fixed(each.id)]
     return Exit.WORSE if request.fail_on_unfixed and unfixed else Exit.DONE

@@ -1,5 +1,6 @@
 """Repairs of real models: proved, applied and taken back."""
 
+import subprocess
 import time
 from typing import Any
 
@@ -260,3 +261,13 @@ def test_a_package_is_repaired_from_the_users_file(ctrace: Command, monkeypatch:
     assert "torch.where" in repaired
     assert repaired.endswith(USER_OF_LIBRARY[USER_OF_LIBRARY.index("class Net") :])
     assert ctrace("explain", "net.py", "--json").report["verdict"] == "compiled"
+
+
+def test_apply_refuses_an_uncommitted_file_before_it_searches(ctrace: Command):
+    subprocess.run(["git", "init", "-q", str(ctrace.folder)], check=True)
+    ctrace.write("net.py", BRANCH)
+    ran = ctrace("fix", "net.py", "--apply", "--no-build")
+    assert ran.code == 2
+    assert "REPAIRED" not in ran.out
+    assert "observing" not in ran.err
+    assert "net.py is not in git yet" in ran.err

@@ -92,7 +92,7 @@ def test_a_spent_budget_says_what_was_not_done(tmp_path: Path):
     assert not found.unstable  # the observation was stopped in the middle
     assert found.budget_spent
     assert found.untried > 0
-    assert "The budget of 1000 s was spent: 1 repair not tried" in answer(found)
+    assert "The budget of 1000 s was spent: 2 repairs not tried" in answer(found)
     assert "the advice of explain was not checked" in answer(found)
 
 
