@@ -90,10 +90,15 @@ def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Ad
     )
     yield from (fix(text) for text in fixes if text not in told)
     told.update(reasons, fixes)
-    is_of_table = advice is None or (bool(at.fix) and at.fix in advice)
-    if is_of_table and at.advice not in taught:
+    if (advice is None or _says(advice, at.fix)) and at.advice not in taught:
         taught.add(at.advice)
         yield from example(at.advice)
+
+
+def _says(advice: str, fix_of_kind: str) -> bool:
+    """Whether advice is that on the kind of a break, whose example then fits."""
+    first = fix_of_kind.partition(". ")[0].rstrip(".:`()")  # code may end in a colon
+    return bool(first) and first[1:] in advice  # after a place, it begins in lower case
 
 
 def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:

@@ -10,7 +10,7 @@ from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.findings import Advice, Frame, Owner
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.breaks import breaks_screen
+from ctrace.reports.terminal.breaks import _says, breaks_screen
 from tests.support import sessions
 from tests.support.golden import WIDTHS, assert_golden, drawn
 
@@ -165,3 +165,16 @@ def test_each_break_has_the_advice_of_explain() -> None:
     assert all(line in screen for line in told.values())
     texts = [each.text for each in diagnose(sessions.PARTIAL).advice]
     assert all(line.startswith(tuple(texts)) for line in told.values())
+
+
+@pytest.mark.parametrize(
+    ("advice", "is_of_kind"),
+    [
+        ("net.py:3: remove `print(x)`, or guard it with `if not torch.compiler.is_compiling():`.", True),
+        ("Remove `print(x)`, or guard it with `if not torch.compiler.is_compiling()`. (checked: graphs 2 → 1)", True),
+        ("net.py:3: Not known how to keep `print(x)` in the graph: Dynamo cannot trace it.", False),
+        ("net.py:3: the code branches on `x.item()` (line 4): select with torch.where.", False),
+    ],
+)
+def test_an_example_is_shown_with_the_advice_that_it_is_of(advice: str, is_of_kind: bool) -> None:
+    assert _says(advice, "Remove `print(x)`, or guard it with `if not torch.compiler.is_compiling()`.") is is_of_kind
