@@ -8,6 +8,7 @@ from enum import StrEnum
 from ctrace.inspector.diagnosis.edits import functions_at, shortened, source_of
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.diagnosis.number_uses import number_use
 from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
@@ -60,7 +61,7 @@ def open_integers(scene: Scene) -> Iterator[Candidate]:
                 )
                 yield Candidate(text, (cause.id,), worth=65)
             continue
-        decides = owner is not None and _needs_number(owner, name)
+        decides = (owner is not None and _needs_number(owner, name)) or number_use(scene, cause) is not None
         shared = next((each.shared_by for each in scene.recompiles(cause) if each.shared_by), "")
         if shared:
             what = f"differs between {shared}"

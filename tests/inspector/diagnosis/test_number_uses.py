@@ -1,6 +1,7 @@
 """Numbers that torch takes only as numbers: no advice puts a tensor in their place."""
 
 import pytest
+from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.number_uses import ASKS_FOR_TENSOR, number_use
@@ -74,3 +75,13 @@ def test_the_file_is_what_torch_says():
     named = found()
     assert named["dropout"] == {"p": 1}
     assert all(number_arguments(name) == mine for name, mine in named.items())
+
+
+def test_an_integer_that_goes_to_a_size_has_the_setting_and_no_tensor():
+    body = "self.width += 1; x = x.narrow(1, 0, self.width)"
+    session = changed(body, subject="self.width")
+    cause = replace(session.recompiles[0].causes[0], was="3", now="4")
+    session = replace(session, recompiles=(replace(session.recompiles[0], causes=(cause,)),))
+    (only,) = diagnose(session).advice
+    assert "allow_unspec_int_on_nn_module = True" in only.text
+    assert not ASKS_FOR_TENSOR.search(only.text)
