@@ -46,7 +46,7 @@ def is_edit_of_library(candidate: Candidate, scene: Scene) -> bool:
 
 _PLACE = re.compile(r"(?P<file>[^\s:/]+\.py):\d+\b")
 _AT_CALL_SITE = frozenset(
-    ("experts_of_transformers", "generation", "whole_steps", "torchs_own", "other_places", "last_resort")
+    ("experts_of_transformers", "failures", "generation", "whole_steps", "torchs_own", "other_places", "last_resort")
 )
 """Rules whose advice is for the caller, although it begins with the place of the finding."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.decoding import plain_name
 from ctrace.inspector.diagnosis.sentences import checked as checked
 from ctrace.inspector.diagnosis.sentences import effect as effect
 from ctrace.inspector.diagnosis.sentences import line_of
@@ -78,7 +79,8 @@ def _is_about(line: str, recompile: Recompile, group: RecompileGroup) -> bool:
 
 
 def _names(line: str, subject: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(subject)}(?![\w(])", line) is not None
+    words = {subject, plain_name(subject)}
+    return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w(])", line) is not None for each in words)
 
 
 def at_stake(each: Suggestion, found: Diagnosis) -> str:

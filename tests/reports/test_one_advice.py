@@ -108,3 +108,13 @@ def test_each_cause_of_a_recompilation_shows_its_own_advice_or_none() -> None:
     assert advice_on(by_subject["self.step"], session, of_step) == of_step[0]
     assert advice_on(by_subject["x.size(1)"], session, of_step) == ""
     assert advice_on(by_subject["x.size(1)"], session, {}) == size.fix
+
+
+def test_advice_that_names_a_wrappers_argument_is_about_that_one() -> None:
+    size = Cause(CauseKind.SIZE, "kwargs['x'].size(1)", "8", "9")
+    same = Cause(CauseKind.ALIASING, "kwargs['x'] is kwargs['y']", "True", "False")
+    session = Session(recompiles=(Recompile("0/1", "wrapper", "net.py", 1, False, (size, same)),))
+    by_kind = {each.kind: each for each in groups(session)}
+    of_size = {0: "Pad x.size(1) to a few lengths."}
+    assert advice_on(by_kind[CauseKind.SIZE], session, of_size) == of_size[0]
+    assert advice_on(by_kind[CauseKind.ALIASING], session, of_size) == ""

@@ -99,6 +99,12 @@ def test_the_users_call_of_a_package_that_raises_is_tried_in_eager() -> None:
     assert not planned(failed_in_package(CALLER.replace("self.vq(x)", "self.other(x)")))
 
 
+def test_without_a_trial_the_failure_still_says_what_to_do_at_the_call() -> None:
+    text = diagnose(failed_in_package(CALLER)).advice[0].text
+    assert text.startswith("net.py:7: ")
+    assert "keep your call of it out of the graph with torch.compiler.disable" in text
+
+
 def test_a_trial_of_a_run_that_raised_goes_through_the_backend_and_counts_only_if_it_does_not_raise() -> None:
     found = failed_in_package(CALLER)
     asked: list[bool] = []
