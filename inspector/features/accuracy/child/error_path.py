@@ -39,7 +39,7 @@ class ErrorPath(Listener):
             return
         call = graph.calls[number]
         worst, at = 0.0, None
-        for node, value in stored_nodes(graph, call, names).items():
+        for node, value in stored_nodes(graph, number, names).items():
             try:
                 if cannot_repeat(node) is not None:
                     raise NotComputableError(str(node))

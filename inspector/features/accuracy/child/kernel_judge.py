@@ -3,8 +3,8 @@
 A kernel's results are compared one stored buffer at a time, with the FX nodes that compute this buffer from what the
 kernel read. The rule is that of whole models (`comparing/judgement.py`): eager computes the same nodes in the model's
 own dtypes and in float64; the distance of eager from float64, and of eager calls that round each operation once more
-at random (in proportion to the value, and to the root of the number of terms of a sum), is what rounding explains, and
-five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens the
+at random (in proportion to the value, and sums by their partial sums: `rounded_sums.py`), is what rounding explains,
+and five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens the
 limit by as much as it widens eager's own error, and no tolerance has to be chosen.
 
 A buffer is computed from the values nearest to it: other buffers that the same kernel stores, else the kernel's
@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.arithmetic import Watched
 from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
 from ctrace.inspector.capture.comparing.judgement import (
     HOPELESS,
@@ -35,6 +35,7 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     computed,
     needed,
 )
+from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
 from ctrace.inspector.features.accuracy.child.watched_kernels import KernelCall, Listener, WatchedGraph
 
 _NOISY = 6
@@ -90,11 +91,14 @@ class KernelJudge(Listener):
         self.not_compared: dict[tuple[str, str], None] = {}
         self.nonfinite: Nonfinite | None = None
         self._inputs: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
+        """Inputs of calls that wrote only a part of a node's value, which a later call completes."""
         self._arguments: dict[int, list[Any]] = {}
 
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Remember the arguments, and copy what the first kernel reads."""
-        self._arguments[id(graph)] = args
+        self._arguments = {id(graph): args}
+        self._kept = {}
         if not graph.instrumented and graph.calls:
             self._leave_out(f"graph {graph.part} ({graph.stage})", "its code has a form that ctrace does not know")
         self._copy_inputs(graph, 0, names)
@@ -112,37 +116,46 @@ class KernelJudge(Listener):
     def _copy_inputs(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         if number >= len(graph.calls):
             return
-        if not _has_open_results(graph, number - 1, names):
-            self._inputs = {}
+        if _has_open_results(graph, number - 1, names):
+            self._kept |= self._inputs
         reads = graph.calls[number].reads
-        self._inputs |= {name: _copied(names[variable]) for name, variable in reads.items() if variable in names}
+        self._inputs = {name: _copied(names[variable]) for name, variable in reads.items() if variable in names}
 
     def _known(self, graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
         """Return the values of nodes before the call: copies of what it read, and what it left alone."""
         written = {*call.writes, *call.writes.values()}
-        found: Values = {}
-        for node, value in zip(_placeholders(graph), self._arguments[id(graph)], strict=False):
-            import torch
+        import torch
 
+        found: Values = {}
+        for node, name, value in zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True):
             if not isinstance(value, torch.Tensor):
                 found[node] = value
+            elif name in self._inputs:
+                found[node] = self._inputs[name]
+            elif name in names and name not in written:
+                found[node] = names[name]
+        memory = {place for each in written if (place := _memory(names.get(each))) is not None}
         for node, name in graph.buffers.items():
-            if _is_write(node):
+            if _is_write(node) or (name in graph.joined and _memory(names.get(name)) in memory):
                 continue
             if name in self._inputs:
                 found[node] = self._inputs[name]
             elif name in names and name not in written:
                 found[node] = names[name]
+            elif name in self._kept and name not in written:
+                found[node] = self._kept[name]
         return found
 
     def _judge(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         call = graph.calls[number]
         known = self._known(graph, call, names)
-        stored = stored_nodes(graph, call, names)
+        stored = stored_nodes(graph, number, names)
         if not stored:
-            if call.is_external or not _has_open_results(graph, number, names):
-                why = next((why for each in call.nodes if (why := cannot_repeat(each)) is not None), _UNKNOWN)
+            if call.is_external and not _goes_on(graph, number):
+                why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
                 self._leave_out(call.name, why)
+            elif not call.is_external and not _has_open_results(graph, number, names):
+                self._leave_out(call.name, _UNKNOWN)
             return
         self._look_for_nonfinite(graph, call, known, stored)
         for node, value in stored.items():
@@ -215,23 +228,25 @@ def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict
     """
     import torch
 
-    known = {each: one for each, one in known.items() if each is not node}
-    nodes = needed([node], known)
     if (why := cannot_repeat(node)) is not None:
         raise NotComputableError(why)
+    if node.op == "placeholder":  # a copy of an input with other strides
+        same = node in known and _alike(known[node], value) and _equal(known[node], value)
+        return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
+    known = {each: one for each, one in known.items() if each is not node}
+    nodes = needed([node], known)
     eager = computed(module, nodes, known, Watched(), _copied)[node]
-    if isinstance(value, tuple | list) and isinstance(eager, tuple | list):
-        pairs = [(one, other) for one, other in zip(eager, value, strict=False) if isinstance(one, torch.Tensor)]
-    else:
-        pairs = [(eager, value)]
-    if not all(isinstance(one, torch.Tensor) and _alike(one, other) for one, other in pairs):
+    is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
+    pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
+    chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
+    if not all(_alike(one, other) for one, other in chosen.values()):
         raise NotComputableError("the kernel stores it with another size or dtype")
-    if all(_equal(one, other) for one, other in pairs):
+    if all(_equal(one, other) for one, other in chosen.values()):
         return ValueJudged(Judgement.FINE)
     runs = _Runs(module, nodes, known, node)
     worst = ValueJudged(Judgement.FINE)
-    for index, (one, other) in enumerate(pairs):
-        at = index if isinstance(eager, tuple | list) else None
+    for index, (one, other) in chosen.items():
+        at = index if is_several else None
         found = _judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
         worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
     return worst
@@ -257,7 +272,7 @@ class _Runs:
     def noisy(self, at: int | None) -> list[Any]:
         """Return values of eager runs that round at random."""
         if not self._noisy:
-            self._noisy = [self._run(Noisy(seed), _copied) for seed in range(_NOISY)]
+            self._noisy = [self._run(NoisySums(seed), _copied) for seed in range(_NOISY)]
         return [each if at is None else each[at] for each in self._noisy]
 
     def _run(self, arithmetic: Watched, change: Any) -> Any:
@@ -310,22 +325,31 @@ def _has_lost_rounding(eager: Any, value: Any) -> bool:
     return float((one - other).nan_to_num().square().mean().sqrt()) > _LOST * size
 
 
-def stored_nodes(graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
-    """Return the nodes whose values a call stored, with these values."""
+def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> Values:
+    """Return the nodes whose values a call stored, and no later call adds to, with these values."""
+    call = graph.calls[number]
     by_name: dict[str, list[Any]] = {}
     for node, name in graph.buffers.items():
-        if not _is_write(node):
+        if not _is_write(node) and graph.finished.get(node) == number:
             by_name.setdefault(name, []).append(node)
     found: Values = {}
     for name, variable in call.writes.items():
         if variable not in names:
             continue
-        nodes = [each for each in by_name.get(name, ()) if _fits(each, names[variable])]
+        own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
+        nodes = [each for each in own if _fits(each, names[variable])]
         if nodes:
             found[nodes[-1]] = names[variable]
-        elif call.is_external and len(call.writes) == 1 and len(call.nodes) == 1:
-            found[call.nodes[0]] = names[variable]
+        elif call.node is not None and len(call.writes) == 1 and name not in graph.buffers.values():
+            found[call.node] = names[variable]
     return found
+
+
+def _goes_on(graph: WatchedGraph, number: int) -> bool:
+    """Whether a later call adds to what this one writes."""
+    variables = set(graph.calls[number].writes.values())
+    later = (set(each.writes.values()) for each in graph.calls[number + 1 :])
+    return any(variables & each for each in later)
 
 
 def _has_open_results(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> bool:
@@ -333,8 +357,15 @@ def _has_open_results(graph: WatchedGraph, number: int, names: Mapping[str, Any]
     if number < 0:
         return False
     call = graph.calls[number]
-    known = set(graph.buffers.values())
+    known = {name for node, name in graph.buffers.items() if graph.finished.get(node) == number}
     return not call.is_external and any(each not in known for each in call.writes if call.writes[each] in names)
+
+
+def _memory(value: Any) -> int | None:
+    """Return the address of a tensor's memory."""
+    import torch
+
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
 
 
 def _placeholders(graph: WatchedGraph) -> list[Any]:

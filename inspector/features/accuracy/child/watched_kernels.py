@@ -44,8 +44,10 @@ class KernelCall(Struct, eq=False):
     reads: dict[str, str]
     """The variable that holds each buffer that it reads."""
     writes: dict[str, str]
-    nodes: list[Any]
+    origins: list[Any]
     """The FX nodes that it comes from."""
+    node: Any = None
+    """The one that a call of a library computes; None: not known."""
 
 
 class WatchedGraph(Struct, eq=False):
@@ -59,6 +61,10 @@ class WatchedGraph(Struct, eq=False):
     calls: list[KernelCall] = field(default_factory=list)
     buffers: dict[Any, str] = field(default_factory=dict)
     """The buffer with the value of each FX node that has one."""
+    joined: frozenset[str] = frozenset()
+    """Buffers that no call writes as a whole: each part of a concatenation is written by itself."""
+    finished: dict[Any, int] = field(default_factory=dict)
+    """The last call that writes each node's value: a first one may fill its buffer, before others add to it."""
     instrumented: bool = False
 
 
@@ -139,8 +145,11 @@ def _marking_external(original: Callable[..., Any]) -> Callable[..., Any]:
         operation = node.node
         is_view = type(operation).__name__ == "MultiOutput"
         name = getattr(operation, "python_kernel_name", None) or type(operation).__name__
-        origins = origins_of(operation, exact=True) if operation is not None else []
-        call = KernelCall(name, True, is_view, *_buffers(V.graph, [node]), origins)
+        origins = list(operation.origins) if operation is not None else []
+        exact = origins_of(operation, exact=True) if operation is not None else []
+        of_target = [each for each in exact if each.target is getattr(operation, "op_overload", None)] or exact
+        only = of_target[0] if len(of_target) == 1 else None
+        call = KernelCall(name, True, is_view, *_buffers(V.graph, [node]), origins, only)
         V.graph.wrapper_code.writeline(f"# [Provenance debug handles] {name}:{_mark(V.graph, call)}")
         return original(scheduler, node)
 
@@ -192,6 +201,8 @@ def _named_values(lowering: Any) -> dict[Any, str]:
 
 
 def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> Callable[..., Any]:
+    from torch._inductor.ir import NopKernel
+
     def compile_lines(lowering: Any, wrapper_code: Any) -> Any:
         graph = WatchedGraph(
             lowering.module,
@@ -200,8 +211,10 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
             len(found),
             lowering.__dict__.get("_ctrace_calls", []),
             _named_values(lowering),
+            frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
         )
         text = instrumented(wrapper_code.value, len(_graphs))
+        graph.finished = _finished(graph)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
         _graphs.append(graph)
@@ -209,6 +222,18 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
         return original(lowering, wrapper_code)
 
     return compile_lines
+
+
+def _finished(graph: WatchedGraph) -> dict[Any, int]:
+    by_name: dict[str, list[Any]] = {}
+    for node, name in graph.buffers.items():
+        by_name.setdefault(name, []).append(node)
+    found: dict[Any, int] = {}
+    for number, call in enumerate(graph.calls):
+        for name, variable in call.writes.items():
+            found |= dict.fromkeys(by_name.get(name, ()), number)
+            found |= {each: number for each in by_name.get(variable, ()) if each in call.origins}
+    return found
 
 
 def instrumented(code: str, graph: int) -> str:
