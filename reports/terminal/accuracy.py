@@ -13,6 +13,7 @@ from ctrace.reports.terminal.columns import columned
 from ctrace.reports.terminal.widgets import MOST, Verbatim, hanging, section
 
 _LONG_NAME = 60
+_KINDS = {"kernel": "kernel ", "external": "call of ", "pass": "", "decomposition": "", "graph": ""}
 _HEADS = {True: ("EQUAL", "bold green"), False: ("NOT EQUAL", "bold red"), None: ("NOT ALL COMPARED", "bold yellow")}
 
 
@@ -46,8 +47,9 @@ def _answer(found: Accuracy) -> str:
     if found.culprits:
         first = found.culprits[0]
         source = f" `{fmt.one_line(first.source, 100)}`" if first.source else ""
-        one = len(first.ops) == 1 and first.file is not None
-        what = f"{_where(first)}{source} is" if one else f"Kernel {_short(first.name)} is"
+        one = first.file is not None and (len(first.ops) == 1 or first.kind not in ("kernel", "external"))
+        name = f"{_KINDS[first.kind]}{_short(first.name)}"
+        what = f"{_where(first)}{source} is" if one else f"{name[0].upper()}{name[1:]} is"
         verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
         others = len({(each.file, each.line) for each in found.culprits}) - 1
         also = f" So {'are' if others > 1 else 'is'} {count(others, 'other line')}." if others else ""
@@ -81,10 +83,11 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     yield Text.assemble("\n", (_where(first), "bold"), f" {source}")
     ops = ", ".join(first.ops[:MOST])
     scenario = "" if first.scenario == "base" else f" (scenario {fmt.one_line(first.scenario, 40)})"
-    yield hanging(f"{'' if len(first.ops) == 1 else 'one of '}{ops}{scenario}")
+    if ops:
+        one = len(first.ops) == 1 or first.kind not in ("kernel", "external")
+        yield hanging(f"{'' if one else 'one of '}{ops}{scenario}")
     for each in places[:MOST]:
-        kind = "call of" if each.kind == "external" else "kernel"
-        yield hanging(f"{kind} {_short(each.name)}, {each.stage}: {_off(each)}")
+        yield hanging(f"{_KINDS[each.kind]}{_short(each.name)}, {each.stage}: {_off(each)}")
     if first.reason is not None:
         yield hanging(f"why: {first.reason}; without it, off by {_error(first.remedy_error)}")
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))

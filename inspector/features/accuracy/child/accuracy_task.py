@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ctrace.inspector.capture.calls.answering import answer
@@ -27,6 +28,7 @@ from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, S
 from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, Finding, located
+from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
 from ctrace.inspector.features.accuracy.model import (
     Accuracy,
@@ -44,6 +46,7 @@ _SEED = 20
 _MOST_LOCATED = 12
 """How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
+_BETWEEN = "a stage between Dynamo's graph and the kernels"
 _COPIES = 4
 """The model, its copy for eager, and one in float64, which is twice as large."""
 
@@ -77,6 +80,7 @@ class _Comparison:
         self._kernels = self._runs = 0
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
+        self._before: dict[int, Any] = {}
         if self._options.train and isinstance(self._model, torch.nn.Module):
             self._model.train()
         self._check_room()
@@ -87,7 +91,12 @@ class _Comparison:
         from torch._functorch import config as of_autograd
         from torch._inductor import config
 
-        with config.patch(COMPILING), of_autograd.patch(enable_autograd_cache=False), watched() as self._graphs:
+        with (
+            config.patch(COMPILING),
+            of_autograd.patch(enable_autograd_cache=False),
+            watched() as self._graphs,
+            before_passes() as self._before,
+        ):
             for name, way in self._scenarios.items():
                 with training(self._model, way):
                     self._compare(name, way)
@@ -99,15 +108,17 @@ class _Comparison:
         options = self._options
         if options.backend not in (None, "inductor"):
             raise TargetError(f"--backend {options.backend}: there are no kernels to compare", "leave it out")
-        settings: dict[str, Any] = {}
+        settings: dict[str, Any] = {"triton.cudagraphs": False}
         if options.mode is not None:
             from torch._inductor import list_mode_options
 
             if options.mode not in list_mode_options():
                 names = ", ".join(list_mode_options())
                 raise TargetError(f"--mode {options.mode}: not known to torch.compile", f"there are: {names}")
-            settings = {"options": {**list_mode_options()[options.mode], "triton.cudagraphs": False}}
-        return torch.compile(self._model, dynamic=options.dynamic, fullgraph=options.fullgraph, **settings)
+            settings = {**list_mode_options()[options.mode], **settings}
+        self._stages = StageJudge(lambda: self._graphs, settings)
+        backend = self._stages.backend
+        return torch.compile(self._model, dynamic=options.dynamic, fullgraph=options.fullgraph, backend=backend)
 
     def _check_room(self) -> None:
         """Refuse a model that does not fit several times into memory.
@@ -134,8 +145,10 @@ class _Comparison:
         again = self._eager(call, way)
         state = self._state()
         before = self._judge.compared, len(self._judge.wrong), len(self._graphs)
-        counting = _Guarded(self._judge)
+        counting = _Guarded(self._judge, self._stages)
+        self._stages.is_active, self._stages.scenario = True, scenario
         compiled = self._call_compiled(call, way, counting)
+        self._stages.is_active = False
         self._kernels += counting.kernels
         self._not_compared |= counting.failed
         if not counting.graphs:
@@ -211,10 +224,9 @@ class _Comparison:
 
     def _found(self) -> Accuracy:
         culprits, pieces = self._culprits()
-        left_out = {**self._judge.not_compared, **self._not_compared}
+        culprits = (*culprits, *self._wrong_stages())
+        left_out = {**self._judge.not_compared, **self._stages.not_compared, **self._not_compared}
         wrong = any(each is Judgement.WRONG for each in self._verdicts)
-        if wrong and not culprits:
-            left_out["what comes before the kernels", "the result is wrong, and each kernel is right"] = None
         equal = None if left_out else True
         return Accuracy(
             equal=False if culprits or wrong else equal,
@@ -253,6 +265,23 @@ class _Comparison:
                 found[key] = culprit
         return tuple(sorted(found.values(), key=_badness)), pieces
 
+    def _wrong_stages(self) -> Iterator[Culprit]:
+        """Yield what is wrong before the kernels: graphs that are wrong though each of their kernels is right."""
+        of_kernels = {stored.graph.part for stored in self._judge.wrong}
+        for graph in self._stages.wrong:
+            if of_kernels & {each.part for each in graph.lowered}:
+                continue
+            made = stage_of(graph, self._before)
+            if made is None and graph.judged is not None:
+                error, eager = graph.judged.error, graph.judged.eager_error
+                made = WrongStage("graph", _BETWEEN, None, (), error, eager, None, graph.scenario)
+            if made is not None:
+                yield _stage_culprit(made)
+        wrong = any(each is Judgement.WRONG for each in self._verdicts)
+        is_explained = self._judge.wrong or self._stages.wrong or self._options.train
+        if wrong and not is_explained and not self._stages.not_compared:
+            yield _stage_culprit(WrongStage("graph", "what Dynamo made of the code", None, (), math.inf, 0.0))
+
     def _first_nonfinite(self) -> FirstNonfinite | None:
         made = self._judge.nonfinite
         if made is None:
@@ -287,6 +316,25 @@ def _culprit(stored: StoredBuffer, finding: Finding) -> Culprit:
     )
 
 
+def _stage_culprit(made: WrongStage) -> Culprit:
+    file, line, function = place_of(made.node)
+    return Culprit(
+        kind=made.kind,
+        name=made.name,
+        part=made.part,
+        stage="forward",
+        scenario=made.scenario,
+        file=file,
+        line=line,
+        function=function,
+        ops=made.ops,
+        error=_finite(made.error),
+        eager_error=_finite(made.eager_error),
+        against="float64",
+        source=source_of(file, line),
+    )
+
+
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
@@ -301,7 +349,7 @@ def _badness(culprit: Culprit) -> tuple[Any, ...]:
 class _Guarded(Listener):
     """Counts the kernels of a call, and passes each on; what fails there is noted, and the model's call goes on."""
 
-    def __init__(self, inner: Listener) -> None:
+    def __init__(self, *inner: Listener) -> None:
         self._inner = inner
         self.kernels = self.graphs = 0
         self.failed: dict[tuple[str, str], None] = {}
@@ -309,12 +357,14 @@ class _Guarded(Listener):
     def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
         """Count a graph."""
         self.graphs += 1
-        self._pass(f"graph {graph.part}", lambda: self._inner.entered(graph, args, names))
+        for each in self._inner:
+            self._pass(f"graph {graph.part}", partial(each.entered, graph, args, names))
 
     def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         """Count a kernel."""
         self.kernels += not graph.calls[number].is_view
-        self._pass(graph.calls[number].name, lambda: self._inner.called(graph, number, names))
+        for each in self._inner:
+            self._pass(graph.calls[number].name, partial(each.called, graph, number, names))
 
     def _pass(self, what: str, tell: Callable[[], None]) -> None:
         try:

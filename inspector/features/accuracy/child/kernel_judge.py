@@ -4,8 +4,8 @@ A kernel's results are compared one stored buffer at a time, with the FX nodes t
 kernel read. The rule is that of whole models (`comparing/judgement.py`): eager computes the same nodes in the model's
 own dtypes and in float64; the distance of eager from float64, and of eager calls that round each operation once more
 at random (in proportion to the value, and sums by their partial sums: `rounded_sums.py`), is what rounding explains,
-and five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens the
-limit by as much as it widens eager's own error, and no tolerance has to be chosen.
+and five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens
+the limit by as much as it widens eager's own error, and no tolerance has to be chosen.
 
 A buffer is computed from the values nearest to it: other buffers that the same kernel stores, else the kernel's
 inputs. A kernel may use a value before it rounds it to store it, so a buffer is wrong only if it is wrong by both.
@@ -119,7 +119,7 @@ class KernelJudge(Listener):
         if _has_open_results(graph, number - 1, names):
             self._kept |= self._inputs
         reads = graph.calls[number].reads
-        self._inputs = {name: _copied(names[variable]) for name, variable in reads.items() if variable in names}
+        self._inputs = {name: copied_value(names[variable]) for name, variable in reads.items() if variable in names}
 
     def _known(self, graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
         """Return the values of nodes before the call: copies of what it read, and what it left alone."""
@@ -176,7 +176,7 @@ class KernelJudge(Listener):
                 self.wrong.append(
                     StoredBuffer(
                         graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                        {each: _copied(known[each]) for each in inputs}, _copied(value), self.scenario,
+                        {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario,
                     )
                 )  # fmt: skip
 
@@ -193,7 +193,7 @@ class KernelJudge(Listener):
         try:
             values = {
                 **{each: known[each] for each in read},
-                **computed(graph.module, nodes, known, Watched(), _copied),
+                **computed(graph.module, nodes, known, Watched(), copied_value),
             }
         except NotComputableError:
             values = {}
@@ -231,15 +231,15 @@ def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict
     if (why := cannot_repeat(node)) is not None:
         raise NotComputableError(why)
     if node.op == "placeholder":  # a copy of an input with other strides
-        same = node in known and _alike(known[node], value) and _equal(known[node], value)
+        same = node in known and same_kind(known[node], value) and _equal(known[node], value)
         return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
     known = {each: one for each, one in known.items() if each is not node}
     nodes = needed([node], known)
-    eager = computed(module, nodes, known, Watched(), _copied)[node]
+    eager = computed(module, nodes, known, Watched(), copied_value)[node]
     is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
     pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
     chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
-    if not all(_alike(one, other) for one, other in chosen.values()):
+    if not all(same_kind(one, other) for one, other in chosen.values()):
         raise NotComputableError("the kernel stores it with another size or dtype")
     if all(_equal(one, other) for one, other in chosen.values()):
         return ValueJudged(Judgement.FINE)
@@ -247,7 +247,7 @@ def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict
     worst = ValueJudged(Judgement.FINE)
     for index, (one, other) in chosen.items():
         at = index if is_several else None
-        found = _judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
+        found = judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
         worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
     return worst
 
@@ -272,7 +272,7 @@ class _Runs:
     def noisy(self, at: int | None) -> list[Any]:
         """Return values of eager runs that round at random."""
         if not self._noisy:
-            self._noisy = [self._run(NoisySums(seed), _copied) for seed in range(_NOISY)]
+            self._noisy = [self._run(NoisySums(seed), copied_value) for seed in range(_NOISY)]
         return [each if at is None else each[at] for each in self._noisy]
 
     def _run(self, arithmetic: Watched, change: Any) -> Any:
@@ -282,7 +282,10 @@ class _Runs:
             raise NotComputableError(str(error)) from error
 
 
-def _judged_pair(eager: Any, value: Any, runs: _Runs, at: int | None, *, lost: bool) -> ValueJudged:
+def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool) -> ValueJudged:
+    """Judge a value beside eager's; `runs` has the reference, and runs that round at random."""
+    if _equal(eager, value):
+        return ValueJudged(Judgement.FINE)
     reference = runs.reference(at)
     found = judged(eager, value, reference, [])
     if found.judgement is Judgement.WRONG:
@@ -385,7 +388,8 @@ def _fits(node: Any, value: Any) -> bool:
     return is_tensor and meta.dtype == value.dtype and len(meta.shape) == value.dim()
 
 
-def _alike(one: Any, other: Any) -> bool:
+def same_kind(one: Any, other: Any) -> bool:
+    """Whether two tensors have the same sizes and dtype."""
     return getattr(other, "shape", None) == one.shape and other.dtype == one.dtype
 
 
@@ -398,13 +402,13 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(torch.all(same))
 
 
-def _copied(value: Any) -> Any:
+def copied_value(value: Any) -> Any:
     """Copy a tensor with its strides, which decide how some operations round."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
-    return tuple(map(_copied, value)) if isinstance(value, tuple | list) else value
+    return tuple(map(copied_value, value)) if isinstance(value, tuple | list) else value
 
 
 def widened(value: Any) -> Any:
@@ -414,7 +418,7 @@ def widened(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(map(widened, value))
     if not isinstance(value, torch.Tensor) or precision_of(value.dtype) is None:
-        return _copied(value)
+        return copied_value(value)
     return value.detach().to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
 
 

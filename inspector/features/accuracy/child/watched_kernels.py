@@ -66,6 +66,8 @@ class WatchedGraph(Struct, eq=False):
     finished: dict[Any, int] = field(default_factory=dict)
     """The last call that writes each node's value: a first one may fill its buffer, before others add to it."""
     instrumented: bool = False
+    arguments: list[Any] = field(default_factory=list)
+    """Copies of its inputs, if the graph that it comes from is wrong."""
 
 
 class Listener:
