@@ -89,7 +89,9 @@ def _culprit(places: list[Culprit]) -> Iterator[RenderableType]:
     for each in places[:MOST]:
         yield hanging(f"{_KINDS[each.kind]}{_short(each.name)}, {each.stage}: {_off(each)}")
     if first.reason is not None:
-        yield hanging(f"why: {first.reason}; without it, off by {_error(first.remedy_error)}")
+        without = f"; without it, off by {_error(first.remedy_error)}" if first.remedy is not None else ""
+        yield hanging(f"why: {first.reason}{without}")
+    if first.remedy is not None:
         yield Verbatim(Text(f"   → {first.remedy}", style="green"))
 
 

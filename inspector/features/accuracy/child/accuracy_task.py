@@ -23,11 +23,13 @@ from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.isolation.random_states import seed
 from ctrace.inspector.capture.state.copies import Copier, copied
 from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.scenarios import ScenarioKind
 from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
 from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
 from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
 from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
 from ctrace.inspector.features.accuracy.child.pieces import COMPILING, Finding, located
+from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
 from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
 from ctrace.inspector.features.accuracy.model import (
@@ -47,6 +49,7 @@ _MOST_LOCATED = 12
 """How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
 _BETWEEN = "a stage between Dynamo's graph and the kernels"
+_NO_COMPILER = "InvalidCxxCompiler"
 _COPIES = 4
 """The model, its copy for eager, and one in float64, which is twice as large."""
 
@@ -59,7 +62,13 @@ def main(loaded: frozenset[str]) -> None:
 
 def _answered(request: AccuracyRequest, preloaded: Preloaded) -> Accuracy:
     seed()  # models draw their weights as they are made
-    return _Comparison(request, load(request.capture, preloaded)).answered()
+    comparison = _Comparison(request, load(request.capture, preloaded))
+    try:
+        return comparison.answered()
+    except Exception as error:
+        if _NO_COMPILER in str(error):
+            raise TargetError("no C++ compiler works, and kernels run here", "install g++, or set CXX") from error
+        raise
 
 
 class _Comparison:
@@ -77,6 +86,8 @@ class _Comparison:
         self._graphs: list[WatchedGraph] = []
         self._verdicts: list[Judgement | None] = []
         self._not_compared: dict[tuple[str, str], None] = {}
+        self._untried: dict[tuple[str, str], None] = {}
+        self._promises = Promises()
         self._kernels = self._runs = 0
         self._path: tuple[PathStep, ...] = ()
         self._device = "cpu"
@@ -162,6 +173,8 @@ class _Comparison:
         if len(self._judge.wrong) > before[1] and not self._path:
             self._restore(state)
             self._follow(self._judge.wrong[before[1]], call, way)
+        if self._request.promises and way.kind is ScenarioKind.BASE:
+            self._try_promises(call, way, state)
         self._has_nonfinite = has_nonfinite([*_floats(compiled)])
         if not self._has_nonfinite:
             self._judge.nonfinite = None  # such as the infinities of a mask
@@ -222,6 +235,25 @@ class _Comparison:
         self._call_compiled(call, way, _Guarded(path))
         self._path = tuple(path.steps)
 
+    def _try_promises(self, call: Call, way: Way, state: list[tuple[Any, Any]]) -> None:
+        first, second = Digests(), Digests()
+        results = None
+        for digests in (first, second):
+            self._restore(state)
+            results = self._call_compiled(call, way, _Guarded(digests))
+        self._promises = run_to_run(self._promises, first, second)
+        alone = row_alone(call)
+        if alone is None or results is None:
+            return
+        self._restore(state)
+        try:
+            of_row = self._call_compiled(alone, way, Listener())
+        except Exception as error:
+            self._untried["a row alone", kind_and_message(error).splitlines()[0][:200]] = None
+            return
+        batch = next(each.shape[0] for each in tensors(call) if each.dim())
+        self._promises = batch_invariant(self._promises, results, of_row, batch)
+
     def _found(self) -> Accuracy:
         culprits, pieces = self._culprits()
         culprits = (*culprits, *self._wrong_stages())
@@ -233,8 +265,8 @@ class _Comparison:
             culprits=culprits,
             first_nonfinite=self._first_nonfinite(),
             path=self._path,
-            promises=Promises(),
-            not_compared=tuple(NotCompared(what, why) for what, why in left_out),
+            promises=self._promises,
+            not_compared=tuple(NotCompared(what, why) for what, why in (*left_out, *self._untried)),
             compared=self._judge.compared,
             kernels=self._kernels,
             graphs=len(self._graphs),

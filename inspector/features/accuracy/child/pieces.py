@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.comparing.judgement import Judgement
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
+from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of
 from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, needed, operator_name
 
 COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_random": True, "graph_partition": False,
@@ -143,7 +144,9 @@ def located(
     if stored.call.is_external:
         return Finding(stored.node)
     piece = Piece(stored)
-    first = _first_wrong(piece) if stored.judgement is Judgement.WRONG else Finding()
+    if stored.judgement is not Judgement.WRONG:
+        return _rounded_otherwise(piece)
+    first = _first_wrong(piece)
     node = first.node
     key = _key(node)
     if node is not None and (key in reasons or len(reasons) >= most):
@@ -169,6 +172,22 @@ def _explained(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
         return found
     fallback = _by_fallback(piece, node, against_eager=against_eager)
     return replace(found, node=fallback.node) if found.reason else fallback
+
+
+def _rounded_otherwise(piece: Piece) -> Finding:
+    """Find the rounding that a kernel leaves out; what brings it back is tried where torch has it."""
+    stored = piece.stored
+    try:
+        lost = lost_rounding(stored.graph.module, piece.nodes, stored.known, stored.node, stored.value)
+    except Exception:
+        lost = None
+    if lost is None:
+        return Finding(_only(piece.nodes))
+    change = next(each for each in CHANGES if each.only == "short")
+    found = piece.judged(change.settings, is_strict=True)
+    if found is not None and not _counts(found, against_eager=True):
+        return Finding(lost.node, reason_of(lost), change.remedy, found.error, tried=piece.compiled)
+    return Finding(lost.node, reason_of(lost), tried=piece.compiled)
 
 
 def _counts(found: ValueJudged, *, against_eager: bool) -> bool:
