@@ -8,7 +8,6 @@ once. A fault of a graph changes a node after all passes. What was changed is ap
 import json
 import random
 import re
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 

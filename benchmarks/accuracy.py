@@ -94,13 +94,15 @@ def faults(cases: int, seed: int, out: Path, kinds: tuple[str, ...]) -> None:
             print(done, found, flush=True)
 
 
+_KEPT = ("equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")
+
+
 def healthy(out: Path) -> None:
     with out.open("a") as file:
         for name in NAMES:
             for dtype in DTYPES:
                 found = answer({"ACCURACY_MODEL": name, "ACCURACY_DTYPE": dtype}, "--train")
-                row = {"model": name, "dtype": dtype, **{key: found.get(key) for key in (
-                    "equal", "result", "compared", "kernels", "culprits", "not_compared", "seconds", "failed")}}  # fmt: skip
+                row = {"model": name, "dtype": dtype, **{key: found.get(key) for key in _KEPT}}
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 print(name, dtype, row["equal"], row["result"], row["compared"], row["culprits"], row["failed"])

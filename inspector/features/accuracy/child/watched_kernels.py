@@ -216,6 +216,11 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
             frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
         )
         text = instrumented(wrapper_code.value, len(_graphs))
+        # Values that a kernel keeps in registers; their memory may have what was there before.
+        removed = {*lowering.removed_buffers, *lowering.inplaced_to_remove}
+        for call in graph.calls:
+            call.writes = {name: each for name, each in call.writes.items() if name not in removed}
+        graph.buffers = {node: name for node, name in graph.buffers.items() if name not in removed}
         graph.finished = _finished(graph)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
