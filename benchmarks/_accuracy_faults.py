@@ -209,7 +209,7 @@ class _Fault:
                 return
 
 
-_POINTWISE = ("aten.mul", "aten.add.", "aten.tanh", "aten.exp", "aten.relu", "aten.sigmoid", "aten.sub", "aten.div")
+_POINTWISE = ("aten.mul", "aten.add.", "aten.tanh", "aten.exp.", "aten.relu", "aten.sigmoid", "aten.sub", "aten.div")
 _MINUS = re.compile(r"(auto tmp\d+ = )(tmp\d+) - (tmp\d+);")
 _NUMBER = re.compile(r"static_cast<float>\((\d+\.\d+(?:e-?\d+)?)\)")
 _SUM = re.compile(r"(tmp_acc0_vec = tmp_acc0_vec \+ )(tmp\d+);")

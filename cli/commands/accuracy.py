@@ -12,7 +12,7 @@ Examples:
   ctrace accuracy model.py                 is a kernel wrong, and which line?
   ctrace accuracy model.py --train         the backward, too
   ctrace accuracy net.py:Net --input "float32[8,128]" --vary "dtype=bfloat16"
-  ctrace accuracy model.py --against eager    also what rounds other than eager
+  ctrace accuracy model.py --against eager    also other roundings
   ctrace accuracy model.py --promises      the same call twice, a row alone
   ctrace accuracy model.py --json --fail-on culprit       for CI
 """
@@ -65,7 +65,7 @@ def accuracy(
     fullgraph: opt.Fullgraph = False,
     timeout: opt.Timeout = None,
 ) -> None:
-    """Find the line that changed the numbers: each kernel beside eager and float64."""
+    """Find the line that changed the numbers: kernels beside eager."""
     from ctrace.cli.console import check_output
     from ctrace.cli.progress import progress
     from ctrace.cli.show import show_either

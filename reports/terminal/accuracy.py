@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.accuracy.model import Accuracy, Culprit
+from ctrace.inspector.features.accuracy.model import Accuracy, Culprit, PathStep
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.columns import columned
@@ -116,7 +116,7 @@ def _promises(found: Accuracy) -> Iterator[RenderableType]:
         yield Text(f"A row alone and in its batch: {same}.")
 
 
-def _ends(found: Accuracy) -> list[object]:
+def _ends(found: Accuracy) -> list[PathStep]:
     """Return the first and the last kernels of the path."""
     steps = list(found.path)
     return steps if len(steps) <= 2 * MOST else [*steps[:MOST], *steps[-MOST:]]

@@ -123,41 +123,34 @@ class KernelJudge(Listener):
 
     def _known(self, graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
         """Return the values of nodes before the call: copies of what it read, and what it left alone."""
-        written = {*call.writes, *call.writes.values()}
         import torch
 
-        found: Values = {}
-        for node, name, value in zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True):
-            if not isinstance(value, torch.Tensor):
-                found[node] = value
-            elif name in self._inputs:
-                found[node] = self._inputs[name]
-            elif name in names and name not in written:
-                found[node] = names[name]
+        arguments = zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True)
+        found: Values = {node: value for node, _, value in arguments if not isinstance(value, torch.Tensor)}
+        written = {*call.writes, *call.writes.values()}
         memory = {place for each in written if (place := _memory(names.get(each))) is not None}
-        for node, name in graph.buffers.items():
-            if _is_write(node) or (name in graph.joined and _memory(names.get(name)) in memory):
-                continue
-            if name in self._inputs:
-                found[node] = self._inputs[name]
-            elif name in names and name not in written:
-                found[node] = names[name]
-            elif name in self._kept and name not in written:
-                found[node] = self._kept[name]
-        return found
+        whole = {name for name in graph.joined if _memory(names.get(name)) not in memory}
+        buffers = {each: name for each, name in graph.buffers.items() if name not in graph.joined or name in whole}
+        inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
+        left = {name: value for name, value in (*self._kept.items(), *names.items()) if name not in written}
+        known = {**left, **self._inputs}
+        for node, name in (*inputs.items(), *buffers.items()):
+            if name in known and node not in found and not _is_write(node):
+                found[node] = known[name]
+        copies = {node: self._inputs[name] for name, node in graph.copies.items() if name in self._inputs}
+        return {**found, **copies}
 
     def _judge(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
         call = graph.calls[number]
         known = self._known(graph, call, names)
         stored = stored_nodes(graph, number, names)
-        if not stored:
-            if call.is_external and not _goes_on(graph, number):
-                why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
-                self._leave_out(call.name, why)
-            elif not call.is_external and not _has_open_results(graph, number, names):
-                self._leave_out(call.name, _UNKNOWN)
-            return
-        self._look_for_nonfinite(graph, call, known, stored)
+        if stored:
+            self._look_for_nonfinite(graph, call, known, stored)
+        elif call.is_external and not _goes_on(graph, number):
+            why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
+            self._leave_out(call.name, why)
+        elif not call.is_external and not _has_open_results(graph, number, names):
+            self._leave_out(call.name, _UNKNOWN)
         for node, value in stored.items():
             beside = {other: each for other, each in stored.items() if other is not node and each is not value}
             try:
@@ -167,18 +160,27 @@ class KernelJudge(Listener):
             except NotComputableError as error:
                 self._leave_out(f"{call.name}: {node.name}", str(error))
                 continue
-            self.compared += 1
-            if found.judgement is Judgement.UNDECIDED:
-                self._leave_out(f"{call.name}: {node.name}", found.why)
-            elif found.judgement is Judgement.WRONG or (found.is_other and self.against_eager):
-                nodes = needed([node], known)
-                inputs = {each for one in nodes for each in one.all_input_nodes if each in known}
-                self.wrong.append(
-                    StoredBuffer(
-                        graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
-                        {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario,
-                    )
-                )  # fmt: skip
+            self._note(graph, number, node, value, known, found)
+
+    def _note(
+        self, graph: WatchedGraph, number: int, node: Any, value: Any, known: Values, found: "ValueJudged"
+    ) -> None:
+        call = graph.calls[number]
+        self.compared += 1
+        is_wrong = found.judgement is Judgement.WRONG
+        if found.judgement is Judgement.UNDECIDED:
+            self._leave_out(f"{call.name}: {node.name}", found.why)
+        elif is_wrong and call.is_external and not _knows_inputs(graph, call):
+            self._leave_out(call.name, "it is not known which value of the graph each of its inputs is")
+        elif is_wrong or (found.is_other and self.against_eager):
+            nodes = needed([node], known)
+            inputs = {each for one in nodes for each in one.all_input_nodes if each in known}
+            self.wrong.append(
+                StoredBuffer(
+                    graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
+                    {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario,
+                )
+            )  # fmt: skip
 
     def _look_for_nonfinite(self, graph: WatchedGraph, call: KernelCall, known: Values, stored: Values) -> None:
         if self.nonfinite is not None:
@@ -340,12 +342,18 @@ def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> 
         if variable not in names:
             continue
         own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
-        nodes = [each for each in own if _fits(each, names[variable])]
+        copied = [graph.copies[name]] if name in graph.copies else []
+        nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
         if nodes:
             found[nodes[-1]] = names[variable]
         elif call.node is not None and len(call.writes) == 1 and name not in graph.buffers.values():
             found[call.node] = names[variable]
     return found
+
+
+def _knows_inputs(graph: WatchedGraph, call: KernelCall) -> bool:
+    """Whether each tensor that a call of a library reads is the value of a node; else eager computes other ones."""
+    return set(call.reads) <= {*graph.buffers.values(), *graph.copies, *graph.inputs}
 
 
 def _goes_on(graph: WatchedGraph, number: int) -> bool:
@@ -360,7 +368,7 @@ def _has_open_results(graph: WatchedGraph, number: int, names: Mapping[str, Any]
     if number < 0:
         return False
     call = graph.calls[number]
-    known = {name for node, name in graph.buffers.items() if graph.finished.get(node) == number}
+    known = {name for node, name in graph.buffers.items() if graph.finished.get(node) == number} | set(graph.copies)
     return not call.is_external and any(each not in known for each in call.writes if call.writes[each] in names)
 
 
@@ -442,7 +450,7 @@ def has_nonfinite(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(has_nonfinite, value))
     is_float = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
-    return is_float and not bool(value.isfinite().all())
+    return bool(is_float and not value.isfinite().all())
 
 
 def has_nan(value: Any) -> bool:

@@ -61,6 +61,8 @@ class WatchedGraph(Struct, eq=False):
     calls: list[KernelCall] = field(default_factory=list)
     buffers: dict[Any, str] = field(default_factory=dict)
     """The buffer with the value of each FX node that has one."""
+    copies: dict[str, Any] = field(default_factory=dict)
+    """The FX node of each buffer that has the value of a node in other strides, as a library needs them."""
     joined: frozenset[str] = frozenset()
     """Buffers that no call writes as a whole: each part of a concatenation is written by itself."""
     finished: dict[Any, int] = field(default_factory=dict)
@@ -110,7 +112,7 @@ def watched() -> Iterator[list[WatchedGraph]]:
     """Make code that is generated in the block tell; yield the graphs, which are added as they are compiled."""
     from importlib import import_module
 
-    from torch._inductor import graph, scheduler
+    from torch._inductor import graph, ir, scheduler
 
     first, lowering = len(_graphs), graph.GraphLowering
     found: list[WatchedGraph] = []
@@ -121,6 +123,8 @@ def watched() -> Iterator[list[WatchedGraph]]:
         external = scheduler.Scheduler.codegen_extern_call
         patches.enter_context(patched(scheduler.Scheduler, "codegen_extern_call", _marking_external(external)))
         patches.enter_context(patched(lowering, "run_node", _noting_values(lowering.run_node)))
+        copying = staticmethod(_noting_copies(ir.ExternKernel.copy_input))
+        patches.enter_context(patched(ir.ExternKernel, "copy_input", copying))
         name = "_compile_to_module_lines"
         patches.enter_context(patched(lowering, name, _instrumenting(getattr(lowering, name), found)))
         yield found
@@ -180,7 +184,7 @@ def _origins(nodes: list[Any]) -> list[Any]:
 def _noting_values(original: Callable[..., Any]) -> Callable[..., Any]:
     def run_node(lowering: Any, node: Any) -> Any:
         result = original(lowering, node)
-        storage = getattr(result, "data", None)
+        storage: Any = getattr(result, "data", None)
         if type(storage).__name__ == "StorageBox":
             lowering.__dict__.setdefault("_ctrace_values", []).append((node, storage, storage.data))
         return result
@@ -207,13 +211,13 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
 
     def compile_lines(lowering: Any, wrapper_code: Any) -> Any:
         graph = WatchedGraph(
-            lowering.module,
-            list(lowering.graph_input_names),
-            str(current_stage()),
-            len(found),
-            lowering.__dict__.get("_ctrace_calls", []),
-            _named_values(lowering),
-            frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
+            module=lowering.module,
+            inputs=list(lowering.graph_input_names),
+            stage=str(current_stage()),
+            part=len(found),
+            calls=lowering.__dict__.get("_ctrace_calls", []),
+            buffers=_named_values(lowering),
+            joined=frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
         )
         text = instrumented(wrapper_code.value, len(_graphs))
         # Values that a kernel keeps in registers; their memory may have what was there before.
@@ -221,6 +225,7 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
         for call in graph.calls:
             call.writes = {name: each for name, each in call.writes.items() if name not in removed}
         graph.buffers = {node: name for node, name in graph.buffers.items() if name not in removed}
+        graph.copies = {name: node for name, node in _copies(lowering).items() if name not in removed}
         graph.finished = _finished(graph)
         graph.instrumented = text != wrapper_code.value
         wrapper_code.value = text
@@ -229,6 +234,25 @@ def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> C
         return original(lowering, wrapper_code)
 
     return compile_lines
+
+
+def _noting_copies(original: Callable[..., Any]) -> Callable[..., Any]:
+    def copy_input(value: Any) -> Any:
+        from torch._inductor.virtualized import V
+
+        result = original(value)
+        if type(value).__name__ == "TensorBox":  # and no view, whose data is the whole storage
+            V.graph.__dict__.setdefault("_ctrace_copies", []).append((value.data, result))
+        return result
+
+    return copy_input
+
+
+def _copies(lowering: Any) -> dict[str, Any]:
+    """Return the node of each copy that a library needs, of a value that was lowered to the same storage."""
+    nodes = {id(storage): node for node, storage, _ in lowering.__dict__.get("_ctrace_values", ())}
+    pairs = lowering.__dict__.get("_ctrace_copies", ())
+    return {copy.get_name(): nodes[id(storage)] for storage, copy in pairs if id(storage) in nodes}
 
 
 def _finished(graph: WatchedGraph) -> dict[Any, int]:
