@@ -49,12 +49,14 @@ class _Fault:
         from torch._inductor import graph, ir
         from torch._inductor.codegen import cpp
 
-        lowering = graph.GraphLowering
+        lowering: Any = graph.GraphLowering
+        reduction: Any = ir.Reduction
+        scheduling: Any = cpp.CppScheduling
         self._node_run, self._reduce, self._define = (
-            lowering.run_node, ir.Reduction.create.__func__, cpp.CppScheduling.define_kernel,
+            lowering.run_node, reduction.create.__func__, scheduling.define_kernel,
         )  # fmt: skip
         fault = self
-        kernel_named = cpp.CppScheduling.codegen_comment
+        kernel_named = scheduling.codegen_comment
 
         def run_node(self: Any, node: Any) -> Any:
             return fault.lowered(self, node)
@@ -70,9 +72,9 @@ class _Fault:
             return kernel_named(self, schedule, name)
 
         lowering.run_node = run_node
-        ir.Reduction.create = classmethod(create)
-        cpp.CppScheduling.define_kernel = define_kernel
-        cpp.CppScheduling.codegen_comment = codegen_comment
+        reduction.create = classmethod(create)
+        scheduling.define_kernel = define_kernel
+        scheduling.codegen_comment = codegen_comment
 
     def add(self, **what: Any) -> None:
         with self._file.open("a") as file:

@@ -34,7 +34,8 @@ class Culprit(Struct, frozen=True):
     ops: tuple[str, ...]
     """The operation; several if it is not known which of them it is."""
     error: float | None
-    """Largest distance from float64 (`against` eager: from eager); None: NaN or infinities where there are none."""
+    """Largest distance from float64 (`against` eager: from eager); None: NaN, infinities or
+    more than 1e18."""
     eager_error: float | None
     """That of eager on the same inputs."""
     against: str

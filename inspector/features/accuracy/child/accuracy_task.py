@@ -49,6 +49,8 @@ _MOST_LOCATED = 12
 """How many wrong buffers are taken apart; more of one cause say nothing new."""
 _MOST_REASONS = 3
 _BETWEEN = "a stage between Dynamo's graph and the kernels"
+_LARGEST = 1e18
+"""Of an error that is told as a number; NaN, infinities and garbage of memory are none."""
 _NO_COMPILER = "InvalidCxxCompiler"
 _COPIES = 4
 """The model, its copy for eager, and one in float64, which is twice as large."""
@@ -368,7 +370,7 @@ def _stage_culprit(made: WrongStage) -> Culprit:
 
 
 def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+    return number if number <= _LARGEST else None
 
 
 def _badness(culprit: Culprit) -> tuple[Any, ...]:

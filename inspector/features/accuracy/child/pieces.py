@@ -222,10 +222,15 @@ def _first_wrong(piece: Piece) -> Finding:
             if alone.judgement is not Judgement.WRONG:
                 continue
             if judged_value(module, node, values[node], inputs).judgement is Judgement.WRONG:
-                return Finding(node, error=alone.error, eager_error=alone.eager_error)
+                return Finding(_producer(node), error=alone.error, eager_error=alone.eager_error)
         except NotComputableError:
             continue
     return Finding()
+
+
+def _producer(node: Any) -> Any:
+    """Return the operation that has a node as one of its results."""
+    return node.args[0] if operator_name(node) == "getitem" else node
 
 
 def _why(piece: Piece, *, against_eager: bool) -> Finding:
