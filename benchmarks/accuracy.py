@@ -70,12 +70,12 @@ def case(name: str, kind: str, stage: str, seed: int) -> dict[str, Any] | None:
         "lines": [each["line"] for each in culprits],
         "ops": [each["ops"][:3] for each in culprits],
         "kernel": bool(named & kernels),
-        "innocent": sorted(named - kernels),
+        "innocent": sorted(named - kernels) if kernels else [],
         "right_line": bool(culprits) and bool(lines) and {each["line"] for each in culprits} == {lines[-1]},
         "equal": found.get("equal"), "result": found.get("result"), "reason": [each["reason"] for each in culprits],
         "runs": found.get("compiled_runs"), "pieces": found.get("pieces"),
         "seconds": round(found["seconds"], 1), "failed": found.get("failed"),
-        "external": not kernels,
+        "kernel_known": bool(kernels),
     }  # fmt: skip
 
 
@@ -115,8 +115,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         own = [each for each in rows if each["kind"] == kind or (kind == "all but text" and each["kind"] != "text")]
         if own:
             sums = Counter({key: sum(bool(each[key]) for each in own) for key in ("kernel", "right_line", "innocent")})
+            known = sum(each["kernel_known"] for each in own)
             line = "-" if kind == "text" else sums["right_line"]
-            lines.append(f"| {kind} | {len(own)} | {sums['kernel']} | {line} | {sums['innocent']} |")
+            lines.append(f"| {kind} | {len(own)} | {sums['kernel']} of {known} | {line} | {sums['innocent']} |")
     return "\n".join(lines)
 
 

@@ -393,7 +393,7 @@ def _fits(node: Any, value: Any) -> bool:
 
     meta = node.meta.get("val")
     is_tensor = isinstance(meta, torch.Tensor) and isinstance(value, torch.Tensor)
-    return is_tensor and meta.dtype == value.dtype and len(meta.shape) == value.dim()
+    return bool(is_tensor and meta.dtype == value.dtype and len(meta.shape) == value.dim())
 
 
 def same_kind(one: Any, other: Any) -> bool:
