@@ -60,7 +60,7 @@ def test_a_wrong_operation_is_named_inside_its_fused_kernel(ctrace: Command) -> 
 
 
 def test_nothing_is_wrong_in_a_healthy_model(ctrace: Command) -> None:
-    ctrace.write("model.py", MODEL)
+    ctrace.write("model.py", MODEL.replace("torch.softmax(h, -1)", "torch.tanh(h)"))
     result = ctrace("accuracy", "model.py", "--train", "--vary", "0=4", "--promises", "--json")
     assert result.code == 0, result.err
     report = result.report

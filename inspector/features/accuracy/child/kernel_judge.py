@@ -398,7 +398,7 @@ def _fits(node: Any, value: Any) -> bool:
 
 def same_kind(one: Any, other: Any) -> bool:
     """Whether two tensors have the same sizes and dtype."""
-    return getattr(other, "shape", None) == one.shape and other.dtype == one.dtype
+    return bool(getattr(other, "shape", None) == one.shape and other.dtype == one.dtype)
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -120,13 +120,8 @@ class StageJudge(Listener):
                 found.judged, found.scenario = worst, self.scenario
                 found.inputs = before
                 self.wrong.append(found)
-                self.search(found)
-
-    def search(self, found: DynamoGraph) -> None:
-        """Note what the lowered graph had as inputs, for `stage_of`."""
-        for graph in found.lowered:
-            if id(graph) in self._arguments:
-                graph.arguments = self._arguments[id(graph)]
+                for graph in found.lowered:  # for `stage_of`
+                    graph.arguments = self._arguments.get(id(graph), [])
 
 
 class _GraphRuns:
