@@ -52,8 +52,10 @@ def _answer(found: Accuracy) -> str:
         what = f"{_where(first)}{source} is" if one else f"{name[0].upper()}{name[1:]} is"
         verdict = "wrong" if first.against == "float64" else "other than in eager, and no less exact"
         others = len({(each.file, each.line) for each in found.culprits}) - 1
-        also = f" So {'are' if others > 1 else 'is'} {count(others, 'other line')}." if others else ""
-        return f"{what} {verdict}: {_off(first)}.{also}"
+        answer = f"{what} {verdict}: {_off(first)}."
+        if others:
+            answer += f" So {'are' if others > 1 else 'is'} {count(others, 'other line')}."
+        return answer
     whole = {
         "wrong": "The whole result is further off than rounding explains, and each kernel is right by itself.",
         "not_compared": "The whole result was not compared.",

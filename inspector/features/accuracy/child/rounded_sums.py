@@ -39,12 +39,13 @@ def rounding_of(name: str, args: Any, result: Any) -> Any:
     dims = args[1] if len(args) > 1 and args[1] is not None else None
     if name == "cumsum":
         return terms.cumsum(dims).square().cumsum(dims).sqrt()
+    terms = terms if terms.dim() else terms.reshape(1)
     if dims is None or dims == []:
         dims = list(range(terms.dim()))
-    reduced = sorted(each % max(terms.dim(), 1) for each in ([dims] if isinstance(dims, int) else dims))
+    reduced = sorted(each % terms.dim() for each in ([dims] if isinstance(dims, int) else dims))
     kept = [each for each in range(terms.dim()) if each not in reduced]
-    flat = terms.permute(*kept, *reduced).reshape(*(terms.shape[each] for each in kept), -1) if terms.dim() else terms
-    found = flat.reshape(*flat.shape[: len(kept)], -1).cumsum(-1).square().sum(-1).sqrt()
+    rows = terms.permute(*kept, *reduced).flatten(len(kept))
+    found = rows.cumsum(-1).square().sum(-1).sqrt()
     if name == "mean":
-        found = found / max(flat.shape[-1] if flat.dim() else 1, 1)
+        found = found / rows.shape[-1]
     return found.reshape(result.shape)
