@@ -30,6 +30,7 @@ RUNS_AGAIN = {
     "inspector/capture/comparing/eager.py": MODEL_COPY,
     "inspector/capture/guards/cost.py": GUARDS,
     "inspector/capture/isolation/second_run.py": ISOLATED,
+    "inspector/features/accuracy/child/accuracy_task.py": OWN_PROCESS,
     "inspector/features/workshop/child/apply.py": OWN_PROCESS,
     "inspector/features/workshop/child/check.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,

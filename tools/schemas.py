@@ -81,6 +81,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form("ctrace.reports.json.speed.timing:render_table_json", "--modes A,B or --backends A,B"),
         Form("ctrace.reports.json.speed.compile_time:render_compile_json", "--compile"),
     ),
+    "accuracy": (Form("ctrace.reports.json.accuracy:render_accuracy_json"),),
     "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs:render_cuda_graphs_json"),),
     "autotune": (Form("ctrace.reports.json.speed.autotuning:render_autotuning_json"),),
     "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),

@@ -36,6 +36,7 @@ COMMANDS = (
     "autotune",
     "diff",
     "ranks",
+    "accuracy",
     "report",
     "check",
     "run",
@@ -459,7 +460,7 @@ def test_an_old_python_gets_two_lines(tmp_path: Path) -> None:
 
 FIRST = (
     "explain model.py", "explain model.py --fast", "check model.py", "check --init model.py", "fix model.py",
-    "kernels model.py", "report model.py", "breaks model.py", "time model.py", "time --compile model.py",
+    "kernels model.py", "report model.py", "breaks model.py", "time model.py", "time --compile model.py", "accuracy model.py",
     "run model.py", "repro model.py", "kernels eject relu -o ops --of model.py", "kernels model.py --target h100",
 )  # fmt: skip
 """Commands that may be the first that a person types."""

@@ -138,7 +138,7 @@ def use() -> None:
         "ctrace.inspector.features.fix.repairs.running",
         "ctrace.inspector.features.time.measuring",
         "ctrace.inspector.features.check.jobs.pool",
-        "ctrace.inspector.features.workshop.tasks.running",
+        "ctrace.inspector.runs.tasks",
         "ctrace.inspector.features.fix.reduction.trying",
     )
     modules = [cast(Any, import_module(name)) for name in names]

@@ -74,7 +74,7 @@ def kernels(recorder: Recorder, when: When) -> Iterator[None]:
 def _described(statements: Statements, schedule: Any, name: str, is_extern: bool) -> KernelMade:
     from torch._inductor import metrics
 
-    scheduled = [] if is_extern else _scheduled(schedule)
+    scheduled = [] if is_extern else scheduler_nodes(schedule)
     nodes = [schedule] if is_extern else [node.node for node in scheduled if node.node is not None]
     origins = [origin for node in nodes for origin in origins_of(node, exact=is_extern)]
     operations = [schedule.get_operation_name()] if is_extern else [node.get_name() for node in scheduled]
@@ -94,7 +94,7 @@ def _described(statements: Statements, schedule: Any, name: str, is_extern: bool
     )
 
 
-def _scheduled(schedule: Any) -> list[Any]:
+def scheduler_nodes(schedule: Any) -> list[Any]:
     """Return the scheduler's nodes in a kernel, without the markers that start and end a loop."""
     grouped = [item for item in schedule if hasattr(item, "get_operation_names")]
     return list(dict.fromkeys(node for group in grouped for node in group.get_nodes()))

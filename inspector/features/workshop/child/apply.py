@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.calling import Results, called
 from ctrace.inspector.capture.calls.models import Loaded, load
 from ctrace.inspector.capture.calls.ways import Way, training
@@ -22,7 +23,6 @@ from ctrace.inspector.features.workshop.child.misfits import left_to_inductor, m
 from ctrace.inspector.features.workshop.child.passes import new_passes, observed, settings
 from ctrace.inspector.features.workshop.child.seconds import Timing, device_of, waiting
 from ctrace.inspector.features.workshop.child.sides import Part, Side
-from ctrace.inspector.features.workshop.child.tasks.answering import answer
 from ctrace.inspector.features.workshop.kernel_packages.model import Applied, ApplyRequest, Compared, Place, RegionCheck
 from ctrace.inspector.features.workshop.kernel_packages.package import package_at
 from ctrace.inspector.runs.request import CaptureRequest

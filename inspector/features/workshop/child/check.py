@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.features.workshop.child.correctness import compared
 from ctrace.inspector.features.workshop.child.importing import Imported, Operator, imported
@@ -13,7 +14,6 @@ from ctrace.inspector.features.workshop.child.inputs import Case, cases, every_c
 from ctrace.inspector.features.workshop.child.kernel_sides import called
 from ctrace.inspector.features.workshop.child.launches import absent, compiled, configuration_of, launches_of
 from ctrace.inspector.features.workshop.child.limits import limited, too_long
-from ctrace.inspector.features.workshop.child.tasks.answering import answer
 from ctrace.inspector.features.workshop.kernel_packages.model import Checked, CheckRequest, Sizes
 from ctrace.inspector.features.workshop.kernel_packages.package import package_at
 from ctrace.inspector.knowledge.gpus.table import gpu_named

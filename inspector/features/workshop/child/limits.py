@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from ctrace.inspector.features.workshop.child.tasks.answering import answer_now
+from ctrace.inspector.capture.calls.answering import answer_now
 
 _LONGEST = threading.TIMEOUT_MAX
 

@@ -20,7 +20,7 @@ from ctrace.inspector.features.workshop.child.kernel_sides import Outcome, calle
 from ctrace.inspector.features.workshop.child.limits import limited, too_long
 from ctrace.inspector.features.workshop.child.passes import Rewrite
 from ctrace.inspector.features.workshop.kernel_packages.model import RegionCheck
-from ctrace.inspector.features.workshop.tasks.running import Failed
+from ctrace.inspector.runs.tasks import Failed
 
 _SUMS = ("aten.sum.", "aten.mean.")
 _ROUNDOFF = 2.0**-24

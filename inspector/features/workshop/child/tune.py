@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.errors import TargetError, telling_line
 from ctrace.inspector.features.workshop.child.correctness import compared
@@ -27,7 +28,6 @@ from ctrace.inspector.features.workshop.child.launches import (
     resident,
 )
 from ctrace.inspector.features.workshop.child.limits import limited, too_long
-from ctrace.inspector.features.workshop.child.tasks.answering import answer
 from ctrace.inspector.features.workshop.kernel_packages.configurations import faster_of, text_of
 from ctrace.inspector.features.workshop.kernel_packages.model import (
     Configuration,
@@ -38,10 +38,10 @@ from ctrace.inspector.features.workshop.kernel_packages.model import (
     TuneRequest,
 )
 from ctrace.inspector.features.workshop.kernel_packages.package import package_at
-from ctrace.inspector.features.workshop.tasks.running import Failed
 from ctrace.inspector.findings.ratios import ROUNDS
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.runs.tasks import Failed
 
 _T = TypeVar("_T")
 _WARPS = (1, 2, 4, 8, 16)

@@ -12,9 +12,9 @@ from ctrace.inspector.features.workshop.kernel_packages.model import (
     TuneRequest,
 )
 from ctrace.inspector.features.workshop.kernel_packages.package import Package
-from ctrace.inspector.features.workshop.tasks.running import run_task
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget
+from ctrace.inspector.runs.tasks import run_task
 
 _CHILDREN = "ctrace.inspector.features.workshop.child"
 _SECONDS_TO_END = 30.0

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.workshop.tasks.running import TaskError, run_task
 from ctrace.inspector.features.workshop.triton_ops.functions import refuse_wrapped
 from ctrace.inspector.features.workshop.triton_ops.limits import limits_of
 from ctrace.inspector.features.workshop.triton_ops.model import Check, WrapResult
@@ -14,6 +13,7 @@ from ctrace.inspector.features.workshop.triton_ops.request import WrapRequest
 from ctrace.inspector.features.workshop.triton_ops.writing import wrapped
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import ModelTarget, resolve
+from ctrace.inspector.runs.tasks import TaskError, run_task
 
 _CHILD = "ctrace.inspector.features.workshop.child.triton_ops.main"
 

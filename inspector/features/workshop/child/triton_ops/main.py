@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.calls.answering import answer
 from ctrace.inspector.capture.calls.models import load
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.core.exception_text import kind_and_message
@@ -20,7 +21,6 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.capture.state.copies import copied
 from ctrace.inspector.features.workshop.child.checks import watched, wrong_access
-from ctrace.inspector.features.workshop.child.tasks.answering import answer
 from ctrace.inspector.features.workshop.child.triton_ops.writes import written_by
 from ctrace.inspector.features.workshop.triton_ops.functions import cpu_branch
 from ctrace.inspector.features.workshop.triton_ops.limits import limits_of

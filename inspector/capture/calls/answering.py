@@ -13,8 +13,8 @@ from ctrace.inspector.capture.calls.failure_places import place_of_failure
 from ctrace.inspector.capture.core.callers import without_our_frames
 from ctrace.inspector.capture.core.exception_text import message, traceback_text, type_name
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.workshop.tasks.running import Failed
 from ctrace.inspector.files.typed_json import read_object, typed
+from ctrace.inspector.runs.tasks import Failed
 
 _T = TypeVar("_T")
 _LONG = 600

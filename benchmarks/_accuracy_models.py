@@ -1,0 +1,222 @@
+"""Small models for the study of `ctrace accuracy`: each a forward whose lines are one operation or few."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(48, 96), nn.Linear(96, 10)
+
+    def forward(self, x: Any) -> Any:
+        h = self.first(x)
+        h = torch.relu(h)
+        h = h * 0.7 + 0.1
+        h = torch.tanh(h)
+        return self.second(h)
+
+
+class ConvBn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+
+    def forward(self, x: Any) -> Any:
+        h = self.conv(x)
+        h = self.norm(h)
+        h = F.leaky_relu(h, 0.1)
+        h = F.max_pool2d(h, 2)
+        return h.mean((2, 3))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        s = q @ k.transpose(-2, -1)
+        s = s / 5.6
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        s = s.masked_fill(~mask, float("-inf"))
+        p = torch.softmax(s, -1)
+        return self.out(p @ v)
+
+
+class LayerNormBlock(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(64), nn.Linear(64, 128), nn.Linear(128, 64)
+
+    def forward(self, x: Any) -> Any:
+        h = self.norm(x)
+        h = self.up(h)
+        h = F.gelu(h, approximate="tanh")
+        h = self.down(h)
+        return x + h
+
+
+class SoftmaxLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(24, 37)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        logits = self.head(x)
+        logits = logits * 1.5
+        return F.cross_entropy(logits, y)
+
+
+class RmsRope(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.project = nn.Parameter(torch.rand(32) + 0.5), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        size = x.pow(2).mean(-1, keepdim=True)
+        h = x * torch.rsqrt(size + 1e-6)
+        h = h * self.weight
+        h = self.project(h)
+        turn = torch.arange(x.shape[1], device=x.device)[:, None] * 0.3
+        one, two = h.chunk(2, -1)
+        first = one * turn.cos() - two * turn.sin()
+        second = one * turn.sin() + two * turn.cos()
+        return torch.cat((first, second), -1)
+
+
+class Gated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = nn.Linear(40, 80), nn.Linear(40, 80), nn.Linear(80, 40)
+
+    def forward(self, x: Any) -> Any:
+        g = self.gate(x)
+        g = F.silu(g)
+        h = g * self.up(x)
+        h = h.clamp(-3.0, 3.0)
+        return self.down(h)
+
+
+class Statistics(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(70))
+
+    def forward(self, x: Any) -> Any:
+        h = x * self.scale
+        mean = h.mean(-1, keepdim=True)
+        spread = h.std(-1, keepdim=True)
+        z = (h - mean) / (spread + 0.01)
+        high = z.amax(-1, keepdim=True)
+        total = torch.exp(z - high).sum(-1)
+        return torch.log1p(total) + high[..., 0]
+
+
+class Embeddings(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places, self.head = nn.Embedding(50, 32), nn.Embedding(20, 32), nn.Linear(32, 5)
+
+    def forward(self, i: Any) -> Any:
+        h = self.table(i)
+        h = h + self.places.weight[: i.shape[1]]
+        h = F.layer_norm(h, (32,))
+        pooled = h.sum(1)
+        return torch.sigmoid(self.head(pooled))
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.norm = nn.GroupNorm(4, 64)
+
+    def forward(self, x: Any) -> Any:
+        h = self.one(x)
+        h = F.elu(h)
+        h = self.norm(h)
+        h = self.two(h)
+        h = torch.where(x > 0, h, x * 0.25)
+        return F.softplus(h)
+
+
+class Drops(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 64), nn.Linear(64, 8)
+
+    def forward(self, x: Any) -> Any:
+        h = self.first(x)
+        h = F.dropout(h, 0.2, self.training)
+        h = torch.cumsum(h, 1)
+        h = h.abs().sqrt()
+        return F.log_softmax(self.second(h), -1)
+
+
+class Distances(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.centers = nn.Parameter(torch.randn(6, 20))
+
+    def forward(self, x: Any) -> Any:
+        d = x[:, None, :] - self.centers
+        d = d.square().sum(-1)
+        d = torch.sqrt(d + 1e-3)
+        w = torch.exp(-d)
+        return (w / w.sum(-1, keepdim=True)) @ self.centers
+
+
+def _randn(*sizes: int) -> Callable[[], tuple[Any, ...]]:
+    return lambda: (torch.randn(*sizes),)
+
+
+MODELS: dict[str, tuple[type[nn.Module], Callable[[], tuple[Any, ...]]]] = {
+    "mlp": (Mlp, _randn(32, 48)),
+    "conv_bn": (ConvBn, _randn(4, 3, 18, 18)),
+    "attention": (Attention, _randn(3, 20, 32)),
+    "layer_norm": (LayerNormBlock, _randn(9, 64)),
+    "softmax_loss": (SoftmaxLoss, lambda: (torch.randn(21, 24), torch.randint(0, 37, (21,)))),
+    "rms_rope": (RmsRope, _randn(2, 12, 32)),
+    "gated": (Gated, _randn(10, 40)),
+    "statistics": (Statistics, _randn(11, 70)),
+    "embeddings": (Embeddings, lambda: (torch.randint(0, 50, (6, 14)),)),
+    "residual": (Residual, _randn(13, 64)),
+    "drops": (Drops, _randn(12, 32)),
+    "distances": (Distances, _randn(16, 20)),
+}
+
+
+class Casting(nn.Module):
+    """A model under autocast."""
+
+    def __init__(self, inner: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.inner, self.dtype = inner, dtype
+
+    def forward(self, *args: Any) -> Any:
+        with torch.autocast("cpu", dtype=self.dtype):
+            return self.inner(*args)
+
+
+def made(name: str, dtype: str) -> tuple[nn.Module, Callable[[], tuple[Any, ...]]]:
+    """Return a model and what makes its inputs; a dtype of 16 bits is that of autocast."""
+    kind, inputs = MODELS[name]
+    model: nn.Module = kind()
+    if dtype != "float32":
+        model = Casting(model, getattr(torch, dtype))
+    return model, inputs
+
+
+if "ACCURACY_MODEL" in os.environ:  # what `benchmarks/accuracy.py` runs, with a fault in this process or with none
+    if "ACCURACY_FAULT" in os.environ:
+        import _accuracy_faults
+
+        _accuracy_faults.install(os.environ["ACCURACY_FAULT"])
+    model, inputs = made(os.environ["ACCURACY_MODEL"], os.environ.get("ACCURACY_DTYPE", "float32"))

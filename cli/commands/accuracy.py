@@ -1,0 +1,104 @@
+"""`ctrace accuracy`: which line changed the numbers."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from ctrace.cli import options as opt
+
+EXAMPLES = """\b
+Examples:
+  ctrace accuracy model.py                 is a kernel wrong, and which line?
+  ctrace accuracy model.py --train         the backward, too
+  ctrace accuracy net.py:Net --input "float32[8,128]" --vary "dtype=bfloat16"
+  ctrace accuracy model.py --against eager    also other roundings
+  ctrace accuracy model.py --promises      the same call twice, a row alone
+  ctrace accuracy model.py --json --fail-on culprit       for CI
+"""
+
+
+class Against(StrEnum):
+    """What counts as a difference."""
+
+    FLOAT64 = "float64"
+    EAGER = "eager"
+
+
+class FailOn(StrEnum):
+    """When to exit with 1."""
+
+    CULPRIT = "culprit"
+
+
+AgainstOption = Annotated[
+    Against,
+    typer.Option(
+        "--against",
+        help="float64: what is further off than eager's rounding explains. eager: also what differs from eager, and "
+        "is no less exact.",
+    ),
+]
+PromisesOption = Annotated[
+    bool,
+    typer.Option("--promises", help="Also make the same call twice, and call with one row of the batch alone."),
+]
+FailOnOption = Annotated[FailOn | None, typer.Option("--fail-on", help="Exit with 1 if there is a culprit.")]
+Target = Annotated[
+    str | None,
+    typer.Argument(help="A model: a file, file.py:name or pkg.mod:name.", show_default=False),
+]
+
+
+def accuracy(
+    target: Target = None,
+    against: AgainstOption = Against.FLOAT64,
+    promises: PromisesOption = False,
+    fail_on: FailOnOption = None,
+    json: opt.Json = False,
+    output: opt.Output = None,
+    inputs: opt.Inputs = None,
+    vary: opt.Varies = None,
+    train: opt.Train = False,
+    mode: opt.Mode = None,
+    dynamic: opt.Dynamic = None,
+    fullgraph: opt.Fullgraph = False,
+    timeout: opt.Timeout = None,
+) -> None:
+    """Find the line that changed the numbers: kernels beside eager."""
+    from ctrace.cli.console import check_output
+    from ctrace.cli.progress import progress
+    from ctrace.cli.show import show_either
+    from ctrace.inspector.errors import Exit, TargetError
+    from ctrace.inspector.features.accuracy.comparing import accuracy_of
+    from ctrace.inspector.runs.request import Options
+    from ctrace.reports.json.accuracy import render_accuracy_json
+    from ctrace.reports.terminal.accuracy import accuracy_screen
+
+    check_output(output)
+    if target is None:
+        raise TargetError(
+            "no model to compare: kernels run here, and are not read from a run", "ctrace accuracy model.py"
+        )
+    options = Options(
+        tuple(inputs or ()), tuple(vary or ()), train=train, mode=mode, dynamic=dynamic, fullgraph=fullgraph
+    )
+    with progress() as shown:
+        shown.say("comparing kernels")
+        found = accuracy_of(
+            target,
+            options,
+            against_eager=against is Against.EAGER,
+            promises=promises,
+            timeout=timeout,
+            observe=lambda: shown.observe(None),
+            output=shown.child_output,
+        )
+    show_either(
+        output,
+        json=json,
+        data=lambda: render_accuracy_json(found, target),
+        screen=lambda width: accuracy_screen(found, target, width),
+    )
+    if fail_on is not None and found.culprits:
+        raise typer.Exit(Exit.WORSE)

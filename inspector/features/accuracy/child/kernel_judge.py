@@ -1,0 +1,471 @@
+"""Judge what each kernel writes: is it further from float64 than rounding explains, given its real inputs?
+
+A kernel's results are compared one stored buffer at a time, with the FX nodes that compute this buffer from what the
+kernel read. The rule is that of whole models (`comparing/judgement.py`): eager computes the same nodes in the model's
+own dtypes and in float64; the distance of eager from float64, and of eager calls that round each operation once more
+at random (in proportion to the value, and sums by their partial sums: `rounded_sums.py`), is what rounding explains,
+and five times that, or one rounding of the dtype, is allowed. So a long sum, a cancellation or a steep function widens
+the limit by as much as it widens eager's own error, and no tolerance has to be chosen.
+
+A buffer is computed from the values nearest to it: other buffers that the same kernel stores, else the kernel's
+inputs. A kernel may use a value before it rounds it to store it, so a buffer is wrong only if it is wrong by both.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.float64 import Float64, NoReferenceError
+from ctrace.inspector.capture.comparing.judgement import (
+    HOPELESS,
+    NEAR_TIE,
+    TINY,
+    Judged,
+    Judgement,
+    judged,
+)
+from ctrace.inspector.capture.comparing.precision import precision_of
+from ctrace.inspector.features.accuracy.child.node_values import (
+    NotComputableError,
+    Values,
+    cannot_repeat,
+    computed,
+    needed,
+)
+from ctrace.inspector.features.accuracy.child.rounded_sums import NoisySums
+from ctrace.inspector.features.accuracy.child.watched_kernels import KernelCall, Listener, WatchedGraph
+
+_NOISY = 6
+"""Eager runs that round at random, before a buffer is called wrong; `judgement` estimates near ties from 4 or more."""
+_EXPLAINED = (HOPELESS, NEAR_TIE, TINY)
+"""Reasons to leave a whole result undecided that are good enough for one kernel: no further away than rounding."""
+_FLIPPED = 0.02
+"""The share of values of 16 bits that may differ from eager by another order of float32 sums alone: 2^-24 of 2^-8 or
+2^-11 of each value would be 0.02 % or less, and a sum of thousands of terms multiplies that by some tens."""
+_UNKNOWN = "it is not known which operation of the graph it computes"
+_LOST = 2.0**-16
+"""The relative difference of float32 values that a rounding to 16 bits leaves, and that of float32 does not."""
+
+
+class StoredBuffer(Struct, eq=False):
+    """A buffer that a kernel wrote, judged."""
+
+    graph: WatchedGraph
+    call: KernelCall
+    number: int
+    """The number of the call in its graph."""
+    node: Any
+    """The FX node whose value it holds."""
+    judgement: Judgement
+    error: float
+    """Largest distance from float64, or from eager for values that are not rounded."""
+    eager_error: float
+    is_other: bool = False
+    """Whether it differs from eager by more than another order of additions explains."""
+    known: Values = field(default_factory=dict)
+    """Copies of the kernel's inputs by node, of a culprit."""
+    value: Any = None
+    scenario: str = ""
+
+
+class Nonfinite(Struct, eq=False):
+    """A kernel that wrote NaN or infinities, of inputs that had none."""
+
+    graph: WatchedGraph
+    call: KernelCall
+    node: Any
+    in_eager: bool
+
+
+class KernelJudge(Listener):
+    """Judges each kernel of compiled calls while they run."""
+
+    def __init__(self, *, against_eager: bool = False) -> None:
+        self.against_eager = against_eager
+        self.scenario = ""
+        self.wrong: list[StoredBuffer] = []
+        self.compared = 0
+        self.not_compared: dict[tuple[str, str], None] = {}
+        self.nonfinite: Nonfinite | None = None
+        self._inputs: dict[str, Any] = {}
+        self._kept: dict[str, Any] = {}
+        """Inputs of calls that wrote only a part of a node's value, which a later call completes."""
+        self._arguments: dict[int, list[Any]] = {}
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Remember the arguments, and copy what the first kernel reads."""
+        self._arguments = {id(graph): args}
+        self._kept = {}
+        if not graph.instrumented and graph.calls:
+            self._leave_out(f"graph {graph.part} ({graph.stage})", "its code has a form that ctrace does not know")
+        self._copy_inputs(graph, 0, names)
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """Judge what the call wrote."""
+        import torch
+
+        call = graph.calls[number]
+        with torch.no_grad():
+            if not call.is_view:
+                self._judge(graph, number, names)
+            self._copy_inputs(graph, number + 1, names)
+
+    def _copy_inputs(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        if number >= len(graph.calls):
+            return
+        if _has_open_results(graph, number - 1, names):
+            self._kept |= self._inputs
+        reads = graph.calls[number].reads
+        self._inputs = {name: copied_value(names[variable]) for name, variable in reads.items() if variable in names}
+
+    def _known(self, graph: WatchedGraph, call: KernelCall, names: Mapping[str, Any]) -> Values:
+        """Return the values of nodes before the call: copies of what it read, and what it left alone."""
+        import torch
+
+        arguments = zip(_placeholders(graph), graph.inputs, self._arguments[id(graph)], strict=True)
+        found: Values = {node: value for node, _, value in arguments if not isinstance(value, torch.Tensor)}
+        written = {*call.writes, *call.writes.values()}
+        memory = {place for each in written if (place := _memory(names.get(each))) is not None}
+        whole = {name for name in graph.joined if _memory(names.get(name)) not in memory}
+        buffers = {each: name for each, name in graph.buffers.items() if name not in graph.joined or name in whole}
+        inputs = dict(zip(_placeholders(graph), graph.inputs, strict=True))
+        left = {name: value for name, value in (*self._kept.items(), *names.items()) if name not in written}
+        known = {**left, **self._inputs}
+        for node, name in (*inputs.items(), *buffers.items()):
+            if name in known and node not in found and not _is_write(node):
+                found[node] = known[name]
+        copies = {node: self._inputs[name] for name, node in graph.copies.items() if name in self._inputs}
+        return {**found, **copies}
+
+    def _judge(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        call = graph.calls[number]
+        known = self._known(graph, call, names)
+        stored = stored_nodes(graph, number, names)
+        if stored:
+            self._look_for_nonfinite(graph, call, known, stored)
+        elif call.is_external and not _goes_on(graph, number):
+            why = next((why for each in call.origins if (why := cannot_repeat(each)) is not None), _UNKNOWN)
+            self._leave_out(call.name, why)
+        elif not call.is_external and not _has_open_results(graph, number, names):
+            self._leave_out(call.name, _UNKNOWN)
+        for node, value in stored.items():
+            beside = {other: each for other, each in stored.items() if other is not node and each is not value}
+            try:
+                found = judged_value(graph.module, node, value, {**known, **beside}, is_strict=self.against_eager)
+                if found.judgement is Judgement.WRONG and beside:
+                    found = judged_value(graph.module, node, value, known, is_strict=self.against_eager)
+            except NotComputableError as error:
+                self._leave_out(f"{call.name}: {node.name}", str(error))
+                continue
+            self._note(graph, number, node, value, known, found)
+
+    def _note(
+        self, graph: WatchedGraph, number: int, node: Any, value: Any, known: Values, found: "ValueJudged"
+    ) -> None:
+        call = graph.calls[number]
+        self.compared += 1
+        is_wrong = found.judgement is Judgement.WRONG
+        if found.judgement is Judgement.UNDECIDED:
+            self._leave_out(f"{call.name}: {node.name}", found.why)
+        elif is_wrong and call.is_external and not _knows_inputs(graph, call):
+            self._leave_out(call.name, "it is not known which value of the graph each of its inputs is")
+        elif is_wrong or (found.is_other and self.against_eager):
+            nodes = needed([node], known)
+            inputs = {each for one in nodes for each in one.all_input_nodes if each in known}
+            self.wrong.append(
+                StoredBuffer(
+                    graph, call, number, node, found.judgement, found.error, found.eager_error, found.is_other,
+                    {each: copied_value(known[each]) for each in inputs}, copied_value(value), self.scenario,
+                )
+            )  # fmt: skip
+
+    def _look_for_nonfinite(self, graph: WatchedGraph, call: KernelCall, known: Values, stored: Values) -> None:
+        if self.nonfinite is not None:
+            return
+        made = [node for node, value in stored.items() if has_nonfinite(value)]
+        if not made:
+            return
+        nodes = needed(made, known)
+        read = {each for node in nodes for each in node.all_input_nodes if each in known}
+        if any(has_nan(known[each]) for each in read):
+            return
+        try:
+            values = {
+                **{each: known[each] for each in read},
+                **computed(graph.module, nodes, known, Watched(), copied_value),
+            }
+        except NotComputableError:
+            values = {}
+        for node in nodes:
+            if node in values and _makes_nonfinite(node, values):
+                self.nonfinite = Nonfinite(graph, call, node, in_eager=True)
+                return
+        makes = any(has_nonfinite(known[each]) for each in read)
+        if not makes and not any(has_nonfinite(values.get(each)) for each in nodes):
+            self.nonfinite = Nonfinite(graph, call, made[0], in_eager=False)
+
+    def _leave_out(self, what: str, why: str) -> None:
+        self.not_compared[what, why] = None
+
+
+class ValueJudged(Struct, frozen=True):
+    """A value of compiled code beside those of eager and float64."""
+
+    judgement: Judgement
+    error: float = 0.0
+    eager_error: float = 0.0
+    is_other: bool = False
+    why: str = ""
+    ratio: float = 0.0
+
+
+def judged_value(module: Any, node: Any, value: Any, known: Values, *, is_strict: bool = False) -> ValueJudged:
+    """Judge the value that compiled code has for a node, given values of other nodes.
+
+    Raises:
+        NotComputableError: eager cannot compute it by itself.
+    """
+    import torch
+
+    if (why := cannot_repeat(node)) is not None:
+        raise NotComputableError(why)
+    if node.op == "placeholder":  # a copy of an input with other strides
+        same = node in known and same_kind(known[node], value) and _equal(known[node], value)
+        return ValueJudged(Judgement.FINE if same else Judgement.WRONG, distance(known[node], value))
+    known = {each: one for each, one in known.items() if each is not node}
+    nodes = needed([node], known)
+    eager = computed(module, nodes, known, Watched(), copied_value)[node]
+    is_several = isinstance(value, tuple | list) and isinstance(eager, tuple | list)
+    pairs = list(zip(eager, value, strict=False)) if is_several else [(eager, value)]
+    chosen = {at: pair for at, pair in enumerate(pairs) if isinstance(pair[0], torch.Tensor) and pair[1] is not None}
+    if not all(same_kind(one, other) for one, other in chosen.values()):
+        raise NotComputableError("the kernel stores it with another size or dtype")
+    if all(_equal(one, other) for one, other in chosen.values()):
+        return ValueJudged(Judgement.FINE)
+    runs = _Runs(module, nodes, known, node)
+    worst = ValueJudged(Judgement.FINE)
+    for index, (one, other) in chosen.items():
+        at = index if is_several else None
+        found = judged_pair(one, other, runs, at, lost=is_strict and _has_short(nodes))
+        worst = max(worst, found, key=lambda each: (_ORDER[each.judgement], each.is_other, each.ratio))
+    return worst
+
+
+_ORDER = {Judgement.FINE: 0, Judgement.UNDECIDED: 1, Judgement.WRONG: 2}
+
+
+class _Runs:
+    """The same nodes in other arithmetic, each computed when it is first needed."""
+
+    def __init__(self, module: Any, nodes: list[Any], known: Values, node: Any) -> None:
+        self._module, self._nodes, self._known, self._node = module, nodes, known, node
+        self._noisy: list[Any] = []
+        self._reference: Any = None
+
+    def reference(self, at: int | None) -> Any:
+        """Return the value in float64."""
+        if self._reference is None:
+            self._reference = self._run(Float64(), widened)
+        return self._reference if at is None else self._reference[at]
+
+    def noisy(self, at: int | None) -> list[Any]:
+        """Return values of eager runs that round at random."""
+        if not self._noisy:
+            self._noisy = [self._run(NoisySums(seed), copied_value) for seed in range(_NOISY)]
+        return [each if at is None else each[at] for each in self._noisy]
+
+    def _run(self, arithmetic: Watched, change: Any) -> Any:
+        try:
+            return computed(self._module, self._nodes, self._known, arithmetic, change)[self._node]
+        except NoReferenceError as error:
+            raise NotComputableError(str(error)) from error
+
+
+def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool) -> ValueJudged:
+    """Judge a value beside eager's; `runs` has the reference, and runs that round at random."""
+    if _equal(eager, value):
+        return ValueJudged(Judgement.FINE)
+    reference = runs.reference(at)
+    found = judged(eager, value, reference, [])
+    if found.judgement is Judgement.WRONG:
+        found = judged(eager, value, reference, runs.noisy(at))
+    error, eager_error = distance(value, reference), distance(eager, reference)
+    if found.compiled_error is not None and found.eager_error is not None and error <= 2 * eager_error:
+        error, eager_error = found.compiled_error, found.eager_error  # the measure by which it is worse
+    judgement = found.judgement
+    if judgement is Judgement.UNDECIDED and found.why in _EXPLAINED and not _is_far(found):
+        judgement = Judgement.FINE
+    is_other = lost and judgement is Judgement.FINE and _has_lost_rounding(eager, value)
+    if is_other:
+        error, eager_error = distance(value, eager), 0.0
+    return ValueJudged(judgement, error, eager_error, is_other, found.why, found.ratio)
+
+
+def _is_far(found: Judged) -> bool:
+    """Whether an undecided value is further away than rounding explains, by the largest of its measures."""
+    if found.compiled_error is None or found.eager_error is None:
+        return False
+    return found.why == HOPELESS and found.compiled_error > 5 * found.eager_error + 1e-30
+
+
+def _has_short(nodes: Sequence[Any]) -> bool:
+    """Whether some nodes compute in 16 bits."""
+    import torch
+
+    values = (node.meta.get("val") for node in nodes)
+    return any(isinstance(each, torch.Tensor) and each.dtype in (torch.float16, torch.bfloat16) for each in values)
+
+
+def _has_lost_rounding(eager: Any, value: Any) -> bool:
+    """Whether a value differs from eager as it does without a rounding to 16 bits that eager makes."""
+    if precision_of(eager.dtype) is None or not eager.numel():
+        return False
+    if eager.element_size() == 2:
+        return float((eager != value).float().mean()) > _FLIPPED
+    one, other = eager.double(), value.double()
+    size = float(one.nan_to_num().square().mean().sqrt())
+    return float((one - other).nan_to_num().square().mean().sqrt()) > _LOST * size
+
+
+def stored_nodes(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> Values:
+    """Return the nodes whose values a call stored, and no later call adds to, with these values."""
+    call = graph.calls[number]
+    by_name: dict[str, list[Any]] = {}
+    for node, name in graph.buffers.items():
+        if not _is_write(node) and graph.finished.get(node) == number:
+            by_name.setdefault(name, []).append(node)
+    found: Values = {}
+    for name, variable in call.writes.items():
+        if variable not in names:
+            continue
+        own = (*by_name.get(name, ()), *(each for each in by_name.get(variable, ()) if each in call.origins))
+        copied = [graph.copies[name]] if name in graph.copies else []
+        nodes = [each for each in (*own, *copied) if _fits(each, names[variable])]
+        if nodes:
+            found[nodes[-1]] = names[variable]
+        elif call.node is not None and len(call.writes) == 1 and name not in graph.buffers.values():
+            found[call.node] = names[variable]
+    return found
+
+
+def _knows_inputs(graph: WatchedGraph, call: KernelCall) -> bool:
+    """Whether each tensor that a call of a library reads is the value of a node; else eager computes other ones."""
+    return set(call.reads) <= {*graph.buffers.values(), *graph.copies, *graph.inputs}
+
+
+def _goes_on(graph: WatchedGraph, number: int) -> bool:
+    """Whether a later call adds to what this one writes."""
+    variables = set(graph.calls[number].writes.values())
+    later = (set(each.writes.values()) for each in graph.calls[number + 1 :])
+    return any(variables & each for each in later)
+
+
+def _has_open_results(graph: WatchedGraph, number: int, names: Mapping[str, Any]) -> bool:
+    """Whether a call wrote something that is no node's value, such as the parts of a split sum."""
+    if number < 0:
+        return False
+    call = graph.calls[number]
+    known = {name for node, name in graph.buffers.items() if graph.finished.get(node) == number} | set(graph.copies)
+    return not call.is_external and any(each not in known for each in call.writes if call.writes[each] in names)
+
+
+def _memory(value: Any) -> int | None:
+    """Return the address of a tensor's memory."""
+    import torch
+
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
+
+
+def _placeholders(graph: WatchedGraph) -> list[Any]:
+    return [node for node in graph.module.graph.nodes if node.op == "placeholder"]
+
+
+def _is_write(node: Any) -> bool:
+    """Whether a node only writes into another one's memory: it has the name of what it writes to."""
+    return str(node.target) in ("aten.copy_.default", "aten.set_.source_Tensor")
+
+
+def _fits(node: Any, value: Any) -> bool:
+    import torch
+
+    meta = node.meta.get("val")
+    is_tensor = isinstance(meta, torch.Tensor) and isinstance(value, torch.Tensor)
+    return bool(is_tensor and meta.dtype == value.dtype and len(meta.shape) == value.dim())
+
+
+def same_kind(one: Any, other: Any) -> bool:
+    """Whether two tensors have the same sizes and dtype."""
+    return bool(getattr(other, "shape", None) == one.shape and other.dtype == one.dtype)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    import torch
+
+    same = one == other
+    if one.is_floating_point() or one.is_complex():
+        same = same | (one.isnan() & other.isnan())
+    return bool(torch.all(same))
+
+
+def copied_value(value: Any) -> Any:
+    """Copy a tensor with its strides, which decide how some operations round."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    return tuple(map(copied_value, value)) if isinstance(value, tuple | list) else value
+
+
+def widened(value: Any) -> Any:
+    """Copy a value, floating-point numbers in float64."""
+    import torch
+
+    if isinstance(value, tuple | list):
+        return tuple(map(widened, value))
+    if not isinstance(value, torch.Tensor) or precision_of(value.dtype) is None:
+        return copied_value(value)
+    return value.detach().to(torch.complex128 if value.is_complex() else torch.float64, copy=True)
+
+
+def distance(one: Any, other: Any) -> float:
+    """Return the largest difference of two tensors; infinite if NaN or infinities are in other places."""
+    import torch
+
+    if not one.numel() or one.shape != other.shape:
+        return 0.0 if one.shape == other.shape else math.inf
+    wide = torch.complex128 if one.is_complex() or other.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    off = (one - other).abs()
+    off = torch.where((one == other) | (one.isnan() & other.isnan()), 0.0, off)
+    return math.inf if bool((~off.isfinite()).any()) else float(off.max())
+
+
+def has_nonfinite(value: Any) -> bool:
+    """Whether a value has NaN or infinities."""
+    import torch
+
+    if isinstance(value, tuple | list):
+        return any(map(has_nonfinite, value))
+    is_float = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    return bool(is_float and not value.isfinite().all())
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a value has NaN."""
+    import torch
+
+    if isinstance(value, tuple | list):
+        return any(map(has_nan, value))
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and bool(value.isnan().any())
+
+
+def _makes_nonfinite(node: Any, values: Values) -> bool:
+    """Whether an operation made NaN of what had none, or infinities of finite values, and no constant says so."""
+    inputs = [values.get(each) for each in node.all_input_nodes]
+    if has_nan(values[node]):
+        return not any(map(has_nan, inputs))
+    constants = [each for each in node.args if isinstance(each, float) and not math.isfinite(each)]
+    return has_nonfinite(values[node]) and not constants and not any(map(has_nonfinite, inputs))

@@ -1,0 +1,292 @@
+"""Compile a part of a graph by itself: to find the operation inside a kernel, and what makes its error go away.
+
+The piece that computes a wrong buffer from the kernel's inputs becomes a graph of its own, on the same inputs.
+
+1. **Which operation**: the piece is compiled with each of its values as an output. Inductor fuses it as before and
+   stores every value, so that each operation is judged alone, on the values that the kernel itself made for it.
+2. If that piece is right, operations are left to PyTorch one at a time (a fallback), until the error is gone.
+3. **Why**: the piece is compiled again with one change at a time. Only a change after which the buffer is no longer
+   wrong counts, with the error before and after.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.features.accuracy.child.kernel_judge import StoredBuffer, ValueJudged, judged_value
+from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of
+from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, needed, operator_name
+
+COMPILING = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "fallback_random": True, "graph_partition": False,
+             "freezing": False, "triton.cudagraphs": False}  # fmt: skip
+"""Settings under which every kernel runs on its own inputs, and random numbers are those of eager."""
+_MOST_FALLBACKS = 10
+
+
+class Change(Struct, frozen=True):
+    """A change of how a piece is compiled, and what follows if the error is then gone."""
+
+    reason: str
+    remedy: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    only: str = ""
+    """The kind of device or the dtypes that it is about: `cpu`, `cuda`, `short`; empty: any."""
+
+
+def _set(name: str, value: Any) -> str:
+    return f"torch._inductor.config.{name} = {value!r}"
+
+
+CHANGES = (
+    Change(
+        "the fused kernel leaves out a rounding to 16 bits that eager makes",
+        _set("emulate_precision_casts", value=True),
+        {"emulate_precision_casts": True},
+        "short",
+    ),
+    Change("vectorized C++ code", _set("cpp.simdlen", 1), {"cpp.simdlen": 1}, "cpu"),
+    Change(
+        "approximate division", _set("eager_numerics.division_rounding", value=True),
+        {"eager_numerics.division_rounding": True}, "cuda",
+    ),
+    Change("Triton's version of libdevice", _set("eager_numerics.use_pytorch_libdevice", value=True),
+           {"eager_numerics.use_pytorch_libdevice": True}, "cuda"),
+    Change("values below the smallest normal one are flushed to zero", _set("eager_numerics.disable_ftz", value=True),
+           {"eager_numerics.disable_ftz": True}, "cuda"),
+    Change("the fusion of several operations", _set("max_fusion_size", 1), {"max_fusion_size": 1}),
+    Change("a sum that is split over blocks", _set("split_reductions", value=False),
+           {"split_reductions": False}, "cuda"),
+    Change("several threads", _set("cpp.threads", 1), {"cpp.threads": 1}, "cpu"),
+)  # fmt: skip
+
+
+class Finding(Struct, frozen=True):
+    """The operation in a kernel that makes its result wrong, and why."""
+
+    node: Any = None
+    """None: not found."""
+    reason: str = ""
+    remedy: str = ""
+    remedy_error: float | None = None
+    error: float | None = None
+    """That of the operation by itself, on the values that the kernel made for its arguments; None: not known."""
+    eager_error: float | None = None
+    tried: int = 0
+    """How many pieces were compiled."""
+
+
+class Piece:
+    """The nodes that compute one buffer of a kernel from its inputs."""
+
+    def __init__(self, stored: StoredBuffer) -> None:
+        self.stored = stored
+        self.nodes = needed([stored.node], stored.known)
+        self.inputs = {each: value for each, value in stored.known.items() if _is_tensor(value)}
+        self.compiled = 0
+
+    def values(self, outputs: Sequence[Any], settings: dict[str, Any], fallback: Any = None) -> Values:
+        """Compile the piece and run it.
+
+        Raises:
+            Exception: whatever Inductor raises.
+        """
+        from torch import fx
+        from torch._inductor import config
+        from torch._inductor.compile_fx import compile_fx_inner
+
+        self.compiled += 1
+        graph = fx.Graph()
+        made: dict[Any, Any] = {each: graph.placeholder(each.name) for each in self.inputs}
+
+        def argument(node: Any) -> Any:
+            return made[node] if node in made else self.stored.known[node]
+
+        for node in self.nodes:
+            if node not in made:
+                made[node] = graph.create_node(
+                    node.op, node.target, fx.map_arg(node.args, argument), fx.map_arg(node.kwargs, argument), node.name
+                )
+                made[node].meta = {name: each for name, each in node.meta.items() if name not in _OF_GRAPH}
+        graph.output(tuple(made[each] for each in outputs))
+        module = fx.GraphModule(self.stored.graph.module, graph)
+        arguments = [each.clone() for each in self.inputs.values()]
+        with config.patch({**COMPILING, **settings}), _falling_back(fallback):
+            results = compile_fx_inner(module, arguments, is_inference=True)([each.clone() for each in arguments])
+        return dict(zip(outputs, results, strict=True))
+
+    def judged(self, settings: dict[str, Any], fallback: Any = None, *, is_strict: bool = False) -> ValueJudged | None:
+        """Judge the buffer of the piece, compiled with these settings; None: it cannot be compiled so."""
+        node = self.stored.node
+        try:
+            value = self.values([node], settings, fallback)[node]
+            return judged_value(self.stored.graph.module, node, value, self.stored.known, is_strict=is_strict)
+        except Exception:
+            return None
+
+
+_OF_GRAPH = ("val", "tensor_meta", "example_value", "unbacked_bindings")
+"""What a node's `meta` says of values of the whole graph, with its symbols."""
+
+
+def located(
+    stored: StoredBuffer, reasons: dict[tuple[Any, ...], Finding], *, most: int, against_eager: bool
+) -> Finding:
+    """Find the operation that makes a buffer wrong, and the change that makes it right.
+
+    Args:
+        reasons: those found so far, by operation and line: the same one is not searched again, and at most `most` are.
+    """
+    if stored.call.is_external:
+        return Finding(stored.node)
+    piece = Piece(stored)
+    if stored.judgement is not Judgement.WRONG:
+        return _rounded_otherwise(piece)
+    first = _first_wrong(piece)
+    node = first.node
+    key = _key(node)
+    if node is not None and (key in reasons or len(reasons) >= most):
+        known = reasons.get(key, Finding())
+        return replace(first, reason=known.reason, remedy=known.remedy, remedy_error=known.remedy_error, tried=1)
+    found = _explained(piece, node, against_eager=against_eager)
+    node = node or found.node or _only(piece.nodes)
+    found = replace(found, node=node, error=first.error, eager_error=first.eager_error, tried=piece.compiled)
+    reasons[_key(node)] = found
+    return found
+
+
+def _key(node: Any) -> tuple[Any, ...]:
+    return () if node is None else (str(node.target), node.meta.get("stack_trace"))
+
+
+def _explained(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
+    base = piece.judged({}, is_strict=against_eager)
+    if base is None or not _counts(base, against_eager=against_eager):
+        return Finding()
+    found = _why(piece, against_eager=against_eager)
+    if node is not None and found.reason:
+        return found
+    fallback = _by_fallback(piece, node, against_eager=against_eager)
+    return replace(found, node=fallback.node) if found.reason else fallback
+
+
+def _rounded_otherwise(piece: Piece) -> Finding:
+    """Find the rounding that a kernel leaves out; what brings it back is tried where torch has it."""
+    stored = piece.stored
+    try:
+        lost = lost_rounding(stored.graph.module, piece.nodes, stored.known, stored.node, stored.value)
+    except Exception:
+        lost = None
+    if lost is None:
+        return Finding(_only(piece.nodes))
+    change = next(each for each in CHANGES if each.only == "short")
+    found = piece.judged(change.settings, is_strict=True)
+    if found is not None and not _counts(found, against_eager=True):
+        return Finding(lost.node, reason_of(lost), change.remedy, found.error, tried=piece.compiled)
+    return Finding(lost.node, reason_of(lost), tried=piece.compiled)
+
+
+def _counts(found: ValueJudged, *, against_eager: bool) -> bool:
+    return found.judgement is Judgement.WRONG or (against_eager and found.is_other)
+
+
+def _only(nodes: list[Any]) -> Any:
+    """Return the only operation of some nodes that computes anything."""
+    computing = [each for each in nodes if each.op == "call_function" and operator_name(each) not in _MOVING]
+    return computing[0] if len(computing) == 1 else None
+
+
+_MOVING = (
+    "getitem", "aten.view", "aten.reshape", "aten.permute", "aten.expand", "aten.unsqueeze", "aten.squeeze",
+    "aten.slice", "aten.select", "prims.convert_element_type", "aten.clone",
+)  # fmt: skip
+"""Operations that only move or convert values."""
+
+
+def _first_wrong(piece: Piece) -> Finding:
+    """Find the first operation whose value is wrong, given the values that the kernel made for its arguments."""
+    outputs = [each for each in piece.nodes if _is_tensor(each.meta.get("val"))]
+    try:
+        values = piece.values(outputs, {})
+    except Exception:
+        return Finding()
+    module, inputs = piece.stored.graph.module, piece.stored.known
+    for node in outputs:
+        beside = {each: value for each, value in values.items() if each is not node}
+        try:
+            alone = judged_value(module, node, values[node], {**inputs, **beside})
+            if alone.judgement is not Judgement.WRONG:
+                continue
+            if judged_value(module, node, values[node], inputs).judgement is Judgement.WRONG:
+                return Finding(_producer(node), error=alone.error, eager_error=alone.eager_error)
+        except NotComputableError:
+            continue
+    return Finding()
+
+
+def _producer(node: Any) -> Any:
+    """Return the operation that has a node as one of its results."""
+    return node.args[0] if operator_name(node) == "getitem" else node
+
+
+def _why(piece: Piece, *, against_eager: bool) -> Finding:
+    device = piece.stored.value.device.type if _is_tensor(piece.stored.value) else "cpu"
+    for change in CHANGES:
+        if change.only not in ("", device, "short") or (change.only == "short" and not _is_short(piece)):
+            continue
+        if change.settings.get("max_fusion_size") and len(piece.nodes) < 2:
+            continue
+        found = piece.judged(change.settings, is_strict=against_eager)
+        if found is not None and not _counts(found, against_eager=against_eager):
+            return Finding(None, change.reason, change.remedy, found.error)
+    return Finding()
+
+
+def _by_fallback(piece: Piece, node: Any, *, against_eager: bool) -> Finding:
+    """Leave one operator at a time to PyTorch, the one that is known to be wrong first."""
+    nodes = [node] if node is not None else [each for each in piece.nodes if operator_name(each) not in _MOVING]
+    for each in [one for one in nodes if one.op == "call_function"][:_MOST_FALLBACKS]:
+        found = piece.judged({}, each.target, is_strict=against_eager)
+        if found is not None and not _counts(found, against_eager=against_eager):
+            name = operator_name(each)
+            remedy = f"torch._inductor.lowering.make_fallback(torch.ops.{each.target}, override_decomp=True)"
+            return Finding(each, f"Inductor's code for {name}", remedy, found.error)
+    return Finding()
+
+
+def _is_short(piece: Piece) -> bool:
+    return any(
+        getattr(each.meta.get("val"), "itemsize", 0) == 2 and each.meta["val"].is_floating_point()
+        for each in piece.nodes
+        if _is_tensor(each.meta.get("val"))
+    )
+
+
+@contextmanager
+def _falling_back(target: Any) -> Iterator[None]:
+    """Leave an operator to PyTorch in the block."""
+    with ExitStack() as patches:
+        if target is not None:
+            from torch._inductor import lowering
+
+            handler = lowering.fallback_handler(target, add_to_fallback_set=False)
+            patches.enter_context(patched(lowering, "lowerings", lowering.lowerings))
+            known = dict(lowering.lowerings)
+            lowering.lowerings[target] = handler
+            patches.callback(_put_back, lowering.lowerings, known)
+        yield
+
+
+def _put_back(lowerings: dict[Any, Any], known: dict[Any, Any]) -> None:
+    lowerings.clear()
+    lowerings.update(known)
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)

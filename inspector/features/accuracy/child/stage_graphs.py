@@ -1,0 +1,316 @@
+"""Compare the graphs of a compile with each other, before there are kernels: a wrong pass or decomposition.
+
+Each graph that Dynamo hands over runs in eager beside its compiled code, on copies of the same inputs and with the same
+random numbers. If the compiled graph is wrong and none of its kernels is, the graphs between the two run in eager, too:
+
+- Inductor's post-grad passes: the graph before and after them has the same inputs and results.
+- Everything before them (pre-grad and joint passes, functionalization, decompositions): each line of the user is
+  compared by the last value that Dynamo's graph and the later one compute for it.
+
+What Dynamo itself made of the Python is wrong if the whole result is, and each of its graphs is right.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.comparing.judgement import Judgement
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.features.accuracy.child.kernel_judge import (
+    ValueJudged,
+    copied_value,
+    judged_pair,
+    same_kind,
+    widened,
+)
+from ctrace.inspector.features.accuracy.child.node_lines import place_of
+from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, Values, computed, operator_name
+from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
+
+_NOISY = 6
+
+
+class WrongStage(Struct, eq=False):
+    """A stage of the compiler that changed the numbers."""
+
+    kind: str
+    name: str
+    node: Any
+    ops: tuple[str, ...]
+    error: float
+    eager_error: float
+    part: int | None = None
+    scenario: str = ""
+
+
+class DynamoGraph(Struct, eq=False):
+    """A graph of Dynamo, with what it was called with when its compiled code was wrong."""
+
+    module: Any
+    lowered: list[WatchedGraph]
+    inputs: list[Any] = field(default_factory=list)
+    judged: ValueJudged | None = None
+    scenario: str = ""
+
+
+class StageJudge(Listener):
+    """Compiles Dynamo's graphs with Inductor, and compares each call of one with its graph in eager."""
+
+    def __init__(self, graphs: Callable[[], list[WatchedGraph]], settings: dict[str, Any]) -> None:
+        self._graphs = graphs
+        self._settings = settings
+        self._arguments: dict[int, list[Any]] = {}
+        self.is_active = False
+        self.scenario = ""
+        self.wrong: list[DynamoGraph] = []
+        self.not_compared: dict[tuple[str, str], None] = {}
+        self.count = 0
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Keep copies of a lowered graph's inputs until Dynamo's graph is judged."""
+        if self.is_active and graph.stage != "backward":
+            self._arguments[id(graph)] = list(map(copied_value, args))
+
+    def backend(self, module: Any, inputs: Any) -> Callable[..., Any]:
+        """Compile a graph of Dynamo."""
+        import torch
+        from torch._inductor.compile_fx import compile_fx
+
+        name, self.count = f"Dynamo's graph {self.count}", self.count + 1
+        kept = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+        first = len(self._graphs())
+        compiled: Any = compile_fx(module, inputs, config_patches=self._settings)
+        found = DynamoGraph(kept, self._graphs()[first:])
+
+        def run(*args: Any) -> Any:
+            if not self.is_active:
+                return compiled(*args)
+            before = list(map(copied_value, args))
+            random = torch.get_rng_state()
+            result = compiled(*args)
+            after = torch.get_rng_state()
+            try:
+                torch.set_rng_state(random)
+                self._judge(found, before, result, random)
+            except Exception as error:
+                why = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+                self.not_compared[name, f"it cannot run by itself in eager: {why}"] = None
+            finally:
+                torch.set_rng_state(after)
+                self._arguments.clear()
+            return result
+
+        return run
+
+    def _judge(self, found: DynamoGraph, before: list[Any], result: Any, random: Any) -> None:
+        import torch
+        from torch.utils import _pytree
+
+        with torch.no_grad():
+            eager = _pytree.tree_leaves(found.module(*map(copied_value, before)))
+            values = _pytree.tree_leaves(result)
+            runs = _GraphRuns(found.module, before, random)
+            worst = _worst(eager, values, runs)
+            if worst is not None:
+                found.judged, found.scenario = worst, self.scenario
+                found.inputs = before
+                self.wrong.append(found)
+                for graph in found.lowered:  # for `stage_of`
+                    graph.arguments = self._arguments.get(id(graph), [])
+
+
+class _GraphRuns:
+    """A graph in other arithmetic, run when it is first needed."""
+
+    def __init__(self, module: Any, inputs: list[Any], random: Any) -> None:
+        self._module, self._inputs, self._random = module, inputs, random
+        self._reference: list[Any] | None = None
+        self._noisy: list[list[Any]] | None = None
+
+    def reference(self, at: int | None) -> Any:
+        """Return a result in float64."""
+        if self._reference is None:
+            self._reference = self._run(Float64(), widened)
+        return self._reference[at or 0]
+
+    def noisy(self, at: int | None) -> list[Any]:
+        """Return a result of runs that round at random."""
+        if self._noisy is None:
+            self._noisy = [self._run(Noisy(seed), copied_value) for seed in range(_NOISY)]
+        return [each[at or 0] for each in self._noisy]
+
+    def _run(self, arithmetic: Watched, change: Callable[[Any], Any]) -> list[Any]:
+        import torch
+        from torch.utils import _pytree
+
+        torch.set_rng_state(self._random)
+        inputs = list(map(change, self._inputs))
+        with arithmetic.active():
+            return list(_pytree.tree_leaves(self._module(*inputs)))
+
+
+def _worst(eager: list[Any], values: list[Any], runs: Any) -> ValueJudged | None:
+    """Return the worst of the results that are wrong."""
+    import torch
+
+    wrong = []
+    for at, (one, other) in enumerate(zip(eager, values, strict=False)):
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor) and same_kind(one, other):
+            found = judged_pair(one, other.detach(), runs, at, lost=False)
+            if found.judgement is Judgement.WRONG:
+                wrong.append(found)
+    return max(wrong, key=lambda each: each.ratio, default=None)
+
+
+@contextmanager
+def before_passes() -> Iterator[dict[int, Any]]:
+    """Keep a copy of each graph as it comes to the post-grad passes, by the identity of its module."""
+    from torch._inductor import compile_fx
+
+    found: dict[int, Any] = {}
+    name = "_recursive_post_grad_passes"
+    original = getattr(compile_fx, name)
+
+    def passes(module: Any, *args: Any, **kwargs: Any) -> Any:
+        found[id(module)] = copy.deepcopy(module.graph)
+        return original(module, *args, **kwargs)
+
+    with patched(compile_fx, name, passes):
+        yield found
+
+
+def stage_of(found: DynamoGraph, before: dict[int, Any]) -> WrongStage | None:
+    """Find the stage that makes a graph wrong whose kernels are right; None: not known."""
+    for graph in found.lowered:
+        earlier = before.get(id(graph.module))
+        if earlier is None or not graph.arguments:
+            continue
+        for of in (_wrong_pass(graph, earlier), _wrong_lowering(found, graph, earlier)):
+            if of is not None:
+                of.part, of.scenario = graph.part, found.scenario
+                return of
+    return None
+
+
+def _all_values(module: Any, graph: Any, arguments: list[Any], arithmetic: Watched, change: Any) -> Values:
+    """Compute every node of a graph that can be computed."""
+    placeholders = [each for each in graph.nodes if each.op == "placeholder"]
+    known = dict(zip(placeholders, arguments, strict=False))
+    nodes = [each for each in graph.nodes if each.op in ("call_function", "get_attr")]
+    return {**known, **computed(module, nodes, known, arithmetic, change)}
+
+
+class _NodeRuns:
+    """Nodes of a graph in other arithmetic."""
+
+    def __init__(self, module: Any, graph: Any, arguments: list[Any]) -> None:
+        self._of = module, graph, arguments
+        self._reference: Values | None = None
+        self._noisy: list[Values] | None = None
+        self.node: Any = None
+
+    def reference(self, _at: int | None) -> Any:
+        """Return the node's value in float64."""
+        if self._reference is None:
+            self._reference = _all_values(*self._of, Float64(), widened)
+        return self._reference[self.node]
+
+    def noisy(self, _at: int | None) -> list[Any]:
+        """Return the node's values in runs that round at random."""
+        if self._noisy is None:
+            self._noisy = [_all_values(*self._of, Noisy(seed), copied_value) for seed in range(_NOISY)]
+        return [each[self.node] for each in self._noisy]
+
+
+def _wrong_pass(graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+    """Compare the graph before and after the post-grad passes: results first, then nodes of one name."""
+    try:
+        before = _all_values(graph.module, earlier, graph.arguments, Watched(), copied_value)
+        after = _all_values(graph.module, graph.module.graph, graph.arguments, Watched(), copied_value)
+    except NotComputableError:
+        return None
+    runs = _NodeRuns(graph.module, earlier, graph.arguments)
+    old_results, new_results = (_output_nodes(each) for each in (earlier, graph.module.graph))
+    if not any(
+        _differs(one, before[one], after[other], runs)
+        for one, other in zip(old_results, new_results, strict=False)
+        if one in before and other in after
+    ):
+        return None
+    named = {each.name: each for each in graph.module.graph.nodes}
+    for node in earlier.nodes:
+        other = named.get(node.name)
+        if node in before and other is not None and other in after:
+            wrong = _differs(node, before[node], after[other], runs)
+            if wrong is not None:
+                ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
+                return WrongStage("pass", "post-grad passes", node, ops, wrong.error, wrong.eager_error)
+    return WrongStage("pass", "post-grad passes", None, (), 0.0, 0.0)
+
+
+def _output_nodes(graph: Any) -> list[Any]:
+    from torch.utils import _pytree
+
+    output = next(each for each in graph.nodes if each.op == "output")
+    return [each for each in _pytree.tree_leaves(output.args) if hasattr(each, "meta")]
+
+
+def _differs(node: Any, one: Any, other: Any, runs: _NodeRuns) -> ValueJudged | None:
+    import torch
+
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor) or not same_kind(one, other):
+        return None
+    runs.node = node
+    found = judged_pair(one, other, runs, None, lost=False)
+    return found if found.judgement is Judgement.WRONG else None
+
+
+def _wrong_lowering(found: DynamoGraph, graph: WatchedGraph, earlier: Any) -> WrongStage | None:
+    """Compare the last values of each line of the user, in Dynamo's graph and in the one that Inductor gets."""
+    from torch import fx
+
+    values: Values = {}
+
+    class Kept(fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            value = super().run_node(n)
+            values[n] = copied_value(value)
+            return value
+
+    try:
+        Kept(found.module).run(*map(copied_value, found.inputs))
+        later = _all_values(graph.module, earlier, graph.arguments, Watched(), copied_value)
+    except Exception:
+        return None
+    runs = _NodeRuns(graph.module, earlier, graph.arguments)
+    old, new = _last_of_lines(found.module.graph, values), _last_of_lines(earlier, later)
+    for line, node in old.items():
+        other = new.get(line)
+        if other is None:
+            continue
+        wrong = _differs(other, values[node], later[other], runs)
+        wrong = wrong or _differs(other, later[other], values[node], runs)
+        if wrong is not None:
+            ops = tuple(dict.fromkeys((operator_name(node), operator_name(other))))
+            name = "decompositions, and passes before post-grad"
+            return WrongStage("decomposition", name, other, ops, wrong.error, wrong.eager_error)
+    return None
+
+
+def _last_of_lines(graph: Any, values: Values) -> dict[tuple[Any, ...], Any]:
+    """Return the last node of each line, with its size and dtype, that has a value."""
+    import torch
+
+    found = {}
+    for node in graph.nodes:
+        value = values.get(node)
+        if node.op != "placeholder" and isinstance(value, torch.Tensor):
+            file, line, _ = place_of(node)
+            if file is not None:
+                found[file, line] = node
+    return found

@@ -1,0 +1,286 @@
+"""Let the code that Inductor generates tell before and after each kernel, with the tensors that it passes by name.
+
+Inductor writes one Python function a graph, in which each buffer of its IR is a local variable of the same name. So a
+line after each kernel call that passes `locals()` shows every tensor under the name that the scheduler uses, for C++,
+Triton and library calls alike. While code is generated:
+
+- `GraphLowering.run_node` tells which buffer has the value of which FX node: a node whose result is a `StorageBox` and
+  no view of one (2.13, _inductor/graph.py).
+- A comment marks each kernel call with a number of ours: `set_kernel_post_grad_provenance_tracing` returns it for
+  fused kernels (the wrapper writes it down if it is not None), `Scheduler.codegen_extern_call` for the others.
+- `GraphLowering._compile_to_module_lines` has the whole text, in which the lines are inserted before it is loaded.
+
+Inputs are copied directly after the call before: later lines may give their memory to a result (`buf1 = buf0; del
+buf0  # reuse`), and kernels write in place.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.core.part import current_stage
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.kernels.record import origins_of, scheduler_nodes
+
+_MARKER = re.compile(r"\s*# \[Provenance debug handles\] .*:ctrace(?P<number>\d+)$")
+_ALLOCATES = re.compile(
+    r"^\s*(\w+ = (empty_strided|reinterpret_tensor|alloc_from_pool)\w*\(|\w+ = \w+; del |del |#|assert)"
+)
+_CALLS = re.compile(r"^\s*(with |return |\w+ = \w+$)")
+_HOOKS = ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
+_HOOK = "set_kernel_post_grad_provenance_tracing"
+
+
+class KernelCall(Struct, eq=False):
+    """One call of a kernel in the code of a graph."""
+
+    name: str
+    is_external: bool
+    is_view: bool
+    """Whether it only takes one of several results of another call."""
+    reads: dict[str, str]
+    """The variable that holds each buffer that it reads."""
+    writes: dict[str, str]
+    origins: list[Any]
+    """The FX nodes that it comes from."""
+    node: Any = None
+    """The one that a call of a library computes; None: not known."""
+
+
+class WatchedGraph(Struct, eq=False):
+    """A graph that Inductor generated code for."""
+
+    module: Any
+    """The graph after all passes, as it was lowered."""
+    inputs: list[str]
+    stage: str
+    part: int
+    calls: list[KernelCall] = field(default_factory=list)
+    buffers: dict[Any, str] = field(default_factory=dict)
+    """The buffer with the value of each FX node that has one."""
+    copies: dict[str, Any] = field(default_factory=dict)
+    """The FX node of each buffer that has the value of a node in other strides, as a library needs them."""
+    joined: frozenset[str] = frozenset()
+    """Buffers that no call writes as a whole: each part of a concatenation is written by itself."""
+    finished: dict[Any, int] = field(default_factory=dict)
+    """The last call that writes each node's value: a first one may fill its buffer, before others add to it."""
+    instrumented: bool = False
+    arguments: list[Any] = field(default_factory=list)
+    """Copies of its inputs, if the graph that it comes from is wrong."""
+
+
+class Listener:
+    """What is told of the calls; this one does nothing."""
+
+    def entered(self, graph: WatchedGraph, args: list[Any], names: dict[str, Any]) -> None:
+        """Before the first kernel of a graph."""
+
+    def called(self, graph: WatchedGraph, number: int, names: dict[str, Any]) -> None:
+        """After a kernel, and before anything reuses its inputs' memory."""
+
+
+_listener = Listener()
+_graphs: list[WatchedGraph] = []
+
+
+def entered(graph: int, args: list[Any], names: dict[str, Any]) -> None:
+    """Be called by generated code."""
+    _listener.entered(_graphs[graph], args, names)
+
+
+def called(graph: int, number: int, names: dict[str, Any]) -> None:
+    """Be called by generated code."""
+    _listener.called(_graphs[graph], number, names)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell this listener in the block."""
+    global _listener  # noqa: PLW0603 - generated code has no other way to a listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
+@contextmanager
+def watched() -> Iterator[list[WatchedGraph]]:
+    """Make code that is generated in the block tell; yield the graphs, which are added as they are compiled."""
+    from importlib import import_module
+
+    from torch._inductor import graph, ir, scheduler
+
+    lowering = graph.GraphLowering
+    found: list[WatchedGraph] = []
+    with ExitStack() as patches:
+        for name in _HOOKS:
+            module = import_module(name)
+            patches.enter_context(patched(module, _HOOK, _marking(getattr(module, _HOOK))))
+        external = scheduler.Scheduler.codegen_extern_call
+        patches.enter_context(patched(scheduler.Scheduler, "codegen_extern_call", _marking_external(external)))
+        patches.enter_context(patched(lowering, "run_node", _noting_values(lowering.run_node)))
+        copying = staticmethod(_noting_copies(ir.ExternKernel.copy_input))
+        patches.enter_context(patched(ir.ExternKernel, "copy_input", copying))
+        name = "_compile_to_module_lines"
+        patches.enter_context(patched(lowering, name, _instrumenting(getattr(lowering, name), found)))
+        yield found
+
+
+def _marking(original: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(schedule: Any, kernel_name: str, is_extern: bool = False) -> Any:
+        if is_extern:
+            return original(schedule, kernel_name, is_extern)
+        from torch._inductor.virtualized import V
+
+        nodes = scheduler_nodes(schedule)
+        original(schedule, kernel_name, is_extern)
+        return _mark(V.graph, KernelCall(kernel_name, False, False, *_buffers(V.graph, nodes), _origins(nodes)))
+
+    return traced
+
+
+def _marking_external(original: Callable[..., Any]) -> Callable[..., Any]:
+    def codegen_extern_call(scheduler: Any, node: Any) -> Any:
+        from torch._inductor.virtualized import V
+
+        operation = node.node
+        is_view = type(operation).__name__ == "MultiOutput"
+        name = getattr(operation, "python_kernel_name", None) or type(operation).__name__
+        origins = list(operation.origins) if operation is not None else []
+        exact = origins_of(operation, exact=True) if operation is not None else []
+        of_target = [each for each in exact if each.target is getattr(operation, "op_overload", None)] or exact
+        only = of_target[0] if len(of_target) == 1 else None
+        call = KernelCall(name, True, is_view, *_buffers(V.graph, [node]), origins, only)
+        V.graph.wrapper_code.writeline(f"# [Provenance debug handles] {name}:{_mark(V.graph, call)}")
+        return original(scheduler, node)
+
+    return codegen_extern_call
+
+
+def _mark(graph: Any, call: KernelCall) -> str:
+    calls = graph.__dict__.setdefault("_ctrace_calls", [])
+    calls.append(call)
+    return f"ctrace{len(calls) - 1}"
+
+
+def _buffers(graph: Any, nodes: list[Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the variable of each buffer that nodes of the scheduler read and write."""
+    real = graph.scheduler.mutation_real_name
+    written = dict.fromkeys(name for node in nodes for name in node.get_buffer_names())
+    read = dict.fromkeys(each.name for node in nodes for each in node.read_writes.reads if each.name not in written)
+    return {name: real.get(name, name) for name in read}, {name: real.get(name, name) for name in written}
+
+
+def _origins(nodes: list[Any]) -> list[Any]:
+    operations = [each.node for each in nodes if each.node is not None]
+    return list(dict.fromkeys(origin for each in operations for origin in origins_of(each, exact=False)))
+
+
+def _noting_values(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run_node(lowering: Any, node: Any) -> Any:
+        result = original(lowering, node)
+        storage: Any = getattr(result, "data", None)
+        if type(storage).__name__ == "StorageBox":
+            lowering.__dict__.setdefault("_ctrace_values", []).append((node, storage, storage.data))
+        return result
+
+    return run_node
+
+
+def _named_values(lowering: Any) -> dict[Any, str]:
+    """Return the buffer of each node: what its storage was when it was lowered, or became when it was realized."""
+    found = {}
+    for node, storage, value in lowering.__dict__.get("_ctrace_values", ()):
+        now = storage.data
+        same = now is value or getattr(now, "data", None) is value
+        holder = now if same else value
+        if hasattr(holder, "get_name"):
+            name = getattr(holder, "name", None)
+            if name is not None:
+                found[node] = name
+    return found
+
+
+def _instrumenting(original: Callable[..., Any], found: list[WatchedGraph]) -> Callable[..., Any]:
+    from torch._inductor.ir import NopKernel
+
+    def compile_lines(lowering: Any, wrapper_code: Any) -> Any:
+        graph = WatchedGraph(
+            module=lowering.module,
+            inputs=list(lowering.graph_input_names),
+            stage=str(current_stage()),
+            part=len(found),
+            calls=lowering.__dict__.get("_ctrace_calls", []),
+            buffers=_named_values(lowering),
+            joined=frozenset(name for name, each in lowering.name_to_buffer.items() if isinstance(each, NopKernel)),
+        )
+        text = instrumented(wrapper_code.value, len(_graphs))
+        # Values that a kernel keeps in registers; their memory may have what was there before.
+        removed = {*lowering.removed_buffers, *lowering.inplaced_to_remove}
+        for call in graph.calls:
+            call.writes = {name: each for name, each in call.writes.items() if name not in removed}
+        graph.buffers = {node: name for node, name in graph.buffers.items() if name not in removed}
+        graph.copies = {name: node for name, node in _copies(lowering).items() if name not in removed}
+        graph.finished = _finished(graph)
+        graph.instrumented = text != wrapper_code.value
+        wrapper_code.value = text
+        _graphs.append(graph)
+        found.append(graph)
+        return original(lowering, wrapper_code)
+
+    return compile_lines
+
+
+def _noting_copies(original: Callable[..., Any]) -> Callable[..., Any]:
+    def copy_input(value: Any) -> Any:
+        from torch._inductor.virtualized import V
+
+        result = original(value)
+        if type(value).__name__ == "TensorBox":  # and no view, whose data is the whole storage
+            V.graph.__dict__.setdefault("_ctrace_copies", []).append((value.data, result))
+        return result
+
+    return copy_input
+
+
+def _copies(lowering: Any) -> dict[str, Any]:
+    """Return the node of each copy that a library needs, of a value that was lowered to the same storage."""
+    nodes = {id(storage): node for node, storage, _ in lowering.__dict__.get("_ctrace_values", ())}
+    pairs = lowering.__dict__.get("_ctrace_copies", ())
+    return {copy.get_name(): nodes[id(storage)] for storage, copy in pairs if id(storage) in nodes}
+
+
+def _finished(graph: WatchedGraph) -> dict[Any, int]:
+    by_name: dict[str, list[Any]] = {}
+    for node, name in graph.buffers.items():
+        by_name.setdefault(name, []).append(node)
+    found: dict[Any, int] = {}
+    for number, call in enumerate(graph.calls):
+        for name, variable in call.writes.items():
+            found |= dict.fromkeys(by_name.get(name, ()), number)
+            found |= {each: number for each in by_name.get(variable, ()) if each in call.origins}
+    return found
+
+
+def instrumented(code: str, graph: int) -> str:
+    """Insert lines that tell of each marked call into the code of a graph."""
+    module = "ctrace.inspector.features.accuracy.child.watched_kernels"
+    made, marked = [], None
+    for line in code.splitlines():
+        made.append(line)
+        indent = line[: len(line) - len(line.lstrip())]
+        if line.strip() == "args.clear()":
+            # The arguments are already unpacked, in order, to the names of the graph's inputs.
+            unpacked = made[-2].partition(" = args")[0].strip()
+            made.append(f"{indent}from {module} import entered as _entered, called as _called")
+            made.append(f"{indent}_entered({graph}, [{unpacked}], locals())")
+        elif match := _MARKER.match(line):
+            marked = match["number"]
+        elif marked is not None and not _ALLOCATES.match(line) and not _CALLS.match(line) and line.strip():
+            made.append(f"{indent}_called({graph}, {marked}, locals())")
+            marked = None
+    return "\n".join(made) + "\n"

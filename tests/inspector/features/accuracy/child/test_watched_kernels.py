@@ -1,0 +1,43 @@
+"""Lines are inserted after each marked call, and nowhere else."""
+
+from ctrace.inspector.features.accuracy.child.watched_kernels import instrumented
+
+CODE = """\
+def call(args):
+    arg0_1, arg1_1 = args
+    args.clear()
+    buf0 = empty_strided_cpu((8, 1), (1, 8), torch.float32)
+    # [Provenance debug handles] extern_kernels.mm:ctrace0
+    buf1 = empty_strided_cpu((8, 8), (8, 1), torch.float32)
+    # Topologically Sorted Source Nodes: [mm], Original ATen: [aten.mm]
+    extern_kernels.mm(arg0_1, arg1_1, out=buf1)
+    del arg0_1
+    buf2 = buf1; del buf1  # reuse
+    # [Provenance debug handles] cpp_fused_relu_0:ctrace1
+    cpp_fused_relu_0(buf2)
+    with torch.cuda._DeviceGuard(0):
+        # [Provenance debug handles] torch.ops.aten.sort.default:ctrace2
+        buf3 = torch.ops.aten.sort.default(buf2)
+        buf4 = buf3[0]
+    return (buf4, )
+"""
+
+
+def test_each_call_tells_directly_after_it() -> None:
+    lines = instrumented(CODE, 7).splitlines()
+    told = [at for at, line in enumerate(lines) if line.strip().startswith("_called(")]
+    assert [lines[at].strip() for at in told] == [f"_called(7, {number}, locals())" for number in range(3)]
+    before = [lines[at - 1].strip() for at in told]
+    assert [each.partition("(")[0] for each in before] == [
+        "extern_kernels.mm", "cpp_fused_relu_0", "buf3 = torch.ops.aten.sort.default",
+    ]  # fmt: skip
+    assert lines[told[2]].startswith("        _called")
+
+
+def test_arguments_are_told_under_the_names_of_the_graph() -> None:
+    assert "    _entered(7, [arg0_1, arg1_1], locals())" in instrumented(CODE, 7).splitlines()
+
+
+def test_code_without_marks_stays_as_it_is() -> None:
+    plain = "def call(self, args):\n    return args\n"
+    assert instrumented(plain, 0) == plain
