@@ -64,7 +64,7 @@ def sentence(session: Session) -> str:
             return f"{took}{_wrong(session)}{_exited(session)}"
         case Verdict.PARTIAL:
             took = f"{_part(session)}: {_why_partial(session)}."
-            return f"{took}{_worst(session)}{_hits_limit(session)}{_wrong(session)}{_exited(session)}"
+            return f"{took}{_worst(session)}{hits_limit_later(session)}{_wrong(session)}{_exited(session)}"
         case Verdict.NOT_COMPILED:
             return f"Nothing was compiled: {_why_nothing(session)}{_exited(session)}"
         case Verdict.FAILED:
@@ -108,14 +108,14 @@ def _whole(session: Session) -> str:
     graphs = count(len(session.graphs), "graph")
     ops, compiled = session.coverage.ops or 0, session.coverage.compiled
     left = 0 if compiled is None else ops - compiled
-    if later := _hits_limit(session):
+    if later := hits_limit_later(session):
         return f"Fully compiled at first: {graphs}, no graph breaks.{later}"
     if not left:
         return f"Fully compiled: {graphs}, no graph breaks, nothing falls back to eager."
     return f"{_part(session)}: {graphs}, no graph breaks; {count(left, 'op')} {named(left, 'runs', 'run')} eagerly."
 
 
-def _hits_limit(session: Session) -> str:
+def hits_limit_later(session: Session) -> str:
     """Say that later calls hit the recompile limit, which those that the run counts did not; empty if not."""
     later = later_calls_of(session.trials)
     if later is None or not later.limit_hit or session.limit.hit:

@@ -179,7 +179,7 @@ def _expected(found: list[RootCause], *, has_advice: bool) -> Iterator[Renderabl
         yield item(Text(fmt.one_line(f"{title} ({symptoms(counted)})", 150), style="dim"))
     if len(titles) > 2:
         views = "ctrace recompiles" if kinds == {Finding.RECOMPILE} else "ctrace breaks, recompiles"
-        yield Text(f" and {fmt.count(len(titles) - 2, 'more')}: see {views}", style="dim")
+        yield Text(f" and {len(titles) - 2} more: see {views}", style="dim")
 
 
 def gradients_note(session: Session) -> str:

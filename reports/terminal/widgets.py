@@ -14,7 +14,7 @@ from ctrace.inspector.facts.findings import Advice
 from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.inspector.findings.target.view import target_sentence
 from ctrace.inspector.session.completeness import first_lines
-from ctrace.inspector.session.summary import sentence
+from ctrace.inspector.session.summary import hits_limit_later, sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, plain, screen_document
 
@@ -74,6 +74,8 @@ def drawn(screen: Iterable[RenderableType], console: Console) -> Document:
 def headline(session: Session) -> Text:
     """Write the verdict, the target, the answer in one sentence, and the target GPU."""
     verdict = str(session.verdict).replace("_", " ").upper()
+    if session.verdict is Verdict.COMPILED and hits_limit_later(session):
+        verdict = "COMPILED AT FIRST"
     name = fmt.one(session.target.path or session.target.name or "this run")
     answer = fmt.plain(fmt.shortened(sentence(session), _SENTENCE))
     failure = session.failure

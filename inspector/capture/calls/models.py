@@ -47,10 +47,10 @@ def load(
     module = _import(request, preloaded)
     where = request.path or str(request.module)
     model = _model(module, request.name, where)
-    base = _base(module, request, where)
+    base = _base(module, request, model, where)
     scenarios = {"base": Way(base, ScenarioKind.BASE)}
     for name, inputs in _scenarios(module, where).items():
-        scenarios[str(name)] = Way(functools.partial(_call, inputs, f"scenario {name!r} of {where}"))
+        scenarios[str(name)] = Way(functools.partial(_call, inputs, model, f"scenario {name!r} of {where}"))
     for text in request.options.vary:
         scenarios |= varied(base, parse_vary(text))
     planned(scenarios)
@@ -132,28 +132,41 @@ def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
     return scenarios
 
 
-def _base(module: ModuleType, request: CaptureRequest, where: str) -> Callable[[], Call]:
+def _base(module: ModuleType, request: CaptureRequest, model: Any, where: str) -> Callable[[], Call]:
     if request.options.inputs:
         return lambda: make_inputs(request.options.inputs)
     if not hasattr(module, "inputs"):
         todo = 'add `def inputs(): return (...)`, or pass --input "float32[8,128]"'
         raise TargetError(f"{where} defines no `inputs`", todo)
-    return lambda: _call(module.inputs, f"inputs of {where}")
+    return lambda: _call(module.inputs, model, f"inputs of {where}")
 
 
-def _call(inputs: Any, what: str) -> Call:
+def _call(inputs: Any, model: Any, what: str) -> Call:
     """Turn a model file's inputs into arguments.
 
-    They are a tuple, a dict of keyword arguments, one tensor, or a function that returns one of these.
+    They are a tuple, a dict of keyword arguments, a pair of these, one tensor, or a function that returns one of these.
     """
     value = inputs() if callable(inputs) and not _is_tensor(inputs) else inputs
     if isinstance(value, Mapping):
         return Call((), {str(name): argument for name, argument in value.items()})
     if isinstance(value, tuple | list):
+        if _is_pair(value, model):
+            return Call(tuple(value[0]), dict(value[1]))
         return Call(tuple(value), {})
     if _is_tensor(value):
         return Call((value,), {})
     raise TargetError(f"{what}: a {type(value).__name__}", "use a tuple of arguments, or a dict of keyword arguments")
+
+
+def _is_pair(value: Any, model: Any) -> bool:
+    """Whether inputs are positional arguments and a dict of those by keyword: its names are parameters of the model."""
+    if len(value) != 2 or not isinstance(value[0], tuple | list) or not isinstance(value[1], Mapping) or not value[1]:
+        return False
+    try:
+        parameters = inspect.signature(entered_by_call(model)).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return all(name in parameters for name in value[1])
 
 
 def _is_tensor(value: Any) -> bool:

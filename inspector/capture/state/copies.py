@@ -40,9 +40,15 @@ class Copier:
                     twin.copy_(tensor)
                 else:
                     twin = copy.deepcopy(tensor, made)
-                twin.grad = None if tensor.grad is None else tensor.grad.detach().clone()
+                twin.grad = _gradient_copy(tensor)
                 kept[id(tensor)] = (tensor, twin)
         self._twins = kept
+
+
+def _gradient_copy(tensor: Any) -> Any:
+    # torch warns where `.grad` of a tensor that keeps none is read (_tensor.py, 2.13).
+    has_gradient = (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None
+    return tensor.grad.detach().clone() if has_gradient else None
 
 
 def _alike(tensor: Any, twin: Any) -> bool:

@@ -43,3 +43,31 @@ def test_inputs_fit_what_a_call_enters(method: str, tmp_path: Path, monkeypatch:
             continue
         with pytest.raises(TargetError, match="do not match the model"):
             load(request, Preloaded(frozenset(sys.modules)))
+
+
+PAIR = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, {second}):
+        return x
+
+
+model = Net()
+inputs = (torch.ones(2),), {{"scale": torch.ones(1)}}
+"""
+
+
+@pytest.mark.parametrize(("second", "is_pair"), [("scale", True), ("options", False)])
+def test_a_pair_of_arguments_and_keywords_is_both(
+    second: str, is_pair: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dict whose names are no parameters is the second argument."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    file = tmp_path / f"pair_{second}.py"
+    file.write_text(PAIR.format(second=second))
+    loaded = load(CaptureRequest("model", str(file), None, None, (), Options(), ""), Preloaded(frozenset(sys.modules)))
+    call = loaded.scenarios["base"].make()
+    assert (len(call.args), list(call.kwargs)) == ((1, ["scale"]) if is_pair else (2, []))

@@ -1,5 +1,7 @@
 """Copies of arguments."""
 
+import contextlib
+
 import pytest
 
 pytest.importorskip("torch")
@@ -7,7 +9,7 @@ pytest.importorskip("torch")
 import torch
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.state.copies import copied
+from ctrace.inspector.capture.state.copies import Copier, copied
 
 
 class Named(torch.Tensor):
@@ -33,3 +35,13 @@ def test_one_tensor_twice_stays_one():
     given = torch.ones(3).as_subclass(Named)
     call = copied(Call((given,), {"again": [given]}))
     assert call.args[0] is call.kwargs["again"][0]
+
+
+def test_a_computed_buffer_is_copied_without_a_warning(recwarn: pytest.WarningsRecorder):
+    """The user would see torch's warning with a place in ctrace."""
+    model = torch.nn.Linear(2, 2)
+    model.register_buffer("kept", torch.zeros(2))
+    model.kept = model(torch.ones(2))
+    with contextlib.suppress(RuntimeError):  # torch refuses to copy a computed tensor
+        Copier().copy(model)
+    assert [str(each.message) for each in recwarn] == []
