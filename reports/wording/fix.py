@@ -64,7 +64,9 @@ def _why_apart(fixes: Fixes, finding: str) -> str:
     if all(each.library for each in repairs):
         return "in a library"
     return (
-        "with your choice" if any(each.question for each in repairs) else "by a repair that does not go with the others"
+        "if you answer a question"
+        if any(each.question for each in repairs)
+        else "by a repair that is not in this patch"
     )
 
 
@@ -102,13 +104,28 @@ def _way(fixes: Fixes) -> str:
     return f" Graphs: {' → '.join(map(str, graphs))}."
 
 
+def _asked(fixes: Fixes) -> list[str]:
+    """Return the names of proved repairs with a question about a finding that the patch does not remove."""
+    found = chosen(fixes)
+    fixed = set(found.findings) if found is not None else set()
+    asked = [each for each in fixes.repairs if each.proved and each.question and not {*each.findings} <= fixed]
+    return list(dict.fromkeys(name for each in asked for name in each.name.split("+")))
+
+
 def next_commands(fixes: Fixes, target: str, *, options: str = "", applies: bool = False) -> list[tuple[str, str]]:
     """Return the commands to type next, each with its effect; `options` are those that led to these repairs."""
     again = f"ctrace fix {target}{options and f' {options}'}"
     found = chosen(fixes)
     commands = []
+    asked = _asked(fixes)
+    if asked:
+        answers = " ".join(f"--accept {name}" for name in asked)
+        commands.append((f"{again} {answers}", f"answer yes to the {'question' if len(asked) == 1 else 'questions'}"))
     if found is not None and found.files and not applies:
         commands.append((f"{again} --apply", "write this patch"))
+        # A patch that removes no finding only saves graphs; what the questions are about removes some.
+        if found.findings:
+            commands.reverse()
     if any(each.library for each in fixes.repairs):
         commands.append((f"{again} --report", "print the text of an issue for the library"))
     return commands

@@ -135,13 +135,13 @@ def test_a_patch_that_only_saves_does_not_deny_what_it_saves():
     )
     assert first == (
         "No finding is repaired completely, but what is proved saves something: graphs 42 → 4, graph breaks 3 → 1, "
-        "ops in graphs 61% → 97%; 1 finding with your choice. Graphs: 42 → 17 → 4. Nothing on disk has changed."
+        "ops in graphs 61% → 97%; 1 finding if you answer a question. Graphs: 42 → 17 → 4. Nothing on disk has changed."
     )
 
 
 def test_a_repair_that_does_not_go_with_the_others_is_not_a_librarys():
     left = replace(FIXES, findings=(BRANCH, NUMBER), combined=replace(TOGETHER, findings=(BRANCH.id,)))
-    assert "; 1 more by a repair that does not go with the others." in answer(left)
+    assert "; 1 more by a repair that is not in this patch." in answer(left)
 
 
 def test_hostile_text_is_harmless():

@@ -435,6 +435,9 @@ def _around_method(name: str, arguments: _Arguments, *, between: bool) -> Sequen
         found = [_one_call(subject, called, call)] if between else []
         try:
             found.append(getattr(subject, name)(*arguments(call)))
+        except (AttributeError, TypeError) as error:
+            # For arguments of a wrong kind, the text names what the method happens to ask of them first.
+            found.append(type(error).__name__)
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
         return [*found, _one_call(subject, called, call)]
