@@ -34,8 +34,8 @@ class Culprit(Struct, frozen=True):
     ops: tuple[str, ...]
     """The operation; several if it is not known which of them it is."""
     error: float | None
-    """Largest distance from float64 (`against` eager: from eager); None: NaN, infinities or
-    more than 1e18."""
+    """Largest distance from float64 (`against` eager: from eager), or the mean or relative one where only that is
+    beyond rounding; None: NaN, infinities or more than 1e18."""
     eager_error: float | None
     """That of eager on the same inputs."""
     against: str

@@ -293,9 +293,10 @@ def judged_pair(eager: Any, value: Any, runs: Any, at: int | None, *, lost: bool
     if found.judgement is Judgement.WRONG:
         found = judged(eager, value, reference, runs.noisy(at))
     error, eager_error = distance(value, reference), distance(eager, reference)
-    if found.compiled_error is not None and found.eager_error is not None and error <= 2 * eager_error:
-        error, eager_error = found.compiled_error, found.eager_error  # the measure by which it is worse
     judgement = found.judgement
+    by_measure = (found.compiled_error, found.eager_error)
+    if judgement is Judgement.WRONG and error <= 2 * eager_error and None not in by_measure:
+        error, eager_error = map(float, by_measure)  # type: ignore[arg-type]  # the measure by which it is worse
     if judgement is Judgement.UNDECIDED and found.why in _EXPLAINED and not _is_far(found):
         judgement = Judgement.FINE
     is_other = lost and judgement is Judgement.FINE and _has_lost_rounding(eager, value)

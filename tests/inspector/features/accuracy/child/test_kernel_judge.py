@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
-from ctrace.inspector.features.accuracy.child.kernel_judge import judged_value  # noqa: E402
+from ctrace.inspector.features.accuracy.child.kernel_judge import judged_pair, judged_value  # noqa: E402
 from ctrace.inspector.features.accuracy.child.lost_roundings import lost_rounding, reason_of  # noqa: E402
 from ctrace.inspector.features.accuracy.child.node_values import NotComputableError, needed  # noqa: E402
 
@@ -108,3 +108,20 @@ def test_the_lost_rounding_has_an_operation() -> None:
 def test_random_numbers_are_not_compared() -> None:
     with pytest.raises(NotComputableError, match="draws random numbers"):
         judged(lambda x: torch.rand_like(x) + x, X, X)
+
+
+def test_the_error_of_a_right_value_is_its_distance() -> None:
+    """A value beside zero is off by much in relation to itself: that is no distance."""
+    reference = torch.tensor([1e-15, 1.0], dtype=torch.float64)
+    eager = torch.tensor([0.0, 1.0 + 2**-22])
+    value = torch.tensor([1e-8, 1.0])
+
+    class Runs:
+        def reference(self, _at: int | None) -> Any:
+            return reference
+
+        def noisy(self, _at: int | None) -> list[Any]:
+            return [torch.tensor([3e-8, 1.0 - 2**-22])]
+
+    found = judged_pair(eager, value, Runs(), None, lost=False)
+    assert (found.judgement, found.error) == (Judgement.FINE, pytest.approx(1e-8))
