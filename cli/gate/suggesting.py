@@ -13,7 +13,7 @@ from ctrace.cli.options import words_of
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.sites import Site, SiteKey
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.model import Job, JobKey
+from ctrace.inspector.features.check.model import SEED, Job, JobKey
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.runs.store import Store
 
@@ -69,7 +69,13 @@ def with_suggestions(
             job = jobs[one.job]
             session = saved(one.run) if one.run is not None else None
             search = RepairSearch(
-                job.target, job.options, session, budget, partial(_command, job), partial(_say_of, job.key, say)
+                job.target,
+                job.options,
+                session,
+                budget,
+                partial(_command, job),
+                partial(_say_of, job.key, say),
+                seed=SEED,
             )
             found |= search.suggestions(sites)
     return replace(outcome, checked=tuple(_suggested(one, found) for one in outcome.checked))

@@ -15,6 +15,9 @@ from ctrace.inspector.runs.request import Options
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
 
+SEED = 0
+"""What the generators of random numbers start with in every job: a model that draws its weights or inputs, or a side of
+a branch, then has the same counts in every check of the same code."""
 TRACE = "trace"
 """The target of a job that ran elsewhere and whose log is checked."""
 

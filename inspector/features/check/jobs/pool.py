@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.model import Job, Ran
+from ctrace.inspector.features.check.model import SEED, Job, Ran
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess, cannot_start
@@ -238,4 +238,5 @@ class _Crew:
             stderr=output.sink,
             owned=self._owned,
             child=child,
+            seed=SEED,
         )

@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
+from ctrace.inspector.features.check.model import SEED, Job, JobKey, Ran, State
 from ctrace.inspector.features.check.policy.model import Count
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.files.typed_json import read_object, typed
@@ -118,7 +118,8 @@ class Reuse:
     def _path(self, job: Job) -> Path:
         """Return the file of a job's result; its name is the digest of the job and its circumstances."""
         assert self._circumstances is not None
-        return self._runs / FOLDER / f"{self._circumstances.digest(to_builtins(job.key), job.target, job.options)}.json"
+        digest = self._circumstances.digest((to_builtins(job.key), SEED), job.target, job.options)
+        return self._runs / FOLDER / f"{digest}.json"
 
     def _read(self, job: Job) -> _Result | None:
         """Read a saved result; return None if its proof is wrong.

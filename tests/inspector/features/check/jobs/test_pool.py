@@ -15,7 +15,7 @@ import pytest
 from ctrace.inspector.errors import SettingsError, TargetError
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target
 from ctrace.inspector.features.check.jobs.pool import run_jobs
-from ctrace.inspector.features.check.model import Job, JobKey, Ran
+from ctrace.inspector.features.check.model import SEED, Job, JobKey, Ran
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import KEEP, Store
@@ -37,12 +37,21 @@ class Fake:
         self.environment: dict[str, str] = {}
         self.cores: int | None = None
         self.owned: tuple[str, ...] = ()
+        self.seeds: list[int | None] = []
         self._lock = threading.Lock()
 
     def __call__(
-        self, resolved: Any, options: Options, *, child: ChildProcess, owned: tuple[str, ...], **_rest: Any
+        self,
+        resolved: Any,
+        options: Options,
+        *,
+        child: ChildProcess,
+        owned: tuple[str, ...],
+        seed: int | None = None,
+        **_rest: Any,
     ) -> Session:
         name = resolved.path.stem
+        self.seeds.append(seed)
         with self._lock:
             self.running.append(name)
             self.most = max(self.most, len(self.running))
@@ -90,6 +99,16 @@ def test_results_come_as_jobs_end(store: Store, jobs: Callable[[str], list[Job]]
     assert {next(ran).job.key.model, next(ran).job.key.model} == {"b", "c"}
     fake.open("a")
     assert _names(ran) == ["a"]
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_all_jobs_of_all_checks_start_with_one_seed(
+    store: Store, jobs: Callable[[str], list[Job]], forks: bool
+) -> None:
+    fake = Fake().open("a", "b")
+    for _ in range(2):
+        assert len(_names(run_jobs(jobs("ab"), store=store, captures=fake, forks=forks))) == 2
+    assert fake.seeds == [SEED] * 4
 
 
 def test_no_more_run_than_may(store: Store, jobs: Callable[[str], list[Job]]) -> None:

@@ -63,6 +63,12 @@ def test_the_result_of_an_unchanged_job_is_found(job: Job) -> None:
     assert set(map(type, found.state.counts)) == {Count}
 
 
+def test_a_result_of_another_seed_is_not_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(job)
+    monkeypatch.setattr("ctrace.inspector.features.check.jobs.reuse.SEED", 1)
+    assert reuse().find(job) is None
+
+
 def test_its_run_is_named_while_it_is_there(job: Job) -> None:
     keep(job)
     run = Path(".ctrace/20260101-120000-net/run.json")
