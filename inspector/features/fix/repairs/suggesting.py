@@ -43,6 +43,8 @@ class RepairSearch(Struct, frozen=True):
     """Writes the command that shows a repair."""
     say: Say
     """Reports progress."""
+    seed: int | None = None
+    """What the generators of random numbers start with if there is no earlier run."""
 
     def suggestions(self, sites: list[Site]) -> dict[SiteKey, SuggestedRepair]:
         """Return one suggestion for each site."""
@@ -70,7 +72,7 @@ class RepairSearch(Struct, frozen=True):
         limit = max(_LEAST_LIMIT, _TIMES_AS_LONG * (total or 0.0))
         options = replace(self.options, target=None, build=False)
         path = str(resolved.path.resolve()) if resolved.path is not None else None
-        seed = session.environment.seed if session is not None else None
+        seed = session.environment.seed if session is not None else self.seed
         with Runner(resolved, options, limit, self.budget, seed=seed) as runner:
             session = session or runner.capture(Trial())
             scene = scene_of(session)

@@ -52,11 +52,14 @@ OTHER_OPS = words(
     """
 )
 """More ops without effects: their gradients may be infinite or NaN, or they may raise for some values."""
+FILLING = "masked_fill"
+"""Sets elements to a value: with a literal number, the gradient of its operand is that of the result, or zero."""
 REDUCED = REDUCTIONS | {"max", "min", "norm"}
 """Ops that reduce all elements to one if they have no argument; their gradients are finite."""
 _SHAPE_KEEPING = words(
     """
     clone contiguous exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square pow normalize layer_norm flip roll
+    masked_fill
     """
 )
 PURE = SMOOTH | SHAPING | CASTS | FACTS | TESTS | OTHER_OPS
@@ -167,6 +170,11 @@ def is_safe_divisor(code: Code, node: cst.BaseExpression) -> bool:
         return False
     values = [one.value for one in walk(function) if isinstance(one, cst.Assign) and node.value in bound(one)]
     return bool(values) and all(isinstance(one, cst.Call) and op_of(code, one) not in FACTS | {""} for one in values)
+
+
+def fills_number(code: Code, call: cst.Call) -> bool:
+    """Whether a call sets elements to a literal number, which is finite: `x.masked_fill(mask, 0.0)`."""
+    return op_of(code, call) == FILLING and bool(call.args) and is_number(call.args[-1].value)
 
 
 def is_number(node: cst.CSTNode) -> bool:

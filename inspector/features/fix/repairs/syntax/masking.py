@@ -20,6 +20,7 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     REDUCED,
     SHAPING,
     SMOOTH,
+    fills_number,
     is_along,
     is_number,
     is_pure,
@@ -49,7 +50,7 @@ def is_maskable(code: Code, side: cst.BaseExpression) -> bool:
     for one in walk(side):
         if isinstance(one, cst.Call) and op_of(code, one) not in SMOOTH | SHAPING | CASTS | FACTS | STEEP:
             is_reduction = op_of(code, one) in REDUCED and not is_along(code, one)
-            if not is_reduction:
+            if not is_reduction and not fills_number(code, one):
                 return False
         if isinstance(one, cst.FloorDivide | cst.Modulo | cst.LeftShift | cst.RightShift):
             return False
