@@ -14,7 +14,7 @@ from ctrace.inspector.facts.events.run import ProblemMet
 from ctrace.inspector.facts.findings import CauseKind
 from ctrace.inspector.facts.outcome import FailurePhase
 from ctrace.inspector.facts.session import Problem
-from ctrace.inspector.facts.trial import Trial, Tried
+from ctrace.inspector.facts.trial import UNCHANGED, Trial, Tried
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.runs.capture import capture
 from ctrace.inspector.runs.child import ChildProcess
@@ -76,7 +76,8 @@ def with_trials(
     done: list[Tried] = []
 
     def attempt(trial: Trial, through_backend: bool) -> "Session":
-        say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS}")
+        more = trial == UNCHANGED or any(each.trial == UNCHANGED for each in done)  # the run of more calls comes on top
+        say(f"checking advice, run {len(done) + 1} of at most {MOST_TRIALS + more}")
         trial_options = replace(
             options, trace_only=not through_backend, inductor_guards=lowers, build=False, guard_cost=False
         )

@@ -57,6 +57,22 @@ def test_an_interrupt_keeps_the_run_and_what_was_tried(
     assert said == ["checking advice, run 1 of at most 3", "checking advice, run 2 of at most 3"]
 
 
+def test_the_run_of_more_calls_is_counted_beside_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rule(scene: Scene) -> Iterator[Candidate]:
+        for number, cause in enumerate(scene.causes):
+            yield Candidate(f"try {number}", (cause.id,), Trial(settings=((f"option{number}", True),)))
+
+    monkeypatch.setattr(rules, "RULES", (rule,))
+    monkeypatch.setattr(advise, "_is_gone", lambda *_: False)
+    monkeypatch.setattr(advise, "_is_settled", lambda *_: False)
+    monkeypatch.setattr(trying, "capture", lambda *_, **__: printing(0))
+    said: list[str] = []
+    with_trials(
+        replace(printing(4), recompiles=(replace(SIZED, call=1),)), lambda *_: None, MODEL, Options(), say=said.append
+    )
+    assert said == [f"checking advice, run {number} of at most 4" for number in (1, 2, 3, 4)]
+
+
 @pytest.mark.parametrize(
     ("target", "options"),
     [
