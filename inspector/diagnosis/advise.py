@@ -12,11 +12,10 @@ from ctrace.inspector.diagnosis.causes import root_causes
 from ctrace.inspector.diagnosis.changes import apply_of
 from ctrace.inspector.diagnosis.edits import is_disjoint
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
-from ctrace.inspector.diagnosis.scene import Candidate, Scene, compile_seconds
+from ctrace.inspector.diagnosis.scene import Candidate, Scene, compile_seconds, lines_of
 from ctrace.inspector.diagnosis.scene import counts as counts
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
-from ctrace.inspector.facts.findings import Break
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried, later_calls_of
 
@@ -155,7 +154,7 @@ def _next(scene: Scene, done: set[Trial], wanted: Collection[str] | None) -> Can
 
 def _changed_something(scene: Scene) -> bool:
     """Whether a trial changed a count or moved a break, so that another change may complete it."""
-    before = {line for each in scene.session.breaks for line in _lines_of(each)}
+    before = {line for each in scene.session.breaks for line in lines_of(each)}
     return any(
         each.counts is not None and (each.counts != counts(scene.session) or set(each.breaks) != before)
         for each in scene.session.trials
@@ -207,7 +206,7 @@ def _tried(trial: Trial, attempt: Attempt, *, through_backend: bool, is_timed: b
         return Tried(
             trial, None, seconds, error=telling_line(f"{session.failure.type}: {session.failure.message}")[:300]
         )
-    breaks = tuple(dict.fromkeys(line for found in session.breaks for line in _lines_of(found)))
+    breaks = tuple(dict.fromkeys(line for found in session.breaks for line in lines_of(found)))
     outlook = LaterCalls(session.calls, len(session.graphs), len(session.recompiles), session.limit.hit)
     compiled = tuple(dict.fromkeys(f"{each.file}:{each.line}" for each in session.compilations)) if trial.parts else ()
     times = compile_seconds(session) if is_timed else None
@@ -224,11 +223,6 @@ def _is_settled(session: Session) -> bool:
 
 _OF_DYNAMO = frozenset((Finding.BREAK, Finding.SKIP, Finding.RECOMPILE))
 """Findings that a trial without the backend shows."""
-
-
-def _lines_of(found: Break) -> Iterator[str]:
-    """Yield the user's lines that lead to a break."""
-    yield from (f"{line.at.file}:{line.at.line}" for line in found.user_lines)
 
 
 class _Judged(Struct, frozen=True):
@@ -315,9 +309,8 @@ def _later(scene: Scene, tried: Tried) -> int:
 
 def _is_moved(effect: Effect, scene: Scene, tried: Tried) -> bool:
     """Whether a break only moved to another line: it saves no graph, no recompilation, and compiles no more ops."""
-    before = {line for each in scene.session.breaks for line in _lines_of(each)}
     saved = effect.gain - (effect.before.breaks - effect.after.breaks)
-    return saved <= 0 < effect.before.graphs and not effect.covers_more and not set(tried.breaks) <= before
+    return saved <= 0 < effect.before.graphs and not effect.covers_more and bool(scene.new_breaks(tried))
 
 
 def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
@@ -328,7 +321,7 @@ def _is_gone(cause: RootCause, scene: Scene, tried: Tried) -> bool:
         return True
     if not whats <= _OF_DYNAMO or whats == {Finding.SKIP}:
         return False
-    broken = any(line in tried.breaks for each in scene.breaks(cause) for line in _lines_of(each))
+    broken = any(line in tried.breaks for each in scene.breaks(cause) for line in lines_of(each))
     return not broken and (Finding.RECOMPILE not in whats or tried.counts.recompiles == 0)
 
 
@@ -368,6 +361,7 @@ def _suggestion(each: _Judged, scene: Scene) -> Suggestion:
         found.rule,
         ends_failure=bool(each.holds) and scene.session.failure is not None,
         compile_time=_compile_times(scene, tried) if found.saves_time and tried is not None else None,
+        new_breaks=scene.new_breaks(tried) if tried is not None else (),
         optional=each.holds is None and bool(found.causes) and set(found.causes) <= _expected(scene),
     )
 

@@ -49,6 +49,11 @@ class Scene(Struct, frozen=True):
         tried = self.tried(trial)
         return None if tried is None or tried.counts is None else Effect(counts(self.session), tried.counts)
 
+    def new_breaks(self, tried: Tried) -> tuple[str, ...]:
+        """Return the places of a trial's graph breaks at which the run has none, such as `/home/me/net.py:8`."""
+        before = {line for each in self.session.breaks for line in lines_of(each)}
+        return tuple(line for line in tried.breaks if line not in before)
+
     def is_users(self, file: str | None) -> bool:
         """Whether the user can edit a file."""
         return file is not None and owner_of(file, self.session.environment.prefixes) is Owner.USER
@@ -66,6 +71,11 @@ class Scene(Struct, frozen=True):
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     return alias.asname or "torch"
         return ""
+
+
+def lines_of(found: Break) -> Iterator[str]:
+    """Yield the user's lines that lead to a break, such as `/home/me/net.py:8`."""
+    yield from (f"{line.at.file}:{line.at.line}" for line in found.user_lines)
 
 
 CALLS = 2

@@ -1,5 +1,7 @@
 """Write advice with what its trial showed: the same line in every view, for the same finding."""
 
+from collections.abc import Collection
+
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.facts.diagnosis import LAST_RESORT, Diagnosis, Effect, Finding, Suggestion, Symptom
 from ctrace.inspector.facts.session import Session
@@ -34,7 +36,8 @@ def checked(suggestion: Suggestion) -> str:
         before, after = suggestion.compile_time
         return f"checked: compile time {before:.1f} s → {after:.1f} s"
     if suggestion.checked and suggestion.effect is not None:
-        return f"checked: {effect(suggestion.effect) or _later_effect(suggestion)}"
+        found = effect(suggestion.effect, suggestion.new_breaks)
+        return f"checked: {found or _later_effect(suggestion)}"
     is_general = suggestion.general and suggestion.rule != LAST_RESORT
     return "general advice, not checked on this model" if is_general else ""
 
@@ -47,15 +50,29 @@ def _later_effect(suggestion: Suggestion) -> str:
     return f"recompilations in {suggestion.calls} calls {before} → {after}"
 
 
-def effect(found: Effect) -> str:
-    """Write what changed: "graphs 4 → 1, graph breaks 3 → 0"."""
-    pairs = [
-        ("graphs", found.before.graphs, found.after.graphs),
-        ("graph breaks", found.before.breaks, found.after.breaks),
-        ("recompilations", found.before.recompiles, found.after.recompiles),
-    ]
-    parts = [f"{name} {was} → {now}" for name, was, now in pairs if was != now]
-    before, after = found.before.coverage, found.after.coverage
-    if before is not None and after is not None and int(before) != int(after):
-        parts.append(f"ops in graphs {int(before)}% → {int(after)}%")  # rounded down, like the verdict's share
+def effect(found: Effect, new_breaks: Collection[str] = ()) -> str:
+    """Write what changed: "graphs 4 → 1, graph breaks 3 → 1 (new: net.py:8)".
+
+    `new_breaks` are the places of graph breaks that are there only after the change: a number of breaks that stays the
+    same then shows, too, because a break that has moved is not solved.
+    """
+    before, after = found.before, found.after
+    parts = [f"graphs {before.graphs} → {after.graphs}"] if before.graphs != after.graphs else []
+    if before.breaks != after.breaks or new_breaks:
+        parts.append(f"graph breaks {before.breaks} → {after.breaks}{_new(new_breaks)}")
+    if before.recompiles != after.recompiles:
+        parts.append(f"recompilations {before.recompiles} → {after.recompiles}")
+    was, now = before.coverage, after.coverage
+    if was is not None and now is not None and int(was) != int(now):
+        parts.append(f"ops in graphs {int(was)}% → {int(now)}%")  # rounded down, like the verdict's share
     return ", ".join(parts)
+
+
+def _new(places: Collection[str]) -> str:
+    """Write the places of new graph breaks, in parentheses; empty if there are none."""
+    names = [each.replace("\\", "/").rpartition("/")[2] for each in places]
+    more = ", …" if len(names) > _MOST_PLACES else ""
+    return f" (new: {', '.join(names[:_MOST_PLACES])}{more})" if names else ""
+
+
+_MOST_PLACES = 3

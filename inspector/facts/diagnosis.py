@@ -234,6 +234,8 @@ class Suggestion(Struct, frozen=True):
     """Whether its trial went on where the run raised; the counts of the two are not comparable then."""
     optional: bool = False
     """Whether all its causes are expected and no trial shows a gain, so that nothing has to change."""
+    new_breaks: tuple[str, ...] = ()
+    """Where the graph breaks in its trial and did not without the change, such as `/home/me/net.py:8`."""
     compile_time: tuple[float, float] | None = None
     """Seconds of compile time without and with the change, for advice that is about it; None: not measured."""
 

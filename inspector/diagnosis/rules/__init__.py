@@ -56,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     values.slices,
     values.recurrent_layers,
     values.kept_numbers,
+    values.indexing_numbers,
     values.used_numbers,
     values.indexed_stores,
     values.branched_numbers,

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
 from ctrace.inspector.diagnosis.library import in_library, package_of
@@ -29,14 +30,93 @@ def numbers(scene: Scene) -> Iterator[Candidate]:
     found = [
         cause
         for cause in scene.causes
-        if any(map(_is_number, scene.breaks(cause))) and not any(_decides(scene, each) for each in scene.breaks(cause))
+        if any(map(_is_number, scene.breaks(cause)))
+        and not any(_decides(scene, each) or _container_of(scene, each) for each in scene.breaks(cause))
     ]
     if found:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
         mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
         switch = "set torch._dynamo.config.capture_scalar_outputs = True"
-        text = f"{named(found)} {switch}: the number then stays in the graph{mask}."
+        tried = scene.tried(SCALARS)
+        moved = [each.replace(chr(92), "/").rpartition("/")[2] for each in (scene.new_breaks(tried) if tried else ())]
+        stays = f"the graph then breaks at {moved[0]} instead" if moved else "the number then stays in the graph"
+        text = f"{named(found)} {switch}: {stays}{mask}."
         yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
+
+
+def indexing_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to stack what a number chooses from a list of modules or of other values: a tensor cannot index it."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            container = _container_of(scene, each)
+            if container is not None and scene.is_users(each.file):
+                what = (
+                    "the parameters of its modules" if container.holds_modules else "what it holds, if it is tensors,"
+                )
+                line = f" (line {container.line})" if container.line != each.line else ""
+                text = (
+                    f"{at_break(each)}: the number indexes `{container.name}`{line}, which Python does, not a tensor: "
+                    f"stack {what} with torch.stack and choose with torch.index_select, or compute all results and "
+                    "select one."
+                )
+                yield Candidate(text, (cause.id,))
+                break
+
+
+class _Container(NamedTuple):
+    """A list that a number indexes."""
+
+    name: str
+    line: int
+    """The line that indexes it."""
+    holds_modules: bool
+
+
+def _container_of(scene: Scene, each: Break) -> _Container | None:
+    """Return the list that the number of a break indexes, as far as the code shows that it is one."""
+    text = scene.session.listings.get(each.file, "")
+    statement, holders, tree = statement_at(text, each.line), functions_at(text, each.line), parsed(text)
+    read = _read_of(statement, each.line) if statement is not None else None
+    if statement is None or read is None or not holders or tree is None:
+        return None
+    owners = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, each.line)]
+    attributes = {name: kind for name, kind in _lists(owners[-1] if owners else tree).items() if "." in name}
+    taken = {each.arg for each in ast.walk(holders[-1]) if isinstance(each, ast.arg)}
+    lists = {**attributes, **{name: kind for name, kind in _lists(holders[-1]).items() if name not in taken}}
+    names = _assigned(statement) if getattr(statement, "value", None) is read[0] else set()
+    for node in ast.walk(holders[-1]):
+        match node:
+            case ast.Subscript(value=value, slice=index, ctx=ast.Load()) if node.lineno >= each.line:
+                is_it = index is read[0] or (isinstance(index, ast.Name) and index.id in names)
+                name = ast.unparse(value)
+                if is_it and name in lists:
+                    return _Container(name, node.lineno, lists[name])
+    return None
+
+
+def _lists(owner: ast.AST) -> dict[str, bool]:
+    """Return the variables and attributes to which code assigns only lists, and whether they are lists of modules."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(owner):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value)
+                | ast.AnnAssign(target=ast.Name() | ast.Attribute() as target, value=ast.expr() as value)
+            ):
+                found.setdefault(ast.unparse(target), set()).add(_kind_of(value))
+    return {name: kinds == {"modules"} for name, kinds in found.items() if kinds in ({"modules"}, {"list"})}
+
+
+def _kind_of(value: ast.expr) -> str:
+    """Say what an expression makes: `modules`, `list`, or empty for anything else."""
+    match value:
+        case ast.List() | ast.ListComp() | ast.Tuple():
+            return "list"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return {"ModuleList": "modules", "Sequential": "modules", "ParameterList": "list", "list": "list"}.get(
+                name, ""
+            )
+    return ""
 
 
 def _is_number(each: Break) -> bool:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.rules import branches, values
+from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.source.names import RESULT
@@ -69,6 +70,51 @@ def test_the_trial_shows_a_branch_that_the_function_does_not():
     run = with_trial(run, values.SCALARS, None, "/home/me/net.py:8")
     (found,) = values.branched_numbers(scene(run))
     assert "(line 8)" in found.text
+
+
+CHOSEN = """import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        self.experts = {made}
+
+    def forward(self, x):
+        best = x.mean(0).argmax().item()
+        return self.experts[{index}](x)
+"""
+MODULES = "nn.ModuleList(nn.Linear(4, 4) for _ in range(4))"
+
+
+@pytest.mark.parametrize(
+    ("made", "index", "words"),
+    [
+        (MODULES, "best", "stack the parameters of its modules with torch.stack"),
+        ("[torch.relu, torch.tanh]", "best", "stack what it holds, if it is tensors, with torch.stack"),
+        ("torch.ones(4)", "best", ""),
+        ("make()", "best", ""),
+        (MODULES, "0", ""),
+    ],
+)
+def test_a_number_that_indexes_a_list_has_no_tensor_as_advice(made, index, words):
+    run = ran(CHOSEN.format(made=made, index=index), broken(9))
+    found = [each.text for each in values.indexing_numbers(scene(run))]
+    assert [words in each for each in found] == ([True] if words else [])
+    assert bool(list(values.numbers(scene(run)))) == (not words)
+    if words:
+        assert found[0].startswith("net.py:9: the number indexes `self.experts` (line 10)")
+        assert [each.text for each in diagnose(run).advice] == found
+
+
+def test_a_trial_that_moves_the_break_says_so():
+    run = ran(written("n = x.max().item()", "return x * n + part(x, n)"), broken(4))
+    after = Counts(1, 1, 0, 100.0)
+    (solved,) = diagnose(with_trial(run, values.SCALARS, Counts(1, 0, 0, 100.0))).advice
+    (moved,) = diagnose(with_trial(run, values.SCALARS, after, "/home/me/net.py:5")).advice
+    assert "the number then stays in the graph" in solved.text
+    assert "the graph then breaks at net.py:5 instead" in moved.text
+    assert checked(solved) == "checked: graphs 2 → 1, graph breaks 1 → 0, ops in graphs 90% → 100%"
+    assert checked(moved) == "checked: graphs 2 → 1, graph breaks 1 → 1 (new: net.py:5), ops in graphs 90% → 100%"
 
 
 def test_a_slice_by_a_tensor_is_masked():
