@@ -37,11 +37,17 @@ def numbers(scene: Scene) -> Iterator[Candidate]:
         bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
         mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
         switch = "set torch._dynamo.config.capture_scalar_outputs = True"
-        tried = scene.tried(SCALARS)
-        moved = [each.replace(chr(92), "/").rpartition("/")[2] for each in (scene.new_breaks(tried) if tried else ())]
-        stays = f"the graph then breaks at {moved[0]} instead" if moved else "the number then stays in the graph"
+        moved = _moved(scene, SCALARS)
+        stays = f"the graph then breaks at {moved} instead" if moved else "the number then stays in the graph"
         text = f"{named(found)} {switch}: {stays}{mask}."
         yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
+
+
+def _moved(scene: Scene, trial: Trial) -> str:
+    """Return where the graph breaks in a trial and did not before, such as `net.py:8`; empty if nowhere."""
+    tried = scene.tried(trial)
+    places = scene.new_breaks(tried) if tried is not None else ()
+    return places[0].replace("\\", "/").rpartition("/")[2] if places else ""
 
 
 def indexing_numbers(scene: Scene) -> Iterator[Candidate]:
@@ -150,12 +156,14 @@ def used_numbers(scene: Scene) -> Iterator[Candidate]:
     """Offer to compute with the tensor instead of its number, if the trial succeeds."""
     for cause, each, statement in _reads(scene):
         call = _read_of(statement, each.line)
-        if call is None or _is_stored(statement) or _tests(statement, each.line):
+        if call is None or _is_stored(statement) or _tests(statement, each.line) or _container_of(scene, each):
             continue
         text = scene.session.listings[each.file]
         edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
         tensor = source_of(text, call[1])
-        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: nothing here needs the number."
+        moved = _moved(scene, Trial(edits=edits)) if edits else ""
+        why = f"the graph then breaks at {moved} instead" if moved else "nothing here needs the number"
+        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: {why}."
         if edits:
             # What the number is returned in may need it: there, the setting comes first, which keeps it.
             worth = 72 if _computes_with(statement, call[0]) else 62

@@ -101,6 +101,7 @@ def test_a_number_that_indexes_a_list_has_no_tensor_as_advice(made, index, words
     found = [each.text for each in values.indexing_numbers(scene(run))]
     assert [words in each for each in found] == ([True] if words else [])
     assert bool(list(values.numbers(scene(run)))) == (not words)
+    assert bool(list(values.used_numbers(scene(run)))) == (not words)
     if words:
         assert found[0].startswith("net.py:9: the number indexes `self.experts` (line 10)")
         assert [each.text for each in diagnose(run).advice] == found
