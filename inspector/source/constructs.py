@@ -51,6 +51,33 @@ def construct_at(
     return Construct(_kind(chain, node), _shown(text, node), tuple(_around(chain)), _span(lines[line - 1], line, node))
 
 
+def computed_names(text: str, line: int, expression: str) -> tuple[str, ...]:
+    """Return the variables in an expression whose values the function computes by calls, at its lines up to this one.
+
+    The expression cannot be moved before a call of the function. Names that are not known count as not computed.
+    """
+    tree, read = parsed(text), parsed(expression)
+    if tree is None or read is None:
+        return ()
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    around = [each for each in ast.walk(tree) if isinstance(each, functions) and each.lineno <= line <= _last(each)]
+    computed: set[str] = set()
+    for node in ast.walk(around[-1]) if around else ():
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value, lineno=at) if at <= line and _calls(value):
+                computed.add(name)
+    names = (each.id for each in ast.walk(read) if isinstance(each, ast.Name))
+    return tuple(dict.fromkeys(name for name in names if name in computed))
+
+
+def _last(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _calls(value: ast.expr) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(value))
+
+
 def is_bare_call(text: str, line: int) -> bool:
     """Whether the statement that begins at a line is a call that nothing uses, and of no kind with its own advice."""
     tree = parsed(text)

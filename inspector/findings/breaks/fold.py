@@ -10,7 +10,7 @@ from ctrace.inspector.facts.findings import Advice, Break, BreakKind, Frame, Own
 from ctrace.inspector.findings.breaks.torch_report import ParsedBreak, parse_break
 from ctrace.inspector.knowledge.advice import Entry, advice_on_break
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.source.constructs import Construct, construct_at, is_bare_call
+from ctrace.inspector.source.constructs import Construct, computed_names, construct_at, is_bare_call
 from ctrace.inspector.source.owners import frame_outside_torch, owner_of, user_frame_or_last
 from ctrace.inspector.source.text import text_around
 
@@ -86,6 +86,9 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         about = known.about(broken.expression, place)
         advice = _advice(known, first)
         title, fix = about.title, about.fix
+        needs = computed_names(*text_around(raw.listings, frame), construct.expression) if _is_moved(known) else ()
+        if needs and not place:
+            fix, advice = _after_the_call(construct.expression, needs), Advice()
     is_users_line = (inside.file, inside.line) == (frame.file, frame.line)
     return Break(
         gb=first.gb,
@@ -109,6 +112,23 @@ def _break(reports: list[Report], raw: Raw) -> Break:
         called=first.context,
         inside=None if is_users_line else inside,
         reached_from=_user_lines(reports, raw),
+    )
+
+
+_MOVED = re.compile(r"(?:Move|Make|Compute|Call|Convert|Read) \{it\} [^.]*\bbefore the compiled (?:call|region)\b")
+
+
+def _is_moved(known: Entry) -> bool:
+    """Whether advice is to do the same before the compiled call."""
+    return _MOVED.match(known.fix) is not None
+
+
+def _after_the_call(expression: str, needs: tuple[str, ...]) -> str:
+    """Advise on what cannot come before the compiled call, as it needs variables that compiled code computes."""
+    names = " and ".join(f"`{name}`" for name in needs)
+    return (
+        f"Return {names}, and compute `{expression}`, and what uses it, after the compiled call: it needs what the "
+        "compiled code computes."
     )
 
 

@@ -1,5 +1,6 @@
 """List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected."""
 
+import ast
 import re
 from collections.abc import Iterable, Sequence
 
@@ -21,7 +22,7 @@ from ctrace.inspector.knowledge.advice import advice_on_cause
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.source.names import argument_name, optimizer_name
 from ctrace.inspector.source.owners import owner_of
-from ctrace.inspector.source.text import any_keywords
+from ctrace.inspector.source.text import any_keywords, parsed
 
 _MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
 _MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
@@ -218,7 +219,8 @@ def _cause(
     cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
     cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
     facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
-    advised = _advised(cause, replace(facts, is_keywords=_is_keywords(raw, place, cause)))
+    facts = replace(facts, is_keywords=_is_keywords(raw, place, cause), is_new_key=_is_new_key(raw, place, cause))
+    advised = _advised(cause, facts)
     return advised if _is_users(advised, raw) else _in_library(advised, fixed)
 
 
@@ -241,6 +243,16 @@ def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:
     if cause.kind is not CauseKind.LENGTH or not name.isidentifier():
         return False
     return any_keywords(raw.listings.get(place.file, ""), place.function, place.begins or 0) == name
+
+
+def _is_new_key(raw: Raw, place: Place, cause: Cause) -> bool:
+    """Whether a dict's key is in no line of the file whose code asks for it, so that the code made it from data."""
+    key, is_question, _ = cause.subject.partition(" in ")
+    tree = parsed(raw.listings.get(cause.file or place.file, ""))
+    if cause.kind is not CauseKind.KEY_ORDER or not is_question or tree is None or not literal_type(key):
+        return False
+    constants = {repr(each.value) for each in ast.walk(tree) if isinstance(each, ast.Constant)}
+    return bool(constants) and key not in constants
 
 
 def _facts(

@@ -47,6 +47,8 @@ class Facts(Struct, frozen=True):
     """Whether the tensor is a parameter or a buffer."""
     is_open: bool = False
     """Whether the new graph treats the value as dynamic."""
+    is_new_key: bool = False
+    """Whether the key of a dict is no constant of the code, which may therefore ask for another one in each call."""
     is_keywords: bool = False
     """Whether the container holds the keyword arguments that a function takes as `**options`."""
 
@@ -202,7 +204,9 @@ def _length(facts: Facts) -> str:
 
 
 def _key_order(facts: Facts) -> str:
-    return "contains" if " in " in facts.subject else ""
+    if " in " not in facts.subject:
+        return ""
+    return "new_key" if facts.is_new_key else "contains"
 
 
 def _none(facts: Facts) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrace.inspector.source.constructs import Construct, construct_at
+from ctrace.inspector.source.constructs import Construct, computed_names, construct_at
 from tests.support.helpers import fuzzing
 
 
@@ -319,3 +319,27 @@ def test_columns_that_extend_to_an_operation_on_the_result_are_those_of_the_call
     begin = line.index("= ") + 2
     found = construct_at(f"{line}\n", 1, (begin, len(line)), callee=callee)
     assert (found.expression, found.kind) == (expression, kind)
+
+
+COMPUTED = """def forward(self, x, mode):
+    y = self.net(x)
+    n = 3
+    key = str(y.sum().item())[:3]
+    z = self.net(x)
+    return key
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("str(y.sum().item())[:3]", ("y",)),
+        ("str(x.sum().item())", ()),
+        ("str(mode)", ()),
+        ("str(n)", ()),
+        ("str(z)", ()),  # assigned later
+        ("str(y", ()),
+    ],
+)
+def test_what_an_expression_needs_of_what_its_function_computes(expression, names):
+    assert computed_names(COMPUTED, 4, expression) == names

@@ -256,3 +256,32 @@ def test_a_function_of_torch_is_named_without_its_address():
     context = "TypeError <built-in method stack of type object at 0x7fcec12cea40>: expected Tensor, but got str"
     found = only(Log().breaks("0/0", gb=("0112",), frames=[PLAIN], context=context))
     assert found.reason.endswith("Torch says: TypeError torch.stack: expected Tensor, but got str")
+
+
+NEEDS = """\
+def forward(self, x, path):
+    y = self.net(x)
+    key = str(y.sum())
+    mode = open(path)
+    return key
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "fix"),
+    [
+        (
+            3,
+            "key = str(y.sum())",
+            "Return `y`, and compute `str(y.sum())`, and what uses it, after the compiled call: "
+            "it needs what the compiled code computes.",
+        ),
+        (4, "mode = open(path)", "Move `open(path)` before the compiled call, and pass in what it returns."),
+    ],
+)
+def test_what_needs_a_computed_value_moves_behind_the_call(line: int, source: str, fix: str):
+    carets = " " * source.index("= ") + "  " + "^" * (len(source) - source.index("= ") - 2)
+    frame = (MODEL, line, "forward", source, carets)
+    found = only(Log().started().listing(NEEDS).breaks("0/0", gb=("0059",), frames=[frame]))
+    assert found.fix == fix
+    assert bool(found.advice.before) == (line == 4)

@@ -102,6 +102,7 @@ SEEN = {
     "length/iterator": Facts(CauseKind.LENGTH, "items left in it", "3", "2", "___tuple_iterator_len(L['it']) == 3"),
     "key_order": Facts(CauseKind.KEY_ORDER, "d", "'a'", "'b'", "list(dict.keys(L['d']))[0] == 'a'"),
     "key_order/contains": Facts(CauseKind.KEY_ORDER, "'m' in cache", "False", "True"),
+    "key_order/new_key": Facts(CauseKind.KEY_ORDER, "'1.8' in seen", "False", "True", is_new_key=True),
     "none": Facts(CauseKind.NONE, "mask", "None", "torch.Tensor", "L['mask'] is None"),
     "none/attribute": Facts(CauseKind.NONE, "self.cache", "None", "torch.Tensor", "L['self'].cache is None"),
     "none/gradient": Facts(CauseKind.NONE, "w.grad", "None", "torch.Tensor", "L['w'].grad is None"),
