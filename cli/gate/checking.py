@@ -21,7 +21,7 @@ from ctrace.inspector.features.check.model import Job, Lock, Ran
 from ctrace.inspector.features.check.outcome import judged
 from ctrace.inspector.features.check.policy.file import NAMES as POLICIES
 from ctrace.inspector.features.check.policy.file import load_policy
-from ctrace.inspector.features.check.policy.model import CPU, ModelRule, Policy
+from ctrace.inspector.features.check.policy.model import CPU, Count, ModelRule, Policy
 from ctrace.inspector.features.check.policy.model_globs import named_by
 from ctrace.inspector.features.check.policy.starter import starter
 from ctrace.inspector.features.check.policy.workflow import workflow_path, workflow_text
@@ -105,7 +105,26 @@ def started(request: CheckRequest, *, github: bool = False) -> Outcome:
     if workflow is not None:  # first: if it fails, there is no policy yet, and the user can try again
         _write_workflow(workflow, path)
     _write_policy(path, starter(models, request.options, request.targets, request.timeout, request.inductor_guards))
-    return checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
+    outcome = checked(CheckRequest(policy=request.policy, lock=request.lock, jobs=request.jobs), update=True)
+    if line := _broken_already(outcome):
+        say(line)
+    return outcome
+
+
+def _broken_already(outcome: Outcome) -> str:
+    """Say which models have graph breaks that the first lock accepts; empty if none has."""
+    counts: dict[str, int] = {}
+    for one in outcome.checked:
+        breaks = one.state.counts.get(Count.BREAKS, 0) if one.state is not None else 0
+        if breaks:
+            counts[one.job.model] = max(breaks, counts.get(one.job.model, 0))
+    names = [f"{name} ({number})" for name, number in sorted(counts.items(), key=lambda pair: -pair[1])]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"ctrace: already with graph breaks: {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+
+
+_MOST_NAMED = 5
+"""Models with graph breaks that `--init` names."""
 
 
 def _write_workflow(workflow: Path, policy: Path) -> None:
@@ -198,7 +217,7 @@ class _Check:
         )
         note = reuse_note({each.job.key: each.is_reused for each in self._seen})
         notes = (*([note] if note else []), *self._not_cached, *outcome.notes)
-        return replace(outcome, command=self._request.command, notes=notes)
+        return replace(outcome, command=self._request.command, notes=notes, reused=note)
 
     def suggested(self, outcome: Outcome) -> Outcome:
         """Add a proved repair to each finding at a site, if that was requested."""

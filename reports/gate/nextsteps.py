@@ -17,6 +17,8 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
     """Return commands and what they do; suggest writing the lock only if every result can be trusted."""
     kinds = {each.kind for one in outcome.checked for each in one.findings} | {each.kind for each in outcome.findings}
     steps = _details(outcome)
+    if _may_suggest(outcome):
+        steps.append((f"{outcome.command} --suggest", "look for a proved repair of each finding, as ctrace fix does"))
     policy = near(outcome.policy.file, outcome) if outcome.policy.file else None
     by_update = _BY_UPDATE if policy else (*_BY_UPDATE, FindingKind.LIMIT)
     if outcome.exit is Exit.WORSE and kinds.intersection(by_update):
@@ -28,6 +30,12 @@ def next_steps(outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.exit is Exit.DONE and any(one.is_new for one in outcome.checked):
         steps.append((f"{outcome.command} --update", "add the new models to the lock"))
     return steps
+
+
+def _may_suggest(outcome: Outcome) -> bool:
+    """Whether there is a finding at a place that no search was made for, of a job that `ctrace check` can run."""
+    own = (one for one in outcome.checked if one.job.is_of_policy)
+    return any(each.site is not None and each.suggestion is None for one in own for each in one.findings)
 
 
 def _details(outcome: Outcome) -> list[tuple[str, str]]:

@@ -138,7 +138,8 @@ def _notes(outcome: Outcome) -> Iterator[RenderableType]:
     if outcome.notes:
         yield section("Notes")
         for note in outcome.notes:
-            yield item(Text(f"! {fmt.one_line(note, 500)}", style="yellow"))
+            text = fmt.one_line(note, 500)
+            yield item(Text(text, style="dim") if note == outcome.reused else Text(f"! {text}", style="yellow"))
 
 
 def _next(outcome: Outcome) -> Iterator[RenderableType]:

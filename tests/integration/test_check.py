@@ -89,6 +89,7 @@ def test_from_nothing_to_a_gate_that_catches_an_edit(ctrace: Command) -> None:
     first = ctrace("check", "--init", "models/*.py")
     assert first.code == 0, first.out + first.err
     assert "ctrace: wrote ctrace.yaml\nctrace: wrote ctrace.lock\n" in first.err
+    assert "already with graph breaks" not in first.err
     lock = (ctrace.folder / "ctrace.lock").read_text()
     assert '"counts": {"graphs": 1, "eager_ops": 0, "limit_hits": 0}' in lock
 

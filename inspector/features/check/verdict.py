@@ -150,6 +150,8 @@ class Outcome(Struct, frozen=True):
     """The command that repeats the check."""
     inductor_guards: bool = True
     """Whether the jobs recorded the guards that Inductor adds to graphs with symbolic sizes."""
+    reused: str = ""
+    """The one of the notes that says how many results of the last check were reused; nothing is wrong then."""
 
     @property
     def exit(self) -> Exit:

@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from ctrace.cli.gate import checking
 from ctrace.cli.gate.check_request import CheckRequest
-from ctrace.cli.gate.checking import NotUpdatedError, checked, started
+from ctrace.cli.gate.checking import NotUpdatedError, _broken_already, checked, started
 from ctrace.cli.gate.reports import Reports
 from ctrace.inspector.errors import PolicyError, RunError
 from ctrace.inspector.features.check.lock.file import load_lock, write_lock
 from ctrace.inspector.features.check.model import JobKey, Lock
 from ctrace.inspector.files.writing import append_whole, write_new
+from tests.support import outcomes
 from tests.support.gated import lock_of, outcome_of, seen_of, state_with
 
 
@@ -127,3 +128,10 @@ def test_a_workflow_that_cannot_be_written_leaves_no_policy(models: Path) -> Non
     with pytest.raises(PolicyError, match="cannot be written"):
         started(CheckRequest(("a.py",)), github=True)
     assert not (models / "ctrace.yaml").exists()
+
+
+def test_a_first_policy_names_the_models_that_break_already() -> None:
+    broken = outcomes.state(JobKey("models/mask.py"), outcomes.BRANCH)
+    text = _broken_already(outcomes.outcome(outcomes.holding("a.py"), outcomes.holding("models/mask.py", state=broken)))
+    assert text == "ctrace: already with graph breaks: models/mask.py (1)"
+    assert not _broken_already(outcomes.HOLDS)

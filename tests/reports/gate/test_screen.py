@@ -5,7 +5,9 @@ import re
 import pytest
 from hypothesis import given, settings
 from msgspec import structs
+from msgspec.structs import replace
 
+from ctrace.inspector.facts.suggested_repair import SuggestedRepair
 from ctrace.inspector.features.check.model import JobKey, Lock
 from ctrace.inspector.features.check.policy.model import Count, Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
@@ -125,3 +127,18 @@ def test_models_that_cannot_be_run_have_no_table() -> None:
     assert "a.py, line 1: invalid syntax" in shown
     assert "Jobs" not in shown
     assert "Jobs" in _screen(outcomes.outcome(wrong, Checked(JobKey("b.py"))))
+
+
+def test_that_results_were_reused_is_no_warning() -> None:
+    note = "19 of 20 models unchanged since the last check: results reused; --no-cache checks them again"
+    text = _screen(replace(outcomes.HOLDS, notes=(note, "a warning"), reused=note), 120)
+    assert f"\n {note}" in text
+    assert "! a warning" in text
+
+
+def test_a_search_for_repairs_is_offered_once_and_only_for_jobs_of_a_policy() -> None:
+    found = outcomes.only(outcomes.new_site(outcomes.BRANCH))
+    assert "ctrace check --suggest" in _screen(found)
+    searched = replace(outcomes.new_site(outcomes.BRANCH), suggestion=SuggestedRepair(why="none is known"))
+    assert "--suggest" not in _screen(outcomes.only(searched))
+    assert "--suggest" not in _screen(outcomes.only(outcomes.new_site(outcomes.BRANCH), name="tests/test_a.py::test_a"))
