@@ -82,7 +82,8 @@ def _timed(measured: Measured, scenario: str, part: str) -> Share:
     found = next((each for each in measured.parts if (each.scenario, each.part) == (scenario, part)), None)
     if found is None:
         return Share("timed", None, None)
-    return Share("timed", found.eager and found.eager.median, found.compiled and found.compiled.median)
+    eager, compiled = found.eager, found.compiled
+    return Share("timed", None if eager is None else eager.median, None if compiled is None else compiled.median)
 
 
 _NAMES = (
