@@ -34,11 +34,11 @@ def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Ite
     if written:
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
         files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
-        one = shlex.quote(str(written[0].folder)) if len(written) == 1 else "FOLDER"
+        package = shlex.quote(str(written[0].folder)) if len(written) == 1 else "FOLDER"
         target = shlex.quote(model) if model else "TARGET"
         yield fix(f"python -m pytest {fmt.plain(shlex.quote(str(tested)))}")
-        yield fix(f"edit {fmt.listed(sorted(files), 2)}; ctrace kernels edit {fmt.plain(one)} checks each save")
-        yield fix(f"ctrace kernels apply {fmt.plain(one)} {fmt.plain(target)} puts it into the model")
+        yield fix(f"edit {fmt.listed(sorted(files), 2)}; ctrace kernels edit {fmt.plain(package)} checks each save")
+        yield fix(f"ctrace kernels apply {fmt.plain(package)} {fmt.plain(target)} puts it into the model")
     if refused:
         yield section("Not ejected")
     for one in refused:
