@@ -32,7 +32,7 @@ FailOn = Annotated[
         "--fail-on",
         metavar="KINDS",
         help="Exit with 1 if these differ: break, skip, recompile, guard, graph, fusion, kernel, time, accuracy, "
-        "verdict, coverage, or any.",
+        "verdict, coverage (each in the singular or plural), or any.",
     ),
 ]
 Git = Annotated[

@@ -44,7 +44,8 @@ def ejected(run: Request, request: EjectRequest) -> int:
     code = exit_code(session) if is_new else Exit.DONE
     kernels = _chosen(session, request) if session.kernels or code is Exit.DONE else ()
     found = _eject(session, kernels, folder, is_lenient=request.all_of_it or bool(request.line))
-    _show(session, found, request)
+    is_model = bool(session.parts) and run.target is not None and ".py" in run.target
+    _show(session, found, request, (run.target or "") if is_model else "")
     return code
 
 
@@ -147,7 +148,7 @@ def _eject(session: "Session", kernels: "Iterable[Kernel]", folder: Path, *, is_
     return tuple(done)
 
 
-def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectRequest) -> None:
+def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectRequest, model: str) -> None:
     from ctrace.cli.console import write_report
     from ctrace.cli.show import show_screen
     from ctrace.reports.json.packages.ejecting import render_ejected_json
@@ -157,4 +158,4 @@ def _show(session: "Session", found: "tuple[Ejected, ...]", request: EjectReques
     if request.json:
         write_report(render_ejected_json(session, found), None)
     else:
-        show_screen(lambda width: led_by_verdict(session, ejected_screen(found, width)), None)
+        show_screen(lambda width: led_by_verdict(session, ejected_screen(found, width, model)), None)

@@ -165,8 +165,10 @@ def _recompile_keys(each: Recompile) -> Iterator[Hashable]:
         elif cause.kind in _SHAPES:
             same = (each.scenario, each.call) if each.scenario is not None else (cause.was, cause.now)
             yield "shapes", *same
-        yield "subject", each.function, each.file, cause.kind, cause.subject
-        if cause.kind not in _SHAPES:
+        # Torch calls the results of all broken calls `___stack0`; the line where a part resumes tells them apart.
+        resumes_at = each.line if RESULT in cause.subject else None
+        yield "subject", each.function, each.file, cause.kind, cause.subject, resumes_at
+        if cause.kind not in _SHAPES and resumes_at is None:
             yield "change", cause.kind, cause.subject.rpartition(".")[2], cause.was, cause.now
     if not each.causes:
         yield "unknown", each.function, each.file, each.line

@@ -58,9 +58,12 @@ def readme(package: Package) -> str:
             "",
             "## Change it",
             "",
-            f"1. Edit `{file}`." + (" Its configurations are `CONFIGS`." if package.cpp is None else ""),
+            f"1. Edit `{file}`."
+            + (" Its configurations are `CONFIGS`." if package.cpp is None else "")
+            + f" `ctrace kernels edit {name}` checks it on every save.",
             f"2. `python -m pytest {name}/test_{name}.py` compares it with the definition in `op.py`.",
             f"3. `python {name}/bench.py` times it beside the bounds of memory and arithmetic.",
+            f"4. `ctrace kernels apply {name} MODEL.py` puts it into the model, compares all results, and times both.",
             "",
             "## What it does not do",
             "",

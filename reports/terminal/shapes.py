@@ -67,7 +67,7 @@ def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[R
     most = len(each.tensors) if everything else _MOST_TENSORS
     telling_ones = [sized for sized in each.tensors if not is_dull(sized)]
     for sized in telling_ones[:most]:
-        yield item(Group(*_tensor(sized, cwd, everything=everything)))
+        yield item(Group(*_tensor(sized, cwd, everything=everything, complete=shaped.complete)))
     if len(telling_ones) > most:
         yield item(Text(f"and {fmt.count(len(telling_ones) - most, 'more tensor')}: see --all", style="dim"))
     yield from _dull([sized for sized in each.tensors if is_dull(sized)], everything=everything)
@@ -83,8 +83,8 @@ def _function(each: FunctionShapes, cwd: str, *, everything: bool) -> Iterator[R
     yield from _earlier(each)
 
 
-def _tensor(each: SizedTensor, cwd: str, *, everything: bool) -> Iterator[RenderableType]:
-    sizes = f"[{', '.join(sized.dim.size or '?' for sized in each.dims)}]"
+def _tensor(each: SizedTensor, cwd: str, *, everything: bool, complete: bool) -> Iterator[RenderableType]:
+    sizes = _sizes(each) if complete else _some_sizes(each)
     example = f"= {each.dims[0].dim.size}" if each.tensor.role == "number" else sizes
     role = "" if each.tensor.role in ("input", "number") else f" · {each.tensor.role}"
     facts = f"  {fmt.plain(f'{each.tensor.dtype} {example}'.strip())}{role}"
@@ -126,6 +126,16 @@ def _condition(condition: Condition, text: str, cwd: str) -> Text:
     where = f"  {fmt.place(condition.file, condition.line, cwd)}" if condition.file else ""
     code = f"  `{fmt.one_line(condition.source, 80)}`" if condition.source and condition.source not in text else ""
     return Text.assemble(fmt.one_line(text, 300), (f"{where}{code}", "dim"))
+
+
+def _sizes(each: SizedTensor) -> str:
+    return f"[{', '.join(sized.dim.size or '?' for sized in each.dims)}]"
+
+
+def _some_sizes(each: SizedTensor) -> str:
+    """Write the sizes of a tensor of which torch recorded no static ones, and so not how many dimensions it has."""
+    known = {sized.dim.index: sized.dim.size for sized in each.dims if sized.dim.index is not None}
+    return f"[{', '.join(known.get(at) or '?' for at in range(max(known, default=-1) + 1))}, …]"
 
 
 def _dull(tensors: list[SizedTensor], *, everything: bool) -> Iterator[RenderableType]:

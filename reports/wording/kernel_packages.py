@@ -25,6 +25,9 @@ def _times(found: Applied) -> list[str]:
     kernel = "kernel not measured" if found.kernel is None else f"kernel {between(found.kernel)}"
     if found.model is None:
         return [kernel, "model not measured"]
+    if found.model.verdict == "undecided":
+        # Calls that wait for a busy core take hundreds of times as long: then the medians are not the model's, either.
+        return [kernel, "model not measured: its rounds differ too much"]
     return [kernel, f"model {between(found.model)}"]
 
 
@@ -42,8 +45,6 @@ def _means(times: Times) -> str:
     match times.verdict:
         case "no_difference":
             return " (within the noise)"
-        case "undecided":
-            return " (too noisy to compare)"
         case "faster":
             return f" ({times.before / times.after:.2f}x faster)"
         case "slower":

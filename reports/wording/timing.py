@@ -1,7 +1,7 @@
 """Describe times, and say what they mean."""
 
 from ctrace.inspector.features.time.model import Measured, Part
-from ctrace.inspector.features.time.view import crowd, fixed_costs
+from ctrace.inspector.features.time.view import Breakdown, crowd, fixed_costs
 from ctrace.inspector.findings.ratios import Comparison, Interval, Verdict
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.durations import digits, duration, times
@@ -100,6 +100,18 @@ def _undecided(measured: Measured, part: Part) -> list[tuple[str, str]]:
         fewer = ", or measure with --threads 1, which waits for fewer cores" if measured.setup.threads > 1 else ""
         return [(what, f"end them{fewer}")]
     return [("Something else uses this machine, or its clock changes.", "measure again, or with more --rounds")]
+
+
+def disturbed(found: Breakdown) -> str:
+    """Say why there is no table of where the time of a call goes."""
+    called, timed = found.calls, found.timed
+    pairs = (("eager", called.eager, timed.eager), ("compiled", called.compiled, timed.compiled))
+    known = [(side, profiled, alone) for side, profiled, alone in pairs if profiled is not None and alone]
+    side, profiled, alone = max(known, key=lambda one: one[1] / one[2])
+    return (
+        f"Not measured: profiled {side} calls took {duration(profiled)}, timed ones {duration(alone)}. The profiler "
+        "does not slow calls down that much: something else used the machine. Measure again."
+    )
 
 
 def _too_short(measured: Measured, part: Part) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ctrace.inspector.features.time.events import KernelUsed, SharesMeasured
 from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.view import ranking
+from ctrace.inspector.features.time.view import compiled_shares, ranking
 from ctrace.inspector.findings.ratios import Verdict
 from ctrace.inspector.knowledge.words.counting import count
 
@@ -49,7 +49,7 @@ def differences(timings: Timings) -> tuple[Difference, ...]:
 def difference(best: Measured, other: Measured) -> Difference:
     """Explain why `other` takes longer than `best`, the largest reason first."""
     reasons = [*_cuda_graphs(best, other), *_graphs(best, other)]
-    ours, theirs = _shares(best), _shares(other)
+    ours, theirs = compiled_shares(best), compiled_shares(other)
     timed = [] if ours is None or theirs is None else [*_kernels(ours, theirs), *_program(ours, theirs)]
     timed.sort(key=lambda each: -abs(each.seconds or 0.0))
     return Difference(best.configuration.name, other.configuration.name, _gap(best, other), (*reasons, *timed))
@@ -61,10 +61,6 @@ def _gap(best: Measured, other: Measured) -> float:
     if one is None or two is None or one.speedup is None or two.speedup is None or one.eager is None:
         return 0.0
     return one.eager.median * (1 / two.speedup.ratio.median - 1 / one.speedup.ratio.median)
-
-
-def _shares(measured: Measured) -> SharesMeasured | None:
-    return next((each for each in measured.shares if each.side == "compiled"), None)
 
 
 _STATES = {

@@ -33,6 +33,10 @@ def crowd(measured: Measured) -> float | None:
     return each if each > _CROWDED else None
 
 
+_DISTURBED = 5.0
+"""A profiled call takes up to a few times as long as the timed one: the profiler costs about 1 us per op."""
+
+
 class Share(Struct, frozen=True):
     """A part of a call's time, eager and compiled, in seconds; None if not measured or if there is no such part."""
 
@@ -52,6 +56,34 @@ class Breakdown(Struct, frozen=True):
     """The parts of the GPU's time, which also add up to the call; empty without a GPU."""
     calls: Share
     launched: Share
+    timed: Share
+    """The medians of the rounds, without the profiler."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the profiled calls took so much longer than the timed ones that they do not explain them."""
+        pairs = ((self.calls.eager, self.timed.eager), (self.calls.compiled, self.timed.compiled))
+        return any(_is_disturbed(profiled, timed) for profiled, timed in pairs)
+
+
+def _is_disturbed(profiled: float | None, timed: float | None) -> bool:
+    return profiled is not None and timed is not None and profiled > _DISTURBED * timed
+
+
+def compiled_shares(measured: Measured) -> SharesMeasured | None:
+    """Return how a compiled call spends its time; None: not measured, or what disturbed the calls is in it."""
+    found = next((each for each in measured.shares if each.side == "compiled"), None)
+    if found is None or _is_disturbed(found.call, _timed(measured, found.scenario, found.part).compiled):
+        return None
+    return found
+
+
+def _timed(measured: Measured, scenario: str, part: str) -> Share:
+    found = next((each for each in measured.parts if (each.scenario, each.part) == (scenario, part)), None)
+    if found is None:
+        return Share("timed", None, None)
+    eager, compiled = found.eager, found.compiled
+    return Share("timed", None if eager is None else eager.median, None if compiled is None else compiled.median)
 
 
 _NAMES = (
@@ -70,11 +102,12 @@ def breakdowns(measured: Measured) -> tuple[Breakdown, ...]:
         sides = {each.side: each for each in measured.shares if each.scenario == scenario}
         eager, compiled = sides.get("eager"), sides.get("compiled")
         if eager is not None and compiled is not None:
-            found.append(_breakdown(eager, compiled))
+            timed = _timed(measured, scenario, compiled.part)
+            found.append(_breakdown(eager, compiled, timed))
     return tuple(found)
 
 
-def _breakdown(eager: SharesMeasured, compiled: SharesMeasured) -> Breakdown:
+def _breakdown(eager: SharesMeasured, compiled: SharesMeasured, timed: Share) -> Breakdown:
     on_gpu = compiled.gaps is not None or compiled.launches is not None
     program = [Share(name, getattr(eager, field), getattr(compiled, field)) for field, name in _NAMES]
     if not on_gpu:
@@ -89,6 +122,7 @@ def _breakdown(eager: SharesMeasured, compiled: SharesMeasured) -> Breakdown:
         gpu if on_gpu else (),
         Share("call", eager.call, compiled.call),
         Share("launches a call", eager.launched, compiled.launched),
+        timed,
     )
 
 
@@ -99,7 +133,7 @@ def _rest(call: float, shares: Sequence[Share], side: int) -> float:
 
 def fixed_costs(measured: Measured) -> float | None:
     """Return the share of a compiled call that does not depend on sizes: guards, runtime, wrapper and launches."""
-    found = next((each for each in measured.shares if each.side == "compiled"), None)
+    found = compiled_shares(measured)
     if found is None or not found.call:
         return None
     costs = (found.guards, found.runtime, found.wrapper, found.launches)

@@ -164,7 +164,7 @@ def _condition(fixed: Fixed | None) -> Condition | None:
 
 def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
     """List the sizes in a log that only torch wrote; it has only the sizes that were symbolic at first."""
-    found: dict[str, list[Dimension]] = {}
+    found: dict[str, dict[int | None, Dimension]] = {}
     for made in symbols.made():
         tensor, dim = made.source, Dimension(None, made.value, DimKind.SYMBOLIC, Policy.UNKNOWN)
         if (match := _SIZE.fullmatch(made.source)) is not None:
@@ -175,9 +175,10 @@ def _known_to_torch(symbols: Symbols) -> tuple[ShapedTensor, ...]:
         else:
             dim = replace(dim, conditions=_conditions(symbols, made.source))
         if not made.source.endswith(_CONTENT):
-            found.setdefault(tensor, []).append(dim)
+            # After a break, Dynamo traces a second time and makes all symbols again; the last attempt has the graph.
+            found.setdefault(tensor, {})[dim.index] = dim
     return tuple(
-        ShapedTensor(source, user_name(source), "", "number" if dims[0].index is None else "input", tuple(dims))
+        ShapedTensor(source, user_name(source), "", "number" if None in dims else "input", tuple(dims.values()))
         for source, dims in found.items()
     )
 

@@ -198,6 +198,7 @@ def render_edit_json(package: str, found: Checked, failed: str = "") -> Document
                 for each in found.checks
             ],
             "code": {name: dict(stages) for name, stages in found.code.items()},
+            "not_measured": found.untimed or None,
             "notes": list(found.notes),
         }
     )

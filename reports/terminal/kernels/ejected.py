@@ -1,5 +1,6 @@
 """Screen of `ctrace kernels eject`: the packages, and the kernels that it refused."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
@@ -10,8 +11,11 @@ from ctrace.reports.json.packages.ejecting import Ejected
 from ctrace.reports.terminal.widgets import fix, hanging, item, section
 
 
-def ejected_screen(found: Sequence[Ejected], width: int) -> Iterator[RenderableType]:
-    """Show how many kernels were ejected, each package with its op, and each refusal with its reason."""
+def ejected_screen(found: Sequence[Ejected], width: int, model: str = "") -> Iterator[RenderableType]:
+    """Show how many kernels were ejected, each package with its op, and each refusal with its reason.
+
+    `model` is what the kernels come from, as `ctrace kernels apply` takes it; empty: not known.
+    """
     written = list({each.written.folder: each.written for each in found if each.written is not None}.values())
     refused = [each for each in found if each.written is None]
     if not found:
@@ -29,7 +33,12 @@ def ejected_screen(found: Sequence[Ejected], width: int) -> Iterator[RenderableT
         yield hanging(f"{kernels}{taken}, {stored}, {f'dynamic sizes {sizes}' if sizes else 'fixed sizes'}")
     if written:
         tested = written[0].folder if len(written) == 1 else written[0].folder.parent
-        yield fix(f"python -m pytest {fmt.plain(str(tested))}")
+        files = {f"kernel.{'py' if each.package.cpp is None else 'cpp'}" for each in written}
+        package = shlex.quote(str(written[0].folder)) if len(written) == 1 else "FOLDER"
+        target = shlex.quote(model) if model else "TARGET"
+        yield fix(f"python -m pytest {fmt.plain(shlex.quote(str(tested)))}")
+        yield fix(f"edit {fmt.listed(sorted(files), 2)}; ctrace kernels edit {fmt.plain(package)} checks each save")
+        yield fix(f"ctrace kernels apply {fmt.plain(package)} {fmt.plain(target)} puts it into the model")
     if refused:
         yield section("Not ejected")
     for one in refused:

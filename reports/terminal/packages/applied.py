@@ -67,6 +67,8 @@ def _trouble(found: Applied) -> Iterator[RenderableType]:
             yield hanging(f"scenario {other.scenario}: {other.note}", "red")
     if found.not_measured:
         yield hanging(f"Times not measured: {found.not_measured}.")
+    if found.model is not None and found.model.verdict == "undecided":
+        yield fix("end other programs that use this machine, and measure again, or with more --rounds")
     if not any(each.applied for each in found.places):
         yield fix("check that the target is the model that the kernel came from; eject the kernel again if it changed")
 

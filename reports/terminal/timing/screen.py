@@ -115,6 +115,9 @@ def breakdown_section(found: Breakdown, width: int, parts: int) -> Iterator[Rend
     """Show where the time of a call goes."""
     of = f" of {fmt.one_line(found.scenario, 30)}" if parts > 1 else ""
     yield section(f"Where a {'step' if found.part == 'step' else 'call'}{of} goes, with torch's profiler on")
+    if found.is_disturbed:
+        yield Text(words.disturbed(found))
+        return
     columns = ("", ">eager", ">", ">compiled", ">")
     rows = [_share(each, found.calls) for each in found.program]
     rows.append(("= the program", *_time(found.calls.eager), *_time(found.calls.compiled)))

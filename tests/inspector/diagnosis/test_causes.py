@@ -199,6 +199,21 @@ def test_breaks_whose_results_both_change_stay_apart() -> None:
     assert [len(each.symptoms) for each in causes] == [2, 1]
 
 
+def test_the_result_of_each_break_is_a_value_of_its_own() -> None:
+    """Torch calls both `___stack0`, and its log does not say what they became."""
+    index, norm = (
+        sessions.bare_break(file=MODEL, line=line, source=text, expression=text)
+        for line, text in ((12, "best.item()"), (14, "y.norm().item()"))
+    )
+    again = tuple(
+        Recompile(f"{line}/1", "forward", MODEL, line, False, (cause,))
+        for line in (14, 12)
+        for cause in [Cause(CauseKind.BREAK_RESULT, RESULT, "0", None, line, file=MODEL)]
+    )
+    causes = root_causes(Session(breaks=(norm, index), recompiles=again))
+    assert {each.line: len(each.symptoms) for each in causes} == {12: 2, 14: 2}
+
+
 def test_a_container_that_grows_belongs_to_the_break_that_stores_in_it() -> None:
     """The first of its recompilations is for the result of an earlier break, too."""
     branch, stored = (

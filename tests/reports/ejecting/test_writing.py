@@ -15,7 +15,10 @@ from ctrace.reports.ejecting.op_file import op_file
 from ctrace.reports.ejecting.readme import readme
 from ctrace.reports.ejecting.test_file import cases_file
 from ctrace.reports.ejecting.writing import Written, make_folder, packages_in, write_package
+from ctrace.reports.json.packages.ejecting import Ejected
+from ctrace.reports.terminal.kernels.ejected import ejected_screen
 from tests.support.ejecting import session
+from tests.support.golden import drawn
 
 ALLOWED = {"torch", "triton", "pytest", "importlib", "os", "subprocess", "sys", "pathlib", "hashlib", "operator",
            "collections", "contextlib", "contextvars", "dataclasses", "functools", "itertools", "math", "numpy", "types", "typing",
@@ -79,7 +82,11 @@ def test_the_readme_calls_the_op_with_all_of_its_arguments() -> None:
 def test_the_files_of_a_cpp_kernel_speak_of_it() -> None:
     cpp = CppKernel("void kernel() {}", "", ("mm", "mul_1"), ())
     found = structs.replace(package(), cpp=cpp)
-    assert "1. Edit `kernel.cpp`.\n" in readme(found)
+    assert "1. Edit `kernel.cpp`. `ctrace kernels edit exp_mul_0` checks it on every save.\n" in readme(found)
+    written = Ejected(found.kernel, Written(found, Path("ops/exp_mul_0"), ()))
+    shown = drawn(ejected_screen([written], 100, "model.py"), 100)
+    assert "edit kernel.cpp; ctrace kernels edit ops/exp_mul_0" in shown
+    assert "ctrace kernels apply ops/exp_mul_0 model.py" in shown
     assert "and on other devices, the op computes" in readme(found)
     text = op_file(found)
     assert "on other devices, for other dtypes" in text

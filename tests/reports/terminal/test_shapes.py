@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.shapes import DimKind
 from ctrace.inspector.findings.shapes.view import violations
 from ctrace.reports.terminal.explain import explain_screen
 from ctrace.reports.terminal.shapes import shapes_screen
@@ -53,6 +54,12 @@ def test_torchs_own_log_names_missing_data() -> None:
     screen = _screen(recorded("sizes.torch"))
     assert "torch alone wrote this log: it records sizes that were dynamic at first" in screen
     assert "fixed to 4" in screen
+
+
+def test_a_tensor_whose_static_sizes_torchs_log_does_not_have_shows_no_sizes_that_it_does_not_have() -> None:
+    first = sizes.graph("0/0", sizes.input_of("x", sizes.sized(1, 12, DimKind.SYMBOLIC)))
+    screen = _screen(structs.replace(sizes.SIZES, shapes=(structs.replace(first, complete=False),)))
+    assert "[?, 12, …]" in screen
 
 
 def test_a_run_without_sizes_says_so() -> None:

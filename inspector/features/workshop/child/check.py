@@ -31,9 +31,10 @@ class _Round(Struct):
     checks: list[Sizes] = field(default_factory=list)
     code: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    untimed: str = ""
 
     def result(self) -> Checked:
-        return Checked(self.device, tuple(self.checks), self.code, tuple(self.notes))
+        return Checked(self.device, tuple(self.checks), self.code, tuple(self.notes), self.untimed)
 
     def cut(self, seconds: float) -> Checked:
         """Return the result of a check that takes too long: what has no result is not right."""
@@ -66,6 +67,8 @@ def _check(request: CheckRequest, found: _Round) -> None:
             return
         if is_gpu and request.is_timed and not operator.is_cpp:
             _time(package, operator, found)
+        else:
+            found.untimed = _untimed(operator, package.package.name, is_timed=request.is_timed)
         if request.code and operator.is_cpp:
             found.notes.append(f"--ir compares code that Triton makes; {operator.name} has a kernel in C++")
         if request.code and operator.kernels:
@@ -91,6 +94,15 @@ def _compare(package: Imported, operator: Operator, found: _Round, *, is_gpu: bo
             found.checks.append(check)
             if not check.equal:
                 return
+
+
+def _untimed(operator: Operator, package: str, *, is_timed: bool) -> str:
+    """Say why a correct kernel was not timed."""
+    if not is_timed:
+        return "switched off with --no-time"
+    if operator.is_cpp:
+        return f"the kernel is in C++; {package}/bench.py times it on the CPU"
+    return "there is no GPU here"
 
 
 def _time(package: Imported, operator: Operator, found: _Round) -> None:

@@ -229,6 +229,8 @@ class Checked(Struct, frozen=True):
     code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of each kernel, the code by stage: ttir, ttgir, ptx."""
     notes: tuple[str, ...] = ()
+    untimed: str = ""
+    """Why no time was measured; empty if one was, or if a result is wrong."""
 
     @property
     def is_right(self) -> bool:

@@ -58,7 +58,7 @@ def speed(before: Checked | None, after: Checked) -> str:
     """Say whether the kernel became faster, over all sizes."""
     now = {each.sizes: each.seconds for each in after.checks if each.seconds is not None}
     if not now:
-        return "time not measured"
+        return f"time not measured: {after.untimed}" if after.untimed else "time not measured"
     text = ", ".join(f"{seconds * 1e6:.3g} us" for seconds in now.values())
     was = {} if before is None else {each.sizes: each.seconds for each in before.checks if each.seconds is not None}
     both = [name for name in now if name in was]

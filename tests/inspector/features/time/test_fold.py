@@ -80,6 +80,22 @@ def test_fixed_costs_are_the_share_that_sizes_do_not_change():
     assert fixed_costs(timings.BROKEN) is None
 
 
+def test_profiled_calls_that_take_far_longer_than_timed_ones_explain_nothing():
+    quiet, disturbed = (
+        timings.measured(
+            timings.setup(),
+            *timings.timed(159e-6, 114e-6),
+            timings.shares("eager", 250e-6),
+            timings.shares("compiled", profiled, on_gpu=True),
+        )
+        for profiled in (300e-6, 79.2e-3)
+    )
+    assert [each.is_disturbed for each in breakdowns(quiet)] == [False]
+    assert fixed_costs(quiet) is not None
+    assert [each.is_disturbed for each in breakdowns(disturbed)] == [True]
+    assert fixed_costs(disturbed) is None
+
+
 def test_a_crowd_is_more_processes_than_cores():
     assert crowd(timings.NOISY) == pytest.approx(11.5 / 8)
     assert crowd(timings.FASTER) is None

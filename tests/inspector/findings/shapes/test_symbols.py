@@ -3,6 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.shapes import ConditionKind
+from ctrace.inspector.findings.shapes.fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read
@@ -163,3 +164,12 @@ def test_recorded(log: str) -> None:
     assert bound is not None
     assert bound.frame is not None
     assert (bound.condition, bound.frame.line) == ("x.size(0) > 3", 16)
+
+
+def test_a_size_of_a_second_attempt_is_the_same_size() -> None:
+    """After a break, Dynamo traces again, and a log that torch alone wrote has each symbol twice."""
+    log = sizes.symbol(_started(), "0/1", "s77", X)
+    log = sizes.symbol(log, "0/1", "s17", Y)
+    (shaped,) = shapes_of(_raw(log))
+    assert not shaped.complete
+    assert [(each.name, [dim.index for dim in each.dims]) for each in shaped.tensors] == [("x", [0]), ("y", [0])]

@@ -77,3 +77,15 @@ def test_without_autotuning_nothing_is_said_of_it() -> None:
     silent = Timings("model.py", (timings.FASTER,))
     assert drawn(autotuning_lines(silent, verbose=True), 80) == ""
     assert drawn(autotuning_lines(silent, verbose=False), 80) == ""
+
+
+def test_profiled_calls_that_something_disturbed_are_not_shown_beside_the_headline() -> None:
+    measured = timings.measured(
+        timings.setup(),
+        *timings.timed(159e-6, 114e-6),
+        timings.shares("eager", 250e-6),
+        timings.shares("compiled", 79.2e-3),
+    )
+    shown = " ".join(drawn(timing_screen(Timings("model.py", (measured,)), 100), 100).split())
+    assert "Not measured: profiled compiled calls took 79.2 ms, timed ones 114 µs." in shown
+    assert "torch ops" not in shown

@@ -249,6 +249,12 @@ def test_speed_against_the_version_before(before: float | None, after: float | N
     assert speed(None if before is None else checked(before), checked(after)) == text
 
 
+def test_a_time_that_was_not_measured_says_why():
+    assert speed(None, replace(checked(None), untimed="there is no GPU here")) == (
+        "time not measured: there is no GPU here"
+    )
+
+
 def test_one_line_for_a_correct_kernel():
     line = check_line(checked(4e-6), checked(2e-6))
     assert line == "correct within 1e-8 for 1 size, 1 set of inputs, 2 us: 2.00x faster"
