@@ -124,4 +124,5 @@ def test_the_error_of_a_right_value_is_its_distance() -> None:
             return [torch.tensor([3e-8, 1.0 - 2**-22])]
 
     found = judged_pair(eager, value, Runs(), None, lost=False)
-    assert (found.judgement, found.error) == (Judgement.FINE, pytest.approx(1e-8))
+    assert found.judgement is Judgement.FINE
+    assert found.error == pytest.approx(1e-8)
