@@ -26,4 +26,4 @@ def test_an_unknown_name(tmp_path: Path) -> None:
     done = _ctrace("schema", "explian", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "did you mean `ctrace schema explain`?" in done.stderr
-    assert "name one of: autotune" in _ctrace("schema", "zzz", cwd=tmp_path).stderr
+    assert "name one of: accuracy, autotune" in _ctrace("schema", "zzz", cwd=tmp_path).stderr
