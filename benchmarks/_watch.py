@@ -7,9 +7,9 @@ import sys
 
 import typer
 
-from ctrace.cli.capturing import Request
 from ctrace.cli.graph_views import GraphView, data, screen
 from ctrace.cli.show import show_view
+from ctrace.cli.view_run import Request
 
 PARTS = ("compare", "time_kernels")
 

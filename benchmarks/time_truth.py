@@ -24,9 +24,9 @@ from torch.utils.benchmark import Timer
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.facts.rounds import RoundDone
-from ctrace.inspector.features.time.child.cuda_graphs import Skips
+from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
 from ctrace.inspector.features.time.events import Event
 from ctrace.inspector.findings.ratios import Verdict, compared
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctrace.cli.capturing import Request, saved, session_of
+from ctrace.cli.view_run import Request, saved, session_of
 from ctrace.inspector.errors import RunError, TargetError, did_you_mean
 from ctrace.inspector.files.scratch import scratch
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.features.compare.diff.changes import RunDiff, What
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import Store
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -63,7 +63,7 @@ def with_settings(found: "RunDiff", before: tuple[str, "Session"], after: tuple[
     """
     from msgspec.structs import replace
 
-    from ctrace.inspector.features.compare.diff.judgement import DIFFERENT_CALLS, without_direction
+    from ctrace.inspector.features.compare.diff.worse_side import DIFFERENT_CALLS, without_direction
 
     first, second = _capture_of(before[0]), _capture_of(after[0])
     if first is None or second is None or first.target != second.target:
@@ -100,7 +100,7 @@ class _Capture(NamedTuple):
 def _capture_of(text: str) -> _Capture | None:
     """Return how one side was captured; None: it is not known, as for a log."""
     from ctrace.inspector.errors import CtraceError
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.rerun import request_of, resolved_of
     from ctrace.inspector.runs.store import Store
     from ctrace.inspector.runs.target import ModelTarget, resolve

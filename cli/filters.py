@@ -74,7 +74,7 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
     Raises:
         TargetError: the stage is unknown.
     """
-    from ctrace.inspector.facts.graphs import GraphStage
+    from ctrace.inspector.facts.graph_facts import GraphStage
 
     name = re.sub(r"_\d+$", "", stage.strip().replace("-", "_")) if stage else None
     parts = [f"{each}_{part}" for each in GraphStage for part in ("forward", "backward", "inference")]
@@ -82,7 +82,7 @@ def check_graph_stage(stage: str | None, option: str = "--stage") -> None:
 
 
 def _check(option: str, name: str | None, known: Iterable[str], also: Iterable[str] = ()) -> None:
-    from ctrace.inspector.findings.kernels.view import suggestion
+    from ctrace.inspector.findings.kernels.kernel_view import suggestion
 
     stage = None if name is None else name.strip().lower()
     if stage is not None and stage not in (*known, *also):

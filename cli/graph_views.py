@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.cli.capturing import Request
+from ctrace.cli.view_run import Request
 from ctrace.inspector.errors import TargetError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.graphs.lines import NodesAtLine
+    from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine
+    from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
     from ctrace.inspector.findings.graphs.stage_diff import StageDiff
-    from ctrace.inspector.findings.graphs.view import Compiled, Staged
     from ctrace.reports.escape import Document
 
 
@@ -62,8 +62,8 @@ class GraphView(Struct, frozen=True):
 
 def data(session: "Session", view: GraphView) -> "Document":
     """Return the view as JSON."""
-    from ctrace.inspector.findings.graphs.view import compiled
-    from ctrace.reports.json import graphs as json_graphs
+    from ctrace.inspector.findings.graphs.graph_view import compiled
+    from ctrace.reports.json import graphs_json as json_graphs
 
     if view.diff:
         return json_graphs.render_diff_json(session, *_diff(session, view))
@@ -79,25 +79,25 @@ def data(session: "Session", view: GraphView) -> "Document":
 def screen(session: "Session", view: GraphView, width: int) -> "Iterable[RenderableType]":
     """Return the view as a screen."""
     if view.diff:
-        from ctrace.reports.terminal.graphs.stage_diff import diff_screen
+        from ctrace.reports.terminal.graphs.stage_diff_screen import diff_screen
 
         return diff_screen(session, *_diff(session, view), width, all_of_it=view.all_of_it)
     if view.line:
         return _line_screen(session, view.line, view, width)
     if view.passes:
-        from ctrace.reports.terminal.graphs.passes import passes_screen
+        from ctrace.reports.terminal.graphs.passes_screen import passes_screen
 
         return passes_screen(session, _known(session, view.graph))
     if view.ops:
-        from ctrace.reports.terminal.graphs.nodes import ops_screen
+        from ctrace.reports.terminal.graphs.node_screen import ops_screen
 
         return ops_screen(session, *_one_stage(session, view, "--ops"))
     if view.stage:
-        from ctrace.reports.terminal.graphs.nodes import stage_screen
+        from ctrace.reports.terminal.graphs.node_screen import stage_screen
 
         return stage_screen(session, *_one_stage(session, view, "--stage"), width, all_of_it=view.all_of_it)
-    from ctrace.inspector.findings.graphs.view import compiled
-    from ctrace.reports.terminal.graphs.screen import graphs_screen
+    from ctrace.inspector.findings.graphs.graph_view import compiled
+    from ctrace.reports.terminal.graphs.graphs_screen import graphs_screen
 
     return graphs_screen(session, compiled(session, view.graph), width, all_of_it=view.all_of_it)
 
@@ -108,7 +108,7 @@ def _known(session: "Session", graph: str | None) -> str | None:
     Raises:
         TargetError: it has no such graph.
     """
-    from ctrace.inspector.findings.graphs.view import compiled
+    from ctrace.inspector.findings.graphs.graph_view import compiled
 
     if graph is not None:
         compiled(session, graph)
@@ -116,7 +116,7 @@ def _known(session: "Session", graph: str | None) -> str | None:
 
 
 def _line_screen(session: "Session", line: str, view: GraphView, width: int) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.graphs.nodes import line_screen
+    from ctrace.reports.terminal.graphs.node_screen import line_screen
 
     return line_screen(session, _of_line(session, line, view.graph), width, all_of_it=view.all_of_it)
 
@@ -127,7 +127,7 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAt
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.findings.graphs.lines import near, of_line
+    from ctrace.inspector.findings.graphs.graph_lines import near, of_line
 
     found = of_line(session, line, graph)
     if not found:
@@ -138,15 +138,15 @@ def _of_line(session: "Session", line: str, graph: str | None) -> "tuple[NodesAt
 
 
 def _diff(session: "Session", view: GraphView) -> "tuple[Compiled, StageDiff]":
+    from ctrace.inspector.findings.graphs.graph_view import only_one
     from ctrace.inspector.findings.graphs.stage_diff import stage_diff, two_stages
-    from ctrace.inspector.findings.graphs.view import only_one
 
     each = only_one(session, view.graph, "--diff")
     return each, stage_diff(each, *two_stages(each, view.diff or ""))
 
 
 def _one_stage(session: "Session", view: GraphView, option: str) -> "tuple[Compiled, Staged]":
-    from ctrace.inspector.findings.graphs.view import only_one
+    from ctrace.inspector.findings.graphs.graph_view import only_one
 
     each = only_one(session, view.graph, option)
     return each, each.stage(view.stage) if view.stage else each.usual()
@@ -160,9 +160,9 @@ def picture(request: Request, view: GraphView, output: Path | None) -> None:
     """
     import typer
 
-    from ctrace.cli.capturing import session_of
     from ctrace.cli.console import check_output, say, write_report
     from ctrace.cli.show import exit_code
+    from ctrace.cli.view_run import session_of
     from ctrace.inspector.session.completeness import first_lines
     from ctrace.reports.dot import dot_text
     from ctrace.reports.format import plain

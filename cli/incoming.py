@@ -130,7 +130,7 @@ def followed(log: Path) -> "Session":
 def _line(event: "Event | None") -> str:
     """Say what an event means, in one line; empty for most."""
     from ctrace.inspector.facts.events import core as ev
-    from ctrace.inspector.facts.events import guards as ge
+    from ctrace.inspector.facts.events import guard_events as ge
     from ctrace.inspector.source.stacks import resumed
     from ctrace.reports.format import one_line
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctrace.inspector.facts.kernels import OutputCode
     from ctrace.inspector.facts.session import Session
     from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
-    from ctrace.inspector.findings.kernels.view import Part
+    from ctrace.inspector.findings.kernels.kernel_view import Part
     from ctrace.reports.dump.dumped import Dumped
     from ctrace.reports.escape import Document
 
@@ -70,7 +70,7 @@ def side_by_side(
     targets: "Mapping[str, Session]", failed: "Mapping[str, str]", view: KernelView, width: int
 ) -> "Iterable[RenderableType]":
     """Return a screen that compares several GPUs."""
-    from ctrace.reports.terminal.target.side_by_side import kernels_side_by_side
+    from ctrace.reports.terminal.target.side_by_side_screen import kernels_side_by_side
 
     return kernels_side_by_side(targets, failed, width, all_of_it=view.all_of_it)
 
@@ -91,7 +91,7 @@ _MOST_PROBLEMS = 3
 
 def data(session: "Session", view: KernelView) -> "Document":
     """Return the view as JSON."""
-    from ctrace.reports.json import kernels as json_kernels
+    from ctrace.reports.json import kernels_json as json_kernels
 
     if view.dump:
         return json_kernels.render_dump_json(session, _dumped(session, view.dump))
@@ -107,7 +107,7 @@ def data(session: "Session", view: KernelView) -> "Document":
 
 def screen(session: "Session", view: KernelView, width: int) -> "Iterable[RenderableType]":
     """Return the view as a screen."""
-    from ctrace.reports.terminal.kernels import detail as one
+    from ctrace.reports.terminal.kernels import kernel_detail as one
     from ctrace.reports.terminal.kernels.tables import kernels_screen
 
     if view.dump:
@@ -129,9 +129,9 @@ def screen(session: "Session", view: KernelView, width: int) -> "Iterable[Render
 
 def _beside(session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int) -> "Iterator[RenderableType]":
     """Show the sections that only some runs have: user-written kernels, built kernels, a target GPU."""
-    from ctrace.inspector.findings.target.view import target_of
-    from ctrace.reports.terminal.kernels.built import resources_screen, times_screen
-    from ctrace.reports.terminal.kernels.user_kernels import user_kernels_section
+    from ctrace.inspector.findings.target.target_view import target_of
+    from ctrace.reports.terminal.kernels.built_screen import resources_screen, times_screen
+    from ctrace.reports.terminal.kernels.user_kernels_screen import user_kernels_section
     from ctrace.reports.terminal.widgets import MOST
 
     yield from user_kernels_section(session, most=None if view.all_of_it else MOST)
@@ -147,8 +147,8 @@ def _for_a_target(
     session: "Session", view: KernelView, found: "tuple[Part, ...]", width: int
 ) -> "Iterator[RenderableType]":
     """Show bounds, choices that autotuning makes on the device, and questions about the device."""
-    from ctrace.reports.terminal.kernels.bounds import bounds_screen
-    from ctrace.reports.terminal.target import screen as target
+    from ctrace.reports.terminal.kernels.bounds_screen import bounds_screen
+    from ctrace.reports.terminal.target import target_screen as target
 
     if not session.built:
         yield target.nothing_compiled(session)
@@ -170,13 +170,13 @@ def _dump_screen(session: "Session", folder: str) -> "Iterable[RenderableType]":
 
 
 def _ir_screen(session: "Session", view: KernelView) -> "Iterable[RenderableType]":
-    from ctrace.reports.terminal.kernels.built import ir_screen
+    from ctrace.reports.terminal.kernels.built_screen import ir_screen
 
     return ir_screen(session, str(view.ir), view.kernel, view.graph)
 
 
 def _parts(session: "Session", view: KernelView) -> "tuple[Part, ...]":
-    from ctrace.inspector.findings.kernels.view import parts
+    from ctrace.inspector.findings.kernels.kernel_view import parts
 
     return parts(session, view.graph, view.stage)
 
@@ -187,7 +187,7 @@ def _chosen(session: "Session", view: KernelView, found: "tuple[Part, ...]") -> 
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.findings.kernels.view import named
+    from ctrace.inspector.findings.kernels.kernel_view import named
 
     if view.kernel:
         return named(found, view.kernel)
@@ -224,7 +224,7 @@ def _wrappers(session: "Session", view: KernelView) -> "tuple[tuple[OutputCode, 
     Raises:
         TargetError: there is none.
     """
-    from ctrace.inspector.findings.kernels.code import wrappers
+    from ctrace.inspector.findings.kernels.kernel_code import wrappers
 
     found = tuple(wrappers(session, view.graph, view.stage))
     if not found:

@@ -18,7 +18,7 @@ _USAGE = "%%ctrace [--build] [--text]"
 
 def session_html(session: "Session") -> str:
     """Return the page of a run in a frame, for an output cell."""
-    from ctrace.reports.html.page import render_html
+    from ctrace.reports.html.html_page import render_html
 
     page = html.escape(render_html(session), quote=True)
     style = f"width: 100%; height: {HEIGHT}px; border: 1px solid #8888; border-radius: 8px"

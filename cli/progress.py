@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from ctrace.cli.console import console, say, unguarded
 from ctrace.cli.program_output import ProgramOutput
 from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import run, tracing
-from ctrace.inspector.facts.events.fusion import FusionRecord
+from ctrace.inspector.facts.events import run_events, tracing
+from ctrace.inspector.facts.events.fusion_events import FusionRecord
 from ctrace.inspector.runs.child import cannot_start
 from ctrace.inspector.source.stacks import resumed
 from ctrace.reports.format import one_line
@@ -22,7 +22,7 @@ from ctrace.reports.format import one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from ctrace.inspector.features.check.model import Job
+    from ctrace.inspector.features.check.gate_model import Job
 
 _WIDTH = 76
 """Width of the status line; with rich's spinner it fits into 80 columns."""
@@ -77,7 +77,7 @@ class Progress:
                 self._enter("backend", is_compiling=True)
             case FusionRecord(stage=stage):
                 self._enter(f"inductor ({stage})", is_compiling=True)
-            case run.CallBegan(scenario=scenario, index=index):
+            case run_events.CallBegan(scenario=scenario, index=index):
                 self._function = ""
                 self._enter(f"scenario {scenario}, call {index + 1}")
             case tracing.BytecodeSeen():

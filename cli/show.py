@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, assert_never
 
 import typer
 
-from ctrace.cli.capturing import Request, run_of, session_of
 from ctrace.cli.console import check_output, write_report
+from ctrace.cli.view_run import Request, run_of, session_of
 from ctrace.inspector.errors import Exit, TargetError
 from ctrace.inspector.facts.session import Session, Verdict
 from ctrace.reports.escape import Document
@@ -56,7 +56,7 @@ def show(
     """
     match form:
         case Format.JSON:
-            from ctrace.reports.json.explain import render_json
+            from ctrace.reports.json.explain_json import render_json
 
             write_report(render_json(session), output)
         case Format.MARKDOWN:
@@ -70,7 +70,7 @@ def show(
 
 
 def _terminal(session: Session, output: Path | None, run: str | None, *, on_stderr: bool, verbose: bool) -> None:
-    from ctrace.reports.terminal.explain import explain_screen
+    from ctrace.reports.terminal.explain_screen import explain_screen
 
     show_screen(lambda width: explain_screen(session, width, verbose=verbose, run=run), output, on_stderr=on_stderr)
 
@@ -82,7 +82,7 @@ def session_text(session: Session, *, verbose: bool = False) -> str:
     from rich.console import Console
 
     from ctrace.cli.console import PLAIN_WIDTH
-    from ctrace.reports.terminal.explain import explain_screen
+    from ctrace.reports.terminal.explain_screen import explain_screen
     from ctrace.reports.terminal.widgets import drawn
 
     console = Console(file=io.StringIO(), width=PLAIN_WIDTH, emoji=False, force_jupyter=False, color_system=None)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ctrace.cli.capturing import Request, target_names
 from ctrace.cli.console import check_output
+from ctrace.cli.view_run import Request, target_names
 from ctrace.inspector.errors import Exit, TargetError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def shown_side_by_side(
         return False
     from ctrace.cli.show import exit_code, show_either
     from ctrace.cli.targeting import sessions_for
-    from ctrace.reports.json.side_by_side import render_side_by_side_json
+    from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 
     conflict = next((option for option, value in others.items() if value), None)
     if conflict is not None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ctrace.cli.capturing import Request, again_for_gpu, captured, new_for_gpu, saved
+from ctrace.cli.view_run import Request, again_for_gpu, captured, new_for_gpu, saved
 from ctrace.inspector.errors import CtraceError, RunError, TargetError
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.store import Run, Store
     from ctrace.inspector.runs.target import Resolved
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.session import Session, Target
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.log.reader import Broken, Entry, read
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.session.build import build as build_session
 

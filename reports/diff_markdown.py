@@ -6,7 +6,7 @@ from ctrace.inspector.features.compare.diff.changes import Change, RunDiff, What
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import Marked, code, prose, row, text
-from ctrace.reports.wording.diff import answer, folded, headword, judged, name_of, not_compared, short_name
+from ctrace.reports.wording.diff_wording import answer, folded, headword, judged, name_of, not_compared, short_name
 
 _MOST = 20
 _LONGEST = 300

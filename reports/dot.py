@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ctrace.inspector.findings.graphs.text.fx import FxGraph, FxNode, Kind
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, graphviz_string, markup_document
-from ctrace.reports.wording.graphs import op_text, result_text
+from ctrace.reports.wording.graphs_wording import op_text, result_text
 
 COLORS = {
     Kind.PLACEHOLDER: "#dbeafe",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.features.fix.repairs.result import Fixes, Tried
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, Tried
 from ctrace.inspector.source.owners import owner_of
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document

@@ -1,18 +1,22 @@
-"""A Session as Markdown, for an issue or a pull request."""
+"""A Session as Markdown, for an issue or a pull request.
 
+Draw compilations and graph breaks as a Mermaid picture, which GitHub shows in Markdown.
+"""
+
+import re
 from collections.abc import Iterable, Iterator
 
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import advised
 from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause
-from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target import DeviceQuestion
-from ctrace.inspector.findings.breaks.view import ranked
-from ctrace.inspector.findings.fusion.missed import top_missed
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.facts.target_facts import DeviceQuestion
+from ctrace.inspector.findings.breaks.break_view import ranked
+from ctrace.inspector.findings.fusion.missed_fusions import top_missed
 from ctrace.inspector.findings.fusion.totals import session_totals
-from ctrace.inspector.findings.recompiles.view import groups
-from ctrace.inspector.findings.scenarios.view import not_compared, provoked, why_no_coverage
-from ctrace.inspector.findings.target.view import (
+from ctrace.inspector.findings.recompiles.recompile_view import groups
+from ctrace.inspector.findings.scenarios.scenario_view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.target.target_view import (
     open_sentence,
     question_place,
     question_sentence,
@@ -24,9 +28,8 @@ from ctrace.inspector.session.summary import fast_sentence, fusion_totals, guard
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document
 from ctrace.reports.markup import code, prose, row, text
-from ctrace.reports.mermaid import picture
-from ctrace.reports.wording.comparison import basis, rounded
-from ctrace.reports.wording.diagnosis import (
+from ctrace.reports.wording.comparison_wording import basis, rounded
+from ctrace.reports.wording.diagnosis_wording import (
     MOST_ADVICE,
     MOST_CAUSES,
     advice_on,
@@ -39,8 +42,8 @@ from ctrace.reports.wording.diagnosis import (
     notes,
     symptoms,
 )
-from ctrace.reports.wording.fusion import bytes_text, missed_text
-from ctrace.reports.wording.target import kernel_facts
+from ctrace.reports.wording.fusion_wording import bytes_text, missed_text
+from ctrace.reports.wording.target_wording import kernel_facts
 
 _SENTENCE = 1000
 """The most characters of one sentence; a message of the user's program may have millions."""
@@ -202,3 +205,54 @@ def _bullets(title: str, items: Iterable[str]) -> Iterator[str]:
     if texts:
         yield f"\n**{title}**\n"
         yield from (f"- {prose(text)}" for text in texts)
+
+
+_MOST = 12
+"""How many compilations and breaks a small picture has."""
+_LONGEST = 48
+_UNSAFE = re.compile(r"[^A-Za-z0-9 _.,:/()=+*'!?…·-]|(?<=:):|:(?=:)")
+
+
+def picture(session: Session) -> Iterator[str]:
+    """Yield the lines of a fenced Mermaid block; nothing if there is only one graph, or none."""
+    shown = session.compilations[:_MOST]
+    if len(shown) < 2 and not session.breaks:
+        return
+    yield "\n```mermaid\nflowchart TD"
+    ops = {each.id: each.ops for each in session.graphs}
+    names = {each.id: f"c{at}" for at, each in enumerate(shown)}
+    for each in shown:
+        yield f"  {names[each.id]}[{_label(*_of(each, ops.get(each.id)))}]"
+    for at, found in enumerate(session.breaks[:_MOST]):
+        place = f"{fmt.file_name(found.file)}:{found.line}"
+        yield f"  b{at}{{{{{_label('graph break', place, found.expression or found.source)}}}}}"
+        yield f"  style b{at} stroke:#d73a49"
+        for id_ in found.compilations:
+            yield from (f"  {names[id_]} --> b{at}",) if id_ in names else ()
+        for each in shown:
+            if each.resumes_at is not None and (each.file, each.resumes_at) == (found.file, found.line):
+                yield f"  b{at} -->|resumes| {names[each.id]}"
+    last: dict[str, str] = {}
+    for each in shown:
+        if each.frame in last:
+            yield f"  {last[each.frame]} -.->|recompiles| {names[each.id]}"
+        last[each.frame] = names[each.id]
+    yield "```"
+    left = len(session.compilations) - len(shown), len(session.breaks[_MOST:])
+    if any(left):
+        yield f"\nNot in the picture: {fmt.count(left[0], 'compilation')} and {fmt.count(left[1], 'graph break')}."
+
+
+def _of(each: Compilation, ops: int | None) -> tuple[str, ...]:
+    place = f"{fmt.file_name(each.file)}:{each.resumes_at or each.line}"
+    what = "no graph" if ops is None else fmt.count(ops, "op")
+    return f"{each.id} {each.function}", place, what
+
+
+def _label(*lines: str) -> str:
+    """Write a label; what Mermaid, Markdown or a CI system would interpret becomes a character code."""
+    return '"' + " · ".join(_UNSAFE.sub(_code, fmt.one_line(line, _LONGEST)) for line in lines if line) + '"'
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"#{ord(found[0])};"

@@ -10,9 +10,9 @@ from typing import Any
 from ctrace.inspector.facts.compile_time import Lane, Span
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks.job import Job
-from ctrace.inspector.features.compare.ranks.steps import Steps
-from ctrace.inspector.findings.compile_time.fold import lanes_of
-from ctrace.inspector.findings.compile_time.view import OTHER, phase_of
+from ctrace.inspector.features.compare.ranks.rank_steps import Steps
+from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
+from ctrace.inspector.findings.compile_time.compile_time_view import OTHER, phase_of
 from ctrace.inspector.version import __version__
 from ctrace.reports.escape import Document, json_document
 

@@ -1,8 +1,8 @@
 """A reproducer as a program, as the text of an issue, and what was proved about it in a sentence."""
 
 from ctrace.inspector.facts.diagnosis import Finding
-from ctrace.inspector.features.fix.reduction.result import Reproducer
-from ctrace.inspector.features.fix.reduction.writing import versions
+from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+from ctrace.inspector.features.fix.reduction.reduction_writing import versions
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markdown_document, patch_document
 

@@ -147,10 +147,10 @@ def test_tests_use_the_installed_names(path: Path):
         ("ctrace.inspector.log.reader", "import ctrace.cli.main as main"),
         ("ctrace.inspector.log.reader", "def f():\n    from ctrace.cli import console"),
         ("ctrace.inspector.capture.run", "from ctrace.reports import text"),
-        ("ctrace.reports.html", "from ctrace.cli.options import Output"),
-        ("ctrace.reports.html", "if TYPE_CHECKING:\n    from ctrace.cli.options import Output"),
+        ("ctrace.reports.html", "from ctrace.cli.command_options import Output"),
+        ("ctrace.reports.html", "if TYPE_CHECKING:\n    from ctrace.cli.command_options import Output"),
         ("ctrace.inspector.facts.session", "import torch"),
-        ("ctrace.inspector.findings.graphs.view", "from torch.fx import Graph"),
+        ("ctrace.inspector.findings.graphs.graph_view", "from torch.fx import Graph"),
         ("ctrace.inspector.capture_extra", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    import torch"),
         ("ctrace.inspector.runs.target", "import importlib\nimportlib.import_module('torch._dynamo')"),
@@ -158,11 +158,11 @@ def test_tests_use_the_installed_names(path: Path):
         ("ctrace.inspector.api", "from ctrace.inspector.capture.run import main"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    pass\nelse:\n    from ctrace.inspector import capture"),
         ("ctrace.inspector.runs.store", "def f():\n    from ctrace.inspector import capture"),
-        ("ctrace.inspector.features.time.fold", "import torch"),
-        ("ctrace.inspector.features.time.fold", "from ctrace.inspector.features.time.child import main"),
+        ("ctrace.inspector.features.time.timing_fold", "import torch"),
+        ("ctrace.inspector.features.time.timing_fold", "from ctrace.inspector.features.time.child import main"),
         ("ctrace.cli.commands.run", "from ctrace.inspector.capture import run"),
-        ("ctrace.inspector.findings.breaks.view", "from . import graphs"),
-        ("ctrace.inspector.findings.breaks.view", "from ..model import Session"),
+        ("ctrace.inspector.findings.breaks.break_view", "from . import graphs"),
+        ("ctrace.inspector.findings.breaks.break_view", "from ..model import Session"),
         ("ctrace.cli.main", "from inspector.facts import Session"),
         ("ctrace.cli.main", "import reports"),
     ],
@@ -184,7 +184,7 @@ def test_bad_import_is_found(module: str, source: str):
         ),
         ("ctrace.inspector.capture.run", "import torch\nimport triton.knobs\nfrom ctrace.inspector.capture import log"),
         ("ctrace.inspector.capture", "from torch._logging import trace_log"),
-        ("ctrace.inspector.capture.timing.rounds", "import torch"),
+        ("ctrace.inspector.capture.timing.timed_rounds", "import torch"),
         ("ctrace.inspector.api", "def trace():\n    from ctrace.inspector.capture.run import watch"),
         ("ctrace.inspector.api", "if TYPE_CHECKING:\n    from ctrace.inspector.capture.run import Watch"),
         ("ctrace.inspector.runs.target", "import inspect\nfrom importlib import import_module\nimport_module(name)"),
@@ -203,7 +203,7 @@ ORDER = (
     ("findings",),
     ("diagnosis", "session"),
     ("runs",),
-    ("doctor", "features.accuracy", "features.bytecode", "features.check", "features.time"),
+    ("self_check", "features.accuracy", "features.bytecode", "features.check", "features.time"),
     ("features.compare", "features.fix", "features.gpus", "features.workshop"),
     ("capture.core",),
     ("capture.isolation",),
@@ -216,9 +216,15 @@ ORDER = (
     ("capture.timing",),
     ("capture.state",),
     ("capture.comparing",),
-    ("capture.capturing", "capture.scenarios", "features.accuracy.child", "features.fix.child", "features.time.child"),
+    (
+        "capture.capture_hooks",
+        "capture.scenario_runs",
+        "features.accuracy.child",
+        "features.fix.child",
+        "features.time.child",
+    ),
     ("features.workshop.child",),
-    ("capture.inprocess", "capture.main", "capture.probe"),
+    ("capture.inprocess", "capture.child_main", "capture.probe"),
     ("capture.fork_server",),
     ("api",),
 )
@@ -345,7 +351,7 @@ def test_building_a_session_imports_no_view():
 
 WRITING = {"write_text", "write_bytes", "mkdtemp", "mkstemp", "TemporaryDirectory", "NamedTemporaryFile"}
 """Methods that write a file or make a temporary one, past `inspector/files/`."""
-OWN_WRITERS = {"ctrace.inspector.features.fix.repairs.running"}
+OWN_WRITERS = {"ctrace.inspector.features.fix.repairs.trial_runs"}
 """Modules that may: a folder inside of one that `files/scratch.py` made."""
 
 

@@ -2,7 +2,7 @@
 
 A second run that writes to the program's memory, or moves its generators, changes results, and ctrace then blames the
 compiler. So a place that is not in this table fails here: let it use `isolation.second_run`, or wait until the program
-is over (`core/postponed.py`), or say that the time is not measured.
+is over (`core/recorder.py`), or say that the time is not measured.
 """
 
 import ast
@@ -14,7 +14,7 @@ import pytest
 from tests.support.places import ROOT
 
 ISOLATED = "copies of the arguments, and all states restored: isolation/second_run.py"
-AFTER = "after the program, on copies, in memory of its own: core/postponed.py"
+AFTER = "after the program, on copies, in memory of its own: core/recorder.py"
 MODEL_COPY = "a copy of the model with copies of the arguments, and all states restored: isolation/unnoticed.py"
 OWN_PROCESS = "a process that only measures or proves: the program runs in another one"
 DRIVER = "the calls that the user asked for: ctrace takes the place of the program's loop"
@@ -22,47 +22,45 @@ GUARDS = "guards, which only read"
 LAUNCH = "the program's own launch, in another way: no second one"
 
 RUNS_AGAIN = {
-    "inspector/capture/built_kernels/gpu.py": ISOLATED,
+    "inspector/capture/built_kernels/current_gpu.py": ISOLATED,
     "inspector/capture/built_kernels/kernel_times.py": ISOLATED,
-    "inspector/capture/built_kernels/library_calls.py": ISOLATED,
-    "inspector/capture/built_kernels/stopwatch.py": ISOLATED,
+    "inspector/capture/built_kernels/kernel_stopwatch.py": ISOLATED,
     "inspector/capture/comparing/dangers.py": MODEL_COPY,
     "inspector/capture/comparing/eager.py": MODEL_COPY,
-    "inspector/capture/guards/cost.py": GUARDS,
+    "inspector/capture/guards/guard_cost.py": GUARDS,
     "inspector/capture/isolation/second_run.py": ISOLATED,
     "inspector/features/accuracy/child/accuracy_task.py": OWN_PROCESS,
-    "inspector/features/workshop/child/apply.py": OWN_PROCESS,
-    "inspector/features/workshop/child/check.py": OWN_PROCESS,
+    "inspector/features/workshop/child/applying_kernels.py": OWN_PROCESS,
+    "inspector/features/workshop/child/check_package.py": OWN_PROCESS,
     "inspector/features/workshop/child/kernel_sides.py": OWN_PROCESS,
     "inspector/features/workshop/child/regions.py": OWN_PROCESS,
     "inspector/features/workshop/child/seconds.py": OWN_PROCESS,
-    "inspector/features/workshop/child/sides.py": OWN_PROCESS,
-    "inspector/features/workshop/child/tune.py": OWN_PROCESS,
+    "inspector/features/workshop/child/patched_model.py": OWN_PROCESS,
+    "inspector/features/workshop/child/tune_kernel.py": OWN_PROCESS,
     "inspector/capture/kernels/replay_times.py": AFTER,
-    "inspector/features/fix/child/models.py": OWN_PROCESS,
+    "inspector/features/fix/child/observation.py": OWN_PROCESS,
     "inspector/features/fix/child/probing.py": OWN_PROCESS,
-    "inspector/features/fix/child/programs.py": OWN_PROCESS,
-    "inspector/features/fix/child/rounding.py": OWN_PROCESS,
-    "inspector/features/fix/child/sides.py": OWN_PROCESS,
-    "inspector/capture/scenarios.py": DRIVER,
-    "inspector/features/time/child/accuracy.py": OWN_PROCESS,
-    "inspector/features/time/child/main.py": OWN_PROCESS,
-    "inspector/capture/timing/rounds.py": OWN_PROCESS,
+    "inspector/features/fix/child/observed_calls.py": OWN_PROCESS,
+    "inspector/features/fix/child/both_sides.py": OWN_PROCESS,
+    "inspector/capture/scenario_runs.py": DRIVER,
+    "inspector/features/time/child/timed_accuracy.py": OWN_PROCESS,
+    "inspector/features/time/child/timing_main.py": OWN_PROCESS,
+    "inspector/capture/timing/timed_rounds.py": OWN_PROCESS,
     "inspector/features/gpus/child/triton_interpreter.py": LAUNCH,
     "inspector/features/time/child/shares.py": OWN_PROCESS,
-    "inspector/features/workshop/child/triton_ops/main.py": OWN_PROCESS,
+    "inspector/features/workshop/child/triton_ops/triton_ops_main.py": OWN_PROCESS,
 }
 """By module."""
 
 OURS = {
     "ctrace.inspector.capture.calls.calling.called",
-    "ctrace.inspector.capture.built_kernels.stopwatch.timed",
+    "ctrace.inspector.capture.built_kernels.kernel_stopwatch.timed",
     "ctrace.inspector.capture.isolation.second_run",
     "ctrace.inspector.capture.isolation.unnoticed",
     "ctrace.inspector.features.workshop.child.checks.guarded_call",
     "ctrace.inspector.features.workshop.child.kernel_sides.called",
     "ctrace.inspector.features.workshop.child.kernel_sides.called_each",
-    "ctrace.inspector.features.fix.child.calls.observe",
+    "ctrace.inspector.features.fix.child.observed_calls.observe",
     "ctrace.inspector.capture.timing.stopwatch",
     "ctrace.inspector.capture.kernels.interpreted.run_interpreted",
     "triton.testing.do_bench",
@@ -71,7 +69,7 @@ OURS = {
 TORCHS = {"replay", "CUDAGraph", "make_graphed_callables", "profile_guard_manager", "do_bench", "launchers"}
 """Attributes and names of torch and Triton with which a call could be made again."""
 READS = {
-    "inspector/capture/built_kernels/configurations.py",
+    "inspector/capture/built_kernels/record_built_kernels.py",
     "inspector/capture/built_kernels/triton_builds.py",
 }
 """Modules that only read which launcher a kernel chose."""
@@ -115,13 +113,9 @@ def test_only_the_gate_makes_a_launch_for_the_stopwatch() -> None:
         name
         for name, path in torch_side()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Launch"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RepeatableLaunch"
     ]
-    # The second has a class of its own by that name: the launch of a package's kernel.
-    assert set(makers) == {
-        "inspector/capture/isolation/second_run.py",
-        "inspector/features/workshop/child/launches.py",
-    }
+    assert set(makers) == {"inspector/capture/isolation/second_run.py"}
 
 
 def imported(source: str) -> Iterator[str]:
@@ -137,7 +131,7 @@ def imported(source: str) -> Iterator[str]:
 def test_nothing_of_a_capture_reaches_the_other_processes(module: str) -> None:
     """The sources of a capture, which run in the program's process, import none of these."""
     seen: set[str] = set()
-    waiting = ["inspector/capture/capturing.py"]
+    waiting = ["inspector/capture/capture_hooks.py"]
     while waiting:
         name = waiting.pop()
         if name in seen or not (ROOT / name).exists():
@@ -153,7 +147,7 @@ def test_nothing_of_a_capture_reaches_the_other_processes(module: str) -> None:
     [
         "graph.replay()",
         "from triton.testing import do_bench",
-        "from ctrace.inspector.capture.built_kernels.stopwatch import timed",
+        "from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed",
         "graph = torch.cuda.CUDAGraph()",
         "(chosen,) = kernel.launchers",
     ],

@@ -34,24 +34,28 @@ class Form:
     """For several GPUs: the index of the form of each GPU's report."""
 
 
-_SEVERAL_GPUS = "ctrace.reports.json.side_by_side:render_side_by_side_json"
+_SEVERAL_GPUS = "ctrace.reports.json.side_by_side_json:render_side_by_side_json"
 _PACKAGES = "ctrace.reports.json.packages"
-_GRAPHS, _KERNELS, _LESSONS = "ctrace.reports.json.graphs", "ctrace.reports.json.kernels", "ctrace.reports.json.lessons"
+_GRAPHS, _KERNELS, _LESSONS = (
+    "ctrace.reports.json.graphs_json",
+    "ctrace.reports.json.kernels_json",
+    "ctrace.reports.json.lessons_json",
+)
 
 COMMANDS: dict[str, tuple[Form, ...]] = {
-    "explain": (Form("ctrace.reports.json.explain:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
-    "run": (Form("ctrace.reports.json.explain:render_json"),),
+    "explain": (Form("ctrace.reports.json.explain_json:render_json"), Form(_SEVERAL_GPUS, "--target A,B", single=0)),
+    "run": (Form("ctrace.reports.json.explain_json:render_json"),),
     "breaks": (
-        Form("ctrace.reports.json.explain:render_breaks_json"),
+        Form("ctrace.reports.json.explain_json:render_breaks_json"),
         Form(f"{_LESSONS}:render_lesson_json", "--explain"),
     ),
     "recompiles": (
-        Form("ctrace.reports.json.recompiles:render_recompiles_json"),
+        Form("ctrace.reports.json.recompiles_json:render_recompiles_json"),
         Form(f"{_LESSONS}:render_cause_lesson_json", "--explain"),
     ),
-    "guards": (Form("ctrace.reports.json.guards:render_guards_json"),),
-    "shapes": (Form("ctrace.reports.json.shapes:render_shapes_json"),),
-    "bytecode": (Form("ctrace.reports.json.bytecode:render_bytecode_json"),),
+    "guards": (Form("ctrace.reports.json.guards_json:render_guards_json"),),
+    "shapes": (Form("ctrace.reports.json.shapes_json:render_shapes_json"),),
+    "bytecode": (Form("ctrace.reports.json.bytecode_json:render_bytecode_json"),),
     "graphs": (
         Form(f"{_GRAPHS}:render_graphs_json"),
         Form(f"{_GRAPHS}:render_stage_json", "--stage"),
@@ -60,7 +64,7 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_GRAPHS}:render_passes_json", "--passes"),
     ),
     "fusion": (
-        Form("ctrace.reports.json.fusion:render_fusion_json"),
+        Form("ctrace.reports.json.fusion_json:render_fusion_json"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
     ),
     "kernels": (
@@ -70,29 +74,29 @@ COMMANDS: dict[str, tuple[Form, ...]] = {
         Form(f"{_KERNELS}:render_ir_json", "--ir"),
         Form(f"{_KERNELS}:render_dump_json", "--dump"),
         Form(_SEVERAL_GPUS, "--target A,B", single=0),
-        Form("ctrace.reports.json.packages.ejecting:render_ejected_json", "eject NAME"),
-        Form(f"{_PACKAGES}.results:render_apply_json", "apply DIR TARGET"),
-        Form(f"{_PACKAGES}.results:render_tune_json", "tune DIR"),
-        Form(f"{_PACKAGES}.results:render_edit_json", "edit DIR --once"),
-        Form(f"{_PACKAGES}.wrap:render_wrap_json", "wrap FILE:KERNEL"),
+        Form("ctrace.reports.json.packages.ejecting_json:render_ejected_json", "eject NAME"),
+        Form(f"{_PACKAGES}.package_results:render_apply_json", "apply DIR TARGET"),
+        Form(f"{_PACKAGES}.package_results:render_tune_json", "tune DIR"),
+        Form(f"{_PACKAGES}.package_results:render_edit_json", "edit DIR --once"),
+        Form(f"{_PACKAGES}.wrap_json:render_wrap_json", "wrap FILE:KERNEL"),
     ),
     "time": (
-        Form("ctrace.reports.json.speed.timing:render_timing_json"),
-        Form("ctrace.reports.json.speed.timing:render_table_json", "--modes A,B or --backends A,B"),
-        Form("ctrace.reports.json.speed.compile_time:render_compile_json", "--compile"),
+        Form("ctrace.reports.json.speed.timing_json:render_timing_json"),
+        Form("ctrace.reports.json.speed.timing_json:render_table_json", "--modes A,B or --backends A,B"),
+        Form("ctrace.reports.json.speed.compile_time_json:render_compile_json", "--compile"),
     ),
-    "accuracy": (Form("ctrace.reports.json.accuracy:render_accuracy_json"),),
-    "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs:render_cuda_graphs_json"),),
-    "autotune": (Form("ctrace.reports.json.speed.autotuning:render_autotuning_json"),),
-    "diff": (Form("ctrace.reports.json.diff:render_diff_json"),),
-    "ranks": (Form("ctrace.reports.json.ranks:render_ranks_json"),),
+    "accuracy": (Form("ctrace.reports.json.accuracy_json:render_accuracy_json"),),
+    "cudagraphs": (Form("ctrace.reports.json.speed.cuda_graphs_json:render_cuda_graphs_json"),),
+    "autotune": (Form("ctrace.reports.json.speed.autotuning_json:render_autotuning_json"),),
+    "diff": (Form("ctrace.reports.json.diff_json:render_diff_json"),),
+    "ranks": (Form("ctrace.reports.json.ranks_json:render_ranks_json"),),
     "check": (Form("ctrace.reports.gate.json:render_check_json"),),
-    "fix": (Form("ctrace.reports.json.repairs.fix:render_fix_json"),),
-    "repro": (Form("ctrace.reports.json.repairs.repro:render_repro_json"),),
+    "fix": (Form("ctrace.reports.json.repairs.fix_json:render_fix_json"),),
+    "repro": (Form("ctrace.reports.json.repairs.repro_json:render_repro_json"),),
     "runs": (Form("ctrace.cli.commands.runs:_data", each=True),),
     "targets": (
-        Form("ctrace.reports.json.targets:_data", "NAME"),
-        Form("ctrace.reports.json.targets:_data", each=True),
+        Form("ctrace.reports.json.targets_json:_data", "NAME"),
+        Form("ctrace.reports.json.targets_json:_data", each=True),
     ),
     "doctor": (Form("ctrace.cli.commands.doctor:_data", each=True),),
 }

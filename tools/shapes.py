@@ -354,7 +354,7 @@ class Writers:
             name = function.__name__.strip("_").removesuffix("_data")
             name = "report" if name == "as" else name
             if name in self.definitions:
-                name = f"{function.__module__.rpartition('.')[2].removeprefix('json_')}_{name}"
+                name = f"{function.__module__.rpartition('.')[2].removesuffix('_json')}_{name}"
             self._names[function] = name
             self.definitions[name] = NULL
             self.definitions[name] = self.returned(function)

@@ -19,8 +19,8 @@ from typing import Any
 from traps import differences
 
 from ctrace.inspector.features.fix.repairs.obligations import COMPILED, COST, NAMES
-from ctrace.inspector.features.fix.repairs.running import new_server
-from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.features.fix.repairs.trial_runs import new_server
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

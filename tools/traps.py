@@ -32,11 +32,11 @@ from hypothesis import strategies as st
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
 from ctrace.inspector.features.fix.repairs.obligations import COMPILED, NAMES
-from ctrace.inspector.features.fix.repairs.result import Fixes, How, Tried
-from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, How, Tried
 from ctrace.inspector.features.fix.repairs.source import all_repairs
-from ctrace.inspector.runs.forks.server import ForkServer
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, Runner, new_server
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 
 _LIMIT = 120.0

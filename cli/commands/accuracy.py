@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 EXAMPLES = """\b
 Examples:
@@ -70,10 +70,10 @@ def accuracy(
     from ctrace.cli.progress import progress
     from ctrace.cli.show import show_either
     from ctrace.inspector.errors import Exit, TargetError
-    from ctrace.inspector.features.accuracy.comparing import accuracy_of
-    from ctrace.inspector.runs.request import Options
-    from ctrace.reports.json.accuracy import render_accuracy_json
-    from ctrace.reports.terminal.accuracy import accuracy_screen
+    from ctrace.inspector.features.accuracy.numeric_comparison import accuracy_of
+    from ctrace.inspector.runs.capture_request import Options
+    from ctrace.reports.json.accuracy_json import render_accuracy_json
+    from ctrace.reports.terminal.accuracy_screen import accuracy_screen
 
     check_output(output)
     if target is None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,18 +43,18 @@ def autotune(
     """
     from ctrace.cli.filters import check_graph
     from ctrace.cli.show import show_view
-    from ctrace.inspector.findings.autotuning.view import check_selection
+    from ctrace.inspector.findings.autotuning.autotuning_view import check_selection
 
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.speed.autotuning import render_autotuning_json
+        from ctrace.reports.json.speed.autotuning_json import render_autotuning_json
 
         check_selection(session, graph, op)
         return render_autotuning_json(session, graph, op)
 
     def screen(session: "Session", _width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.autotuning import autotuning_screen
+        from ctrace.reports.terminal.autotuning_screen import autotuning_screen
 
         check_selection(session, graph, op)
         return autotuning_screen(session, graph, op, all_of_it=all_of_it)

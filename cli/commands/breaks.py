@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,12 +56,12 @@ def breaks(
     chosen = _owner(owner)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.explain import render_breaks_json
+        from ctrace.reports.json.explain_json import render_breaks_json
 
         return render_breaks_json(session, chosen)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.breaks import breaks_screen
+        from ctrace.reports.terminal.breaks_screen import breaks_screen
 
         return breaks_screen(session, width, chosen, all_paths=all_paths)
 
@@ -84,8 +84,8 @@ def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_either
     from ctrace.inspector.findings.breaks.lessons import lesson
-    from ctrace.reports.json.lessons import render_lesson_json
-    from ctrace.reports.terminal.lessons import lesson_screen
+    from ctrace.reports.json.lessons_json import render_lesson_json
+    from ctrace.reports.terminal.lessons_screen import lesson_screen
 
     check_output(output)
     found = lesson(name)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 from ctrace.inspector.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.features.bytecode.view import Compiled
+    from ctrace.inspector.features.bytecode.bytecode_view import Compiled
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -59,12 +59,12 @@ def bytecode(
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.bytecode import render_bytecode_json
+        from ctrace.reports.json.bytecode_json import render_bytecode_json
 
         return render_bytecode_json(session, _chosen(session, function, graph, line), line, source=source)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.bytecode.screen import Selection, bytecode_screen
+        from ctrace.reports.terminal.bytecode.bytecode_screen import Selection, bytecode_screen
 
         whole = function is None and graph is None and line is None
         chosen = _chosen(session, function, graph, line)
@@ -79,7 +79,7 @@ def _chosen(session: "Session", function: str | None, graph: str | None, line: i
     Raises:
         TargetError: the run has bytecode, but no such function, compilation or line.
     """
-    from ctrace.inspector.features.bytecode.view import function_codes
+    from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 
     functions = function_codes(session)
     if not functions and (function, graph, line) == (None, None, None):

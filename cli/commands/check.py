@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 EXAMPLES = """\b
 Examples:
@@ -126,13 +126,13 @@ def check(
     """Check that models compile as well as before; exit 1 if not."""
     from msgspec.structs import replace
 
+    from ctrace.cli.command_options import seconds_of
     from ctrace.cli.gate.check_request import CheckRequest
+    from ctrace.cli.gate.check_suggestions import DEFAULT_BUDGET
     from ctrace.cli.gate.checking import NotUpdatedError, checked, started
     from ctrace.cli.gate.reports import Reports
-    from ctrace.cli.gate.suggesting import DEFAULT_BUDGET
-    from ctrace.cli.options import seconds_of
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.capture_request import Options
 
     if only_improve and not update:
         raise TargetError("--only-improve needs --update", "use both: ctrace check --update --only-improve")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,12 +42,12 @@ def cudagraphs(
     check_graph(graph)
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.speed.cuda_graphs import render_cuda_graphs_json
+        from ctrace.reports.json.speed.cuda_graphs_json import render_cuda_graphs_json
 
         return render_cuda_graphs_json(session, graph)
 
     def screen(session: "Session", _width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.cuda_graphs import cuda_graphs_screen
+        from ctrace.reports.terminal.cuda_graphs_screen import cuda_graphs_screen
 
         return cuda_graphs_screen(session, graph, all_of_it=all_of_it)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,7 @@ def _show(
     from ctrace.cli.show import Format, show_screen
 
     if form == Format.JSON:
-        from ctrace.reports.json.diff import render_diff_json
+        from ctrace.reports.json.diff_json import render_diff_json
 
         write_report(render_diff_json(*names, found, failed), output)
     elif form == Format.MARKDOWN:
@@ -124,6 +124,6 @@ def _show(
 
         write_report(render_diff_markdown(*names, found), output)
     else:
-        from ctrace.reports.terminal.diff import diff_screen
+        from ctrace.reports.terminal.diff_screen import diff_screen
 
         show_screen(lambda _width: diff_screen(*names, found, all_of_it=all_of_it, after_run=after_run), output)

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
-    from ctrace.inspector.doctor import Finding
+    from ctrace.inspector.self_check import Finding
 
 EXAMPLES = """\b
 Examples:
@@ -17,7 +17,7 @@ Examples:
 def doctor(json: opt.Json = False, output: opt.Output = None) -> None:
     """Show what ctrace finds on this machine, and probe every hook into torch."""
     from ctrace.cli.console import write_report
-    from ctrace.inspector.doctor import examine, known_differences
+    from ctrace.inspector.self_check import examine, known_differences
     from ctrace.reports.escape import json_document
 
     findings, differences = examine(), known_differences()

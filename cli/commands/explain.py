@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run, run_of, session_of
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run, run_of, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -127,12 +127,12 @@ def _side_by_side(request: Request, output: "Path | None", *, json: bool, markdo
     from ctrace.cli.sidebyside import shown_side_by_side
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.explain import render_json
+        from ctrace.reports.json.explain_json import render_json
 
         return render_json(session)
 
     def screen(targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.target.side_by_side import explained_side_by_side
+        from ctrace.reports.terminal.target.side_by_side_screen import explained_side_by_side
 
         return explained_side_by_side(targets, failed, width)
 

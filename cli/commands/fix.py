@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 EXAMPLES = """\b
 Examples:
@@ -81,11 +81,11 @@ def fix(
 
     A program runs whole for each try.
     """
+    from ctrace.cli.command_options import seconds_of
     from ctrace.cli.console import check_output
-    from ctrace.cli.fixing import FixRequest, fixed, refuse, undone
-    from ctrace.cli.options import seconds_of
+    from ctrace.cli.fix_steps import FixRequest, fixed, refuse, undone
     from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.runs.capture_request import Options
 
     if undo:
         undone(target)

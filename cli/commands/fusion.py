@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ def fusion(
     from ctrace.cli.show import show_view
     from ctrace.cli.sidebyside import shown_side_by_side
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.findings.fusion.view import parts
+    from ctrace.inspector.findings.fusion.fusion_view import parts
 
     check_graph(graph)
     check_part(stage)
@@ -64,13 +64,13 @@ def fusion(
         raise TargetError("--rounds and --nodes exclude each other", "choose one")
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.fusion import render_fusion_json
+        from ctrace.reports.json.fusion_json import render_fusion_json
 
         return render_fusion_json(session, parts(session, graph, stage))
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.fusion.rounds import nodes_screen, rounds_screen
-        from ctrace.reports.terminal.fusion.screen import fusion_screen
+        from ctrace.reports.terminal.fusion.fusion_screen import fusion_screen
+        from ctrace.reports.terminal.fusion.rounds_screen import nodes_screen, rounds_screen
 
         found = parts(session, graph, stage)
         if rounds:
@@ -82,7 +82,7 @@ def fusion(
     def several(
         targets: "Mapping[str, Session]", failed: "Mapping[str, str]", width: int
     ) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.target.side_by_side import fusions_side_by_side
+        from ctrace.reports.terminal.target.side_by_side_screen import fusions_side_by_side
 
         return fusions_side_by_side(targets, failed, width)
 

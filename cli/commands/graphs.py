@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 EXAMPLES = """\b
 Examples:

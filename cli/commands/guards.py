@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ctrace.inspector.facts.session import Session
-    from ctrace.inspector.findings.guards.view import Choice, Head
+    from ctrace.inspector.findings.guards.guard_view import Choice, Head
     from ctrace.reports.escape import Document
 
 EXAMPLES = """\b
@@ -58,7 +58,7 @@ def guards(
     """Show the guards that a call must pass to use a compiled graph."""
     from ctrace.cli.filters import check_graph, check_line
     from ctrace.cli.show import show_view
-    from ctrace.inspector.findings.guards.view import Choice
+    from ctrace.inspector.findings.guards.guard_view import Choice
 
     check_graph(graph)
     check_line(line)
@@ -67,12 +67,12 @@ def guards(
     request.options["guard_cost"] = cost
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.guards import render_guards_json
+        from ctrace.reports.json.guards_json import render_guards_json
 
         return render_guards_json(session, _of_one(session, graph, choice)[0], choice)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.guards.screen import guards_screen
+        from ctrace.reports.terminal.guards.guards_screen import guards_screen
 
         return guards_screen(session, _of_one(session, graph, choice)[1], choice, width, view=view, all_of_it=all_of_it)
 
@@ -96,7 +96,7 @@ def _of_one(session: "Session", graph: str | None, choice: "Choice") -> "tuple[t
         TargetError: the run has no such compilation, or no such guard.
     """
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.findings.guards.view import having, heads
+    from ctrace.inspector.findings.guards.guard_view import having, heads
 
     found = tuple(head for head in heads(session) if graph in (None, head.compilation.id))
     if graph is not None and not found:

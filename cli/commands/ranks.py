@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
     from ctrace.inspector.features.compare.ranks.job import Job
@@ -41,15 +41,15 @@ def ranks(
     output: opt.Output = None,
 ) -> None:
     """Compare the ranks of a job: which ones compiled the same, and where the first one differs."""
-    from ctrace.cli.compile_time import naming_perfetto
+    from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import check_output
     from ctrace.cli.progress import reading
     from ctrace.cli.show import show_either
     from ctrace.inspector.errors import Exit, TargetError
     from ctrace.inspector.features.compare.ranks.job import read_job
     from ctrace.inspector.runs.target import holds
-    from ctrace.reports.json.ranks import render_ranks_json
-    from ctrace.reports.terminal.ranks import ranks_screen
+    from ctrace.reports.json.ranks_json import render_ranks_json
+    from ctrace.reports.terminal.ranks_screen import ranks_screen
 
     check_output(output)
     if perfetto is not None:
@@ -81,10 +81,10 @@ def _write_trace(job: "Job", perfetto: Path) -> None:
     Raises:
         RunError: no log has steps, or the file cannot be written.
     """
-    from ctrace.cli.compile_time import naming_perfetto
+    from ctrace.cli.compile_time_views import naming_perfetto
     from ctrace.cli.console import write_report
     from ctrace.inspector.errors import RunError
-    from ctrace.inspector.features.compare.ranks.steps import steps_of
+    from ctrace.inspector.features.compare.ranks.rank_steps import steps_of
     from ctrace.reports.perfetto import render_ranks_perfetto
 
     tracks = [steps_of(log) for _, log in sorted(job.logs.items())]

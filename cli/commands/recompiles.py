@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,12 +46,12 @@ def recompiles(
     from ctrace.cli.show import show_view
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.recompiles import render_recompiles_json
+        from ctrace.reports.json.recompiles_json import render_recompiles_json
 
         return render_recompiles_json(session)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.recompiles import recompiles_screen
+        from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 
         return recompiles_screen(session, width, all_of_it=all_of_it)
 
@@ -62,8 +62,8 @@ def _explain(name: str, *, json: bool, output: Path | None) -> None:
     from ctrace.cli.console import check_output
     from ctrace.cli.show import show_either
     from ctrace.inspector.findings.breaks.lessons import cause_lesson
-    from ctrace.reports.json.lessons import render_cause_lesson_json
-    from ctrace.reports.terminal.lessons import cause_lesson_screen
+    from ctrace.reports.json.lessons_json import render_cause_lesson_json
+    from ctrace.reports.terminal.lessons_screen import cause_lesson_screen
 
     check_output(output)
     found = cause_lesson(name)

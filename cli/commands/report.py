@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from ctrace.inspector.errors import Exit
@@ -67,9 +67,9 @@ def report(
 
 def _page_of_run(request: Request, *, sass: bool) -> "tuple[Document, Exit | None]":
     """Write the page of a run, and return the exit code if the run is new."""
-    from ctrace.cli.capturing import session_of
     from ctrace.cli.show import exit_code
-    from ctrace.reports.html.page import render_html
+    from ctrace.cli.view_run import session_of
+    from ctrace.reports.html.html_page import render_html
 
     session, is_new = session_of(request)
     page = render_html(session, "" if is_new else request.target or "", sass=sass)
@@ -82,7 +82,7 @@ def _second_run(request: Request) -> str | None:
     Raises:
         CtraceError: the first run cannot be read, or more than two are named.
     """
-    from ctrace.cli.capturing import saved
+    from ctrace.cli.view_run import saved
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.runs.store import Store
 
@@ -96,7 +96,7 @@ def _second_run(request: Request) -> str | None:
 def _page_of_diff(before: str, after: str, timeout: float | None) -> "Document":
     from ctrace.cli.diffing import side
     from ctrace.inspector.features.compare.diff.compare import compare
-    from ctrace.reports.html.comparison import render_diff_html
+    from ctrace.reports.html.comparison_page import render_diff_html
 
     one, other = side(before, timeout).session, side(after, timeout).session
     return render_diff_html((before, after), (one, other), compare(one, other))
@@ -112,7 +112,7 @@ def _page_of_ranks(request: Request) -> "Document":
     from ctrace.inspector.errors import TargetError
     from ctrace.inspector.features.compare.ranks.job import read_job
     from ctrace.inspector.runs.target import holds
-    from ctrace.reports.html.comparison import render_ranks_html
+    from ctrace.reports.html.comparison_page import render_ranks_html
 
     folder = Path(request.target or "")
     if request.target is None or not holds(folder.is_dir):

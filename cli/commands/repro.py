@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 EXAMPLES = """\b
 Examples:
@@ -56,10 +56,10 @@ def repro(
 
     Each step of the reduction is tried, and keeps the finding at its line. The result goes to stdout.
     """
+    from ctrace.cli.command_options import seconds_of
     from ctrace.cli.console import check_output
-    from ctrace.cli.options import seconds_of
-    from ctrace.cli.reproducing import ReproRequest, reproduced
-    from ctrace.inspector.runs.request import Options
+    from ctrace.cli.repro_steps import ReproRequest, reproduced
+    from ctrace.inspector.runs.capture_request import Options
 
     check_output(output)
     options = Options(tuple(inputs or ()), tuple(vary or ()), provoke, train, mode, dynamic)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
     from ctrace.inspector.runs.target import ProgramTarget
@@ -34,12 +34,12 @@ def run(
     name: opt.Name = None,
 ) -> None:
     """Run a program unchanged, and report on stderr what torch.compile did."""
-    from ctrace.cli.capturing import Request, refuse_name
     from ctrace.cli.console import check_output, say_left, say_unsaved
     from ctrace.cli.show import Format, exit_code, show, shown_format
+    from ctrace.cli.view_run import Request, refuse_name
     from ctrace.inspector.runs.capture import capture
+    from ctrace.inspector.runs.capture_request import Options
     from ctrace.inspector.runs.child import ChildProcess
-    from ctrace.inspector.runs.request import Options
     from ctrace.inspector.runs.store import Store
 
     form = shown_format(json=json, markdown=markdown)
@@ -80,7 +80,7 @@ def _gpu(text: str | None, *, build: bool) -> str | None:
     Raises:
         TargetError: it is unknown, there are several, or --build is set too.
     """
-    from ctrace.cli.capturing import Request, target_names
+    from ctrace.cli.view_run import Request, target_names
     from ctrace.inspector.errors import TargetError
 
     names = target_names(Request(options={"target": text, "build": build}))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
     from ctrace.inspector.runs.store import Run, Store
@@ -66,7 +66,7 @@ def _changed(store: "Store", changes: "dict[str, Any]") -> bool:
     """
     from ctrace.cli.console import say
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.runs import names as naming
+    from ctrace.inspector.runs import run_names as naming
 
     if len(changes) > 1:
         raise TargetError(f"{' and '.join(changes)} exclude each other", "run them one after the other")
@@ -157,8 +157,8 @@ def _code(run: "Run") -> str:
 
 def _options(run: "Run") -> str:
     """Say which options a run was captured with; empty: none, or not known."""
-    from ctrace.cli.options import words_of
-    from ctrace.inspector.runs.request import CaptureRequest
+    from ctrace.cli.command_options import words_of
+    from ctrace.inspector.runs.capture_request import CaptureRequest
 
     try:
         options = CaptureRequest.from_file(run.request).options

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request, on_a_run
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request, on_a_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,12 +35,12 @@ def shapes(
     from ctrace.cli.show import show_view
 
     def data(session: "Session") -> "Document":
-        from ctrace.reports.json.shapes import render_shapes_json
+        from ctrace.reports.json.shapes_json import render_shapes_json
 
         return render_shapes_json(session, function)
 
     def screen(session: "Session", width: int) -> "Iterable[RenderableType]":
-        from ctrace.reports.terminal.shapes import shapes_screen
+        from ctrace.reports.terminal.shapes_screen import shapes_screen
 
         return shapes_screen(session, width, function, everything=everything)
 

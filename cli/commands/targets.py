@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,7 @@ def targets(name: Name = None, read: Read = False, json: opt.Json = False, outpu
 
 def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None:
     from ctrace.cli.console import write_report
-    from ctrace.inspector.knowledge.gpus.table import gpus
+    from ctrace.inspector.knowledge.gpus.gpu_table import gpus
     from ctrace.inspector.runs.local_gpu import at_hand, entry
     from ctrace.reports.escape import plain_document
 
@@ -60,12 +60,12 @@ def _read(name: str | None, files: tuple[str, ...], output: Path | None) -> None
 
 def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.cli.show import show_either
-    from ctrace.inspector.knowledge.gpus.table import listed
+    from ctrace.inspector.knowledge.gpus.gpu_table import listed
 
     one = listed(name, files)
 
     def data() -> "Document":
-        from ctrace.reports.json.targets import render_target
+        from ctrace.reports.json.targets_json import render_target
 
         return render_target(one)
 
@@ -79,12 +79,12 @@ def _one(name: str, files: tuple[str, ...], output: Path | None, *, json: bool) 
 
 def _all(files: tuple[str, ...], output: Path | None, *, json: bool) -> None:
     from ctrace.cli.show import show_either
-    from ctrace.inspector.knowledge.gpus.table import gpus
+    from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 
     table = gpus(files)
 
     def data() -> "Document":
-        from ctrace.reports.json.targets import render_targets
+        from ctrace.reports.json.targets_json import render_targets
 
         return render_targets(table.values())
 

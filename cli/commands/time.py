@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request
 
 EXAMPLES = """\b
 Examples:
@@ -99,7 +99,7 @@ def time(
     all_of_it: All = False,
 ) -> None:
     """Measure whether compiling makes a model faster, and which mode is best."""
-    from ctrace.cli.compile_time import check_together, show_compile_time
+    from ctrace.cli.compile_time_views import check_together, show_compile_time
 
     measuring = {
         "--modes": modes, "--backends": backends, "--options": options, "--rounds": rounds, "--threads": threads,
@@ -116,10 +116,10 @@ def time(
         show_compile_time(request, output, perfetto, json=json, all_of_it=all_of_it)
         return
     from ctrace.cli.console import check_output
-    from ctrace.cli.timing import exit_code, resolved, show, timings
-    from ctrace.inspector.features.time.configurations import configurations
+    from ctrace.cli.time_steps import exit_code, resolved, show, timings
     from ctrace.inspector.features.time.measuring import Plan
-    from ctrace.inspector.runs.request import Options
+    from ctrace.inspector.features.time.timed_configurations import configurations
+    from ctrace.inspector.runs.capture_request import Options
 
     check_output(output)
     several = modes is not None or backends is not None

@@ -6,13 +6,13 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ctrace.cli.options import words_of
+from ctrace.cli.command_options import words_of
 from ctrace.inspector.errors import PolicyError, TargetError
-from ctrace.inspector.features.check.policy.file import NAMES, find_policy, load_policy, target_name
-from ctrace.inspector.features.check.policy.model import Policy
+from ctrace.inspector.features.check.policy.policy_file import NAMES, find_policy, load_policy, target_name
+from ctrace.inspector.features.check.policy.policy_model import Policy
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.processes.engines import Engine
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 _NO_GUARDS = "--no-inductor-guards"
 

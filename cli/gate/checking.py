@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from ctrace.cli.console import say, say_left, say_unsaved
 from ctrace.cli.gate.check_request import CheckRequest, policy_of
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError, TargetError
+from ctrace.inspector.features.check.gate_model import Job, Lock, Ran
+from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.jobs.from_trace import traced
 from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
 from ctrace.inspector.features.check.jobs.pool import GUESS, run_jobs
 from ctrace.inspector.features.check.jobs.reuse import Reuse, reuse_note
-from ctrace.inspector.features.check.lock.file import NAME as LOCK
-from ctrace.inspector.features.check.lock.file import load_lock, write_lock, writing_lock
+from ctrace.inspector.features.check.lock.lock_file import NAME as LOCK
+from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock, writing_lock
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.model import Job, Lock, Ran
-from ctrace.inspector.features.check.outcome import judged
-from ctrace.inspector.features.check.policy.file import NAMES as POLICIES
-from ctrace.inspector.features.check.policy.file import load_policy
-from ctrace.inspector.features.check.policy.model import CPU, Count, ModelRule, Policy
 from ctrace.inspector.features.check.policy.model_globs import named_by
+from ctrace.inspector.features.check.policy.policy_file import NAMES as POLICIES
+from ctrace.inspector.features.check.policy.policy_file import load_policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, Count, ModelRule, Policy
 from ctrace.inspector.features.check.policy.starter import starter
 from ctrace.inspector.features.check.policy.workflow import workflow_path, workflow_text
 from ctrace.inspector.features.check.policy.yaml_nodes import named
@@ -32,7 +32,7 @@ from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.writing import write_new
 from ctrace.inspector.knowledge.versions.installed import check_environment, torch_version
 from ctrace.inspector.processes.engines import Engine, results_of
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 
 
@@ -223,7 +223,7 @@ class _Check:
         """Add a proved repair to each finding at a site, if that was requested."""
         if self._request.suggest is None:
             return outcome
-        from ctrace.cli.gate.suggesting import suggested
+        from ctrace.cli.gate.check_suggestions import suggested
 
         began = time.monotonic()
         found = suggested(outcome, self._jobs.jobs, self._store, self._request.suggest)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.model import Job, JobKey, Lock, Ran
-from ctrace.inspector.features.check.policy.model import Count, Limits, Policy
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Lock, Ran
+from ctrace.inspector.features.check.policy.policy_model import Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome, Seen
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session
@@ -128,8 +128,8 @@ class Checks:
 
     def _outcome(self, seen: Seen, *, is_by_lock: bool) -> Outcome:
         """Judge a check; with `--ctrace-update`, record its result instead, if the result can be trusted."""
+        from ctrace.inspector.features.check.gate_outcome import judged
         from ctrace.inspector.features.check.lock.ratchet import updated
-        from ctrace.inspector.features.check.outcome import judged
 
         today = datetime.now(UTC).date()
         if not is_by_lock:

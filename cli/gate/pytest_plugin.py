@@ -72,7 +72,7 @@ def _node_id(item: pytest.Item) -> str:
 
 
 def _lock(config: pytest.Config) -> "LockOfTests":
-    from ctrace.inspector.features.check.lock.file import NAME
+    from ctrace.inspector.features.check.lock.lock_file import NAME
     from ctrace.inspector.features.check.lock.seen import LockOfTests
 
     if _LOCK not in config.stash:

@@ -113,19 +113,19 @@ class Reports(Struct, frozen=True):
 
                 write_report(render_check_json(outcome), self.output)
             case Format.MARKDOWN:
-                from ctrace.reports.gate.markdown import render_table
+                from ctrace.reports.gate.gate_markdown import render_table
 
                 write_report(render_table(outcome), self.output)
             case Format.TERMINAL if self.output is None and (refused := _refusal(outcome)) is not None:
                 complain(refused.what, refused.todo)
             case Format.TERMINAL:
-                from ctrace.reports.gate.screen import check_screen
+                from ctrace.reports.gate.gate_screen import check_screen
 
                 show_screen(lambda width: check_screen(outcome, width), self.output)
 
     @staticmethod
     def _append(outcome: "Outcome", file: Path) -> None:
-        from ctrace.reports.gate.markdown import render_table
+        from ctrace.reports.gate.gate_markdown import render_table
 
         try:
             append_whole(file, render_table(outcome).encode("utf-8", "surrogateescape"))

@@ -21,7 +21,7 @@ from os import _exit
 from types import ModuleType
 from typing import Any
 
-from ctrace.inspector.capture import main as capture
+from ctrace.inspector.capture import child_main as capture
 from ctrace.inspector.capture.calls.start import Start
 from ctrace.inspector.capture.core.python_questions import QUESTIONS
 from ctrace.inspector.processes.forking import fork_and_watch
@@ -100,7 +100,7 @@ def alone(loaded: frozenset[str]) -> None:
     """
     not_found = _imported()
     at = sys.orig_argv.index(__name__)
-    sys.orig_argv[at : at + 2] = ["ctrace.inspector.capture.main", "main"]
+    sys.orig_argv[at : at + 2] = ["ctrace.inspector.capture.child_main", "main"]
     capture.main(loaded, Start(_looked_for(loaded, not_found)))
 
 
@@ -256,7 +256,7 @@ def _become_new(arguments: list[str]) -> None:
 
     torch.default_generator.seed()
     at = sys.orig_argv.index(__name__)
-    sys.orig_argv[at:] = ["ctrace.inspector.capture.main", "main", *arguments]
+    sys.orig_argv[at:] = ["ctrace.inspector.capture.child_main", "main", *arguments]
     sys.argv[1:] = arguments
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

@@ -6,17 +6,17 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
-from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.comparing.eager import EagerError
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter
-from ctrace.inspector.capture.scenarios import CALLS, run_scenarios
+from ctrace.inspector.capture.scenario_runs import CALLS, run_scenarios
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.events.run import Ended
-from ctrace.inspector.facts.scenarios import ScenarioKind
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.facts.events.run_events import Ended
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.runs.capture_request import Options
 
 
 @contextmanager

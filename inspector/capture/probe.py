@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.core.child_doors import child_door, has_child_door
 from ctrace.inspector.capture.core.patch import patched_places
 from ctrace.inspector.knowledge.versions.hooks import HOOKS, Hook, missing_of

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.diagnosis.changes import apply_of
-from ctrace.inspector.diagnosis.edits import is_disjoint
+from ctrace.inspector.diagnosis.advice_edits import is_disjoint
+from ctrace.inspector.diagnosis.attribute_changes import apply_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene, compile_seconds, lines_of
+from ctrace.inspector.diagnosis.diagnosis_scene import counts as counts
 from ctrace.inspector.diagnosis.preconditions import contradiction, is_edit_of_library
-from ctrace.inspector.diagnosis.scene import Candidate, Scene, compile_seconds, lines_of
-from ctrace.inspector.diagnosis.scene import counts as counts
+from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.errors import CtraceError, telling_line
 from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, Finding, RootCause, Suggestion
 from ctrace.inspector.facts.session import Session

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shapes import Shaped, ShapedTensor
+from ctrace.inspector.facts.shape_facts import Shaped, ShapedTensor
 
 _SIZE = re.compile(r"(?P<tensor>.+)\.size\((?P<dim>\d+)\)")
 _ARGUMENT = re.compile(r"^(?:L\['(?:kwargs|args)'\]\[(?P<wrapped>[^]]+)\]|L\['(?P<name>\w+)'\])(?P<rest>.*)$")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.edits import functions_at
+from ctrace.inspector.diagnosis.advice_edits import functions_at
 from ctrace.inspector.source.text import parsed
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

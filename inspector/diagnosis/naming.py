@@ -8,18 +8,18 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.steps import is_backward, is_of_optimizer
+from ctrace.inspector.diagnosis.advice_steps import is_backward, is_of_optimizer
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Danger, Owner, Recompile, Skip
 from ctrace.inspector.facts.outcome import Failure
 from ctrace.inspector.facts.passes import Attention
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention import answer_of
+from ctrace.inspector.findings.graphs.attention_view import answer_of
 from ctrace.inspector.findings.recompiles.nearest import other_reason
-from ctrace.inspector.findings.recompiles.sharing import OBJECTS
-from ctrace.inspector.findings.recompiles.view import telling
-from ctrace.inspector.source.names import user_name
+from ctrace.inspector.findings.recompiles.recompile_view import telling
+from ctrace.inspector.findings.recompiles.shared_code import OBJECTS
+from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.text import parsed
 
 _KINDS_OF_GB = {

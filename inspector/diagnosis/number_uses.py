@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.edits import functions_at
-from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.diagnosis.advice_edits import functions_at
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.knowledge.number_arguments import number_arguments
 from ctrace.inspector.source.text import parsed

@@ -3,8 +3,8 @@
 import re
 from pathlib import PurePath
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.number_uses import ASKS_FOR_TENSOR, number_use
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 
 _SETTING = re.compile(r"(?:torch\._dynamo\.config\.| and )(?P<name>[a-z]\w+) = (?P<value>True|False)")
 ALL_DYNAMIC = "assume_static_by_default"

@@ -39,7 +39,7 @@ class Lane(Struct, frozen=True):
 
 
 class MarkColumns(Struct, frozen=True):
-    """The begin and end marks of compile steps in columns; `log/marks.py` writes and reads them."""
+    """The begin and end marks of compile steps in columns; `log/log_marks.py` writes and reads them."""
 
     texts: tuple[str | None, ...] = ()
     """Threads, names and compilations, which the rows number."""
@@ -111,7 +111,7 @@ class EarlierKey(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Metrics(Struct, frozen=True):
-    """Torch's metrics of one compilation; `compile_time/metrics.py` returns them by name."""
+    """Torch's metrics of one compilation; `compile_time/compile_metrics.py` returns them by name."""
 
     graph: str
     is_backward: bool
@@ -136,7 +136,7 @@ class CompileTime(Struct, frozen=True):
     """Everything a run recorded about the time and the caches of compiling."""
 
     marks: MarkColumns = MarkColumns()
-    """The steps; `compile_time/fold.py:lanes_of` returns them as spans."""
+    """The steps; `compile_time/compile_time_fold.py:lanes_of` returns them as spans."""
     lookups: tuple[CacheLookup, ...] = ()
     earlier: tuple[EarlierKey, ...] = ()
     use: CacheUse = CacheUse()

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.scenarios import Comparison
+from ctrace.inspector.facts.scenario_facts import Comparison
 from ctrace.inspector.facts.wire import Integer
 
 

@@ -10,23 +10,23 @@ from msgspec import Struct, field
 
 from ctrace.inspector.facts.autotuning import Tuned, TunedKernel
 from ctrace.inspector.facts.built import Built, Gpu, KernelRefusal, LaunchTiming
-from ctrace.inspector.facts.bytecode import Rewritten
+from ctrace.inspector.facts.bytecode_facts import Rewritten
 from ctrace.inspector.facts.compile_time import CompileTime, Metrics, Speed
 from ctrace.inspector.facts.cuda_graphs import CudaGraph
 from ctrace.inspector.facts.findings import Break, Danger, Limit, Recompile, Skip
-from ctrace.inspector.facts.fusion import Fusion
-from ctrace.inspector.facts.graphs import Graphs, Unrolled
-from ctrace.inspector.facts.guards import GuardText
+from ctrace.inspector.facts.fusion_facts import Fusion
+from ctrace.inspector.facts.graph_facts import Graphs, Unrolled
+from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.kernels import Kernel, KernelCall, OutputCode, Stage
 from ctrace.inspector.facts.outcome import Asked, CutOff
 from ctrace.inspector.facts.outcome import Failure as Failure
 from ctrace.inspector.facts.outcome import FailurePhase as FailurePhase
 from ctrace.inspector.facts.outcome import Target as Target
 from ctrace.inspector.facts.passes import Attention, Pass
-from ctrace.inspector.facts.scenarios import Comparison, Outcome, ScenarioKind
-from ctrace.inspector.facts.shapes import Shaped
+from ctrace.inspector.facts.scenario_facts import Comparison, Outcome, ScenarioKind
+from ctrace.inspector.facts.shape_facts import Shaped
 from ctrace.inspector.facts.stored import HasText, Text
-from ctrace.inspector.facts.target import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ctrace.inspector.log.limits import refuse_many_values
+from ctrace.inspector.log.reading_limits import refuse_many_values
 
 Object = dict[str, Any]
 _UNBOUNDED = frozenset((str, list, dict, bool))

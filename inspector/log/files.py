@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ctrace.inspector.errors import RunError, SetupError
-from ctrace.inspector.log.limits import UNPACKED, most_unpacked
+from ctrace.inspector.log.reading_limits import UNPACKED, most_unpacked
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ctrace.inspector.log.limits import refuse_many_values
+from ctrace.inspector.log.reading_limits import refuse_many_values
 
 _CONTEXT = frozenset(
     ("rank", "frame_id", "frame_compile_id", "attempt", "compiled_autograd_id", "has_payload", "stack", "subgraph_name")

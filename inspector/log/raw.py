@@ -20,20 +20,20 @@ from ctrace.inspector.facts.built import (
 )
 from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, EarlierKey, Speed
 from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
-from ctrace.inspector.facts.events import compile_time as ct
+from ctrace.inspector.facts.events import compile_time_events as ct
 from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guards as ge
-from ctrace.inspector.facts.events import run, tracing
-from ctrace.inspector.facts.events.fusion import FusionDone, FusionRecord
-from ctrace.inspector.facts.events.kernels import (
+from ctrace.inspector.facts.events import guard_events as ge
+from ctrace.inspector.facts.events import run_events, tracing
+from ctrace.inspector.facts.events.fusion_events import FusionDone, FusionRecord
+from ctrace.inspector.facts.events.kernel_events import (
     CodeWritten,
     KernelMade,
     KernelStacksSeen,
     PartGenerated,
     TorchCodeSeen,
 )
-from ctrace.inspector.facts.events.scenarios import DangerFound, ScenarioDone
-from ctrace.inspector.facts.events.shapes import (
+from ctrace.inspector.facts.events.scenario_events import DangerFound, ScenarioDone
+from ctrace.inspector.facts.events.shape_events import (
     ConditionMet,
     ShapesSeen,
     SymbolEvent,
@@ -42,23 +42,23 @@ from ctrace.inspector.facts.events.shapes import (
     UnbackedMade,
 )
 from ctrace.inspector.facts.findings import Danger
-from ctrace.inspector.facts.graphs import AliasesFound, GraphPrinted, Module, Printed, Unrolled
-from ctrace.inspector.facts.guards import GuardCost
+from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, Module, Printed, Unrolled
+from ctrace.inspector.facts.guard_facts import GuardCost
 from ctrace.inspector.facts.kernels import KernelCall, Stage
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.passes import AttentionFound, Pass
-from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Problem, Scenario
-from ctrace.inspector.facts.target import DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
 from ctrace.inspector.facts.trial import Part, Tried
 from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelEvent, UserKernelWritten
+from ctrace.inspector.log.decode.decode_fusion import fusion_of
+from ctrace.inspector.log.decode.decode_scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.decode.dispatch import decode, family
-from ctrace.inspector.log.decode.fusion import fusion_of
-from ctrace.inspector.log.decode.scenarios import danger_of, parts_of, scenario_of
 from ctrace.inspector.log.headers import Context
-from ctrace.inspector.log.marks import Marks
+from ctrace.inspector.log.log_marks import Marks
+from ctrace.inspector.log.log_schema import LOG_SCHEMA
 from ctrace.inspector.log.reader import Broken, Entry, Generations
-from ctrace.inspector.log.schema import LOG_SCHEMA
 
 MOST_PROBLEMS = 1_000
 """How many unreadable or odd entries are kept one by one."""
@@ -90,14 +90,14 @@ class Raw(Struct):
     trials: list[Tried] = field(default_factory=list)
     parts: tuple[Part, ...] = ()
     calls: Counter[str] = field(default_factory=Counter)
-    ops: list[run.OpsCounted] = field(default_factory=list)
+    ops: list[run_events.OpsCounted] = field(default_factory=list)
     unrolled: dict[str, tuple[Unrolled, ...]] = field(default_factory=dict)
     """The unrolled loops of each graph, keyed by compilation."""
-    left: list[run.FrameLeft] = field(default_factory=list)
+    left: list[run_events.FrameLeft] = field(default_factory=list)
     listings: dict[str, str] = field(default_factory=dict)
     """Source text, keyed by file."""
     starts: dict[str, ev.CompileStarted] = field(default_factory=dict)
-    during: dict[str, run.CallBegan] = field(default_factory=dict)
+    during: dict[str, run_events.CallBegan] = field(default_factory=dict)
     """The call during which each compilation started, keyed by compile id; empty for a program."""
     seen: dict[str, None] = field(default_factory=dict)
     """Compile ids in order of first appearance."""
@@ -142,17 +142,17 @@ class Raw(Struct):
     gpu: Gpu | None = None
     undecided: list[Undecided] = field(default_factory=list)
     device_questions: list[DeviceQuestion] = field(default_factory=list)
-    codegen: list[run.CodegenEnded] = field(default_factory=list)
+    codegen: list[run_events.CodegenEnded] = field(default_factory=list)
     forked: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts whose code was generated in parallel with the program."""
     unfinished: set[tuple[str, Stage]] = field(default_factory=set)
     """Graph parts in `forked` whose code is not complete yet."""
-    counted: run.Counted | None = None
+    counted: run_events.Counted | None = None
     failure: Failure | None = None
     codegen_failure: Failure | None = None
     """The failure of code generation that ran in parallel with the program; a real compile would have raised there."""
     ended: bool = False
-    exited: run.ProgramExited | None = None
+    exited: run_events.ProgramExited | None = None
     """How a program ended its own process, so that its log has no end."""
     made_of: dict[str, str] = field(default_factory=dict)
     asked: Asked = Asked()
@@ -187,7 +187,7 @@ class Raw(Struct):
     ignored: Counter[str] = field(default_factory=Counter)
     """How many entries there are of each kind that ctrace knows and does not show."""
     recorded: list[ev.Recorded] = field(default_factory=list)
-    _call: run.CallBegan | None = None
+    _call: run_events.CallBegan | None = None
     """The current call; between calls, the previous one."""
     _is_in_eager: bool = False
     _of_eager: set[str] = field(default_factory=set)
@@ -264,37 +264,37 @@ class Raw(Struct):
                 _count(self.unknown, event.kind)
             case ev.FileName():
                 self.files[event.number] = event.name
-            case run.Started():
+            case run_events.Started():
                 self._start(event)
-            case run.TorchFound():
+            case run_events.TorchFound():
                 self.environment["torch"] = event.version
                 self.prefixes.update(event.prefixes)
-            case run.ModeChosen():
+            case run_events.ModeChosen():
                 self.environment |= {"built": event.build, "fast": event.fast}
-            case run.DeviceUsed():
+            case run_events.DeviceUsed():
                 self.environment["device"] = event.device
-            case run.CallBegan():
+            case run_events.CallBegan():
                 self.calls[event.scenario] += 1
                 self._call = event
-            case run.EagerCall():
+            case run_events.EagerCall():
                 self._is_in_eager = not event.ends
             case ScenarioDone():
                 self.scenarios.append(scenario_of(event))
             case Tried():
                 self.trials.append(event)
-            case run.PartsSeen():
+            case run_events.PartsSeen():
                 self.parts = parts_of(event)
             case DangerFound():
                 self.dangers.append(danger_of(event))
-            case run.DangersWithdrawn():
+            case run_events.DangersWithdrawn():
                 self.dangers = [each for each in self.dangers if each.proven]
-            case run.OpsCounted():
+            case run_events.OpsCounted():
                 self.ops.append(event)
             case tracing.LoopsUnrolled():
                 self.unrolled[event.id] = tuple(replace(each, graph=event.id) for each in event.loops)
-            case run.FrameLeft():
+            case run_events.FrameLeft():
                 self.left.append(event)
-            case run.Listing():
+            case run_events.Listing():
                 self.listings[event.file] = event.text
             case ev.CompileStarted():
                 self._meet(event.id)
@@ -316,9 +316,9 @@ class Raw(Struct):
             case tracing.ModulesSeen():
                 known = self.modules.setdefault((event.id, event.traced), {})
                 self.modules[event.id, event.traced] = {**event.by_node, **known}
-            case run.InductorGuardsSeen(whole=True):
+            case run_events.InductorGuardsSeen(whole=True):
                 self.late_guards[event.id] = event.added if event.seen else ()
-            case run.InductorGuardsSeen():
+            case run_events.InductorGuardsSeen():
                 self.inductor_guards[event.id] = event.added if event.seen else None
             case tracing.BytecodeSeen():
                 self.bytecode[event.id] = event
@@ -375,24 +375,24 @@ class Raw(Struct):
                 self.undecided.append(event)
             case DeviceQuestion():
                 self.device_questions.append(event)
-            case run.CodegenStarted():
+            case run_events.CodegenStarted():
                 self.forked.add((event.id, event.stage))
                 self.unfinished.add((event.id, event.stage))
-            case run.CodegenEnded() | run.CodegenFailed():
+            case run_events.CodegenEnded() | run_events.CodegenFailed():
                 self._end_codegen(event)
-            case run.Counted():
+            case run_events.Counted():
                 self.counted = event
             case Failure():
                 self.failure = self.failure or event  # later calls may fail too
-            case run.ProblemMet():
+            case run_events.ProblemMet():
                 self.problems.append(Problem(event.what))
-            case run.Ended():
+            case run_events.Ended():
                 self.ended, self.exited = True, None
-            case run.ProgramExited():
+            case run_events.ProgramExited():
                 self.exited = event
-            case run.FilesFound():
+            case run_events.FilesFound():
                 self.made_of, self.asked = event.files, event.asked
-            case run.Planned():
+            case run_events.Planned():
                 self.planned = {
                     each.name: Scenario(each.name, kind=each.kind, outcome=Outcome.NOT_RUN) for each in event.scenarios
                 }
@@ -411,7 +411,7 @@ class Raw(Struct):
             case ev.Recorded():
                 self.recorded.append(event)
 
-    def _start(self, event: run.Started) -> None:
+    def _start(self, event: run_events.Started) -> None:
         if event.schema > LOG_SCHEMA:
             what = f"this run was written by a newer ctrace (schema {event.schema}; this one reads up to {LOG_SCHEMA})"
             raise RunError(what, "upgrade ctrace: pip install --upgrade ctrace")
@@ -460,9 +460,9 @@ class Raw(Struct):
     def _ask(self, lookup: CacheLookup, thread: str) -> None:
         self.lookups.append((lookup, tuple(each.name for each in self.spans.get(thread, ()))))
 
-    def _end_codegen(self, event: run.CodegenEnded | run.CodegenFailed) -> None:
+    def _end_codegen(self, event: run_events.CodegenEnded | run_events.CodegenFailed) -> None:
         self.unfinished.discard((event.id, event.stage))
-        if isinstance(event, run.CodegenEnded):
+        if isinstance(event, run_events.CodegenEnded):
             self.codegen.append(event)
         elif event.error is not None and self.codegen_failure is None:
             kind, _, message = event.error.partition(": ")

@@ -12,10 +12,10 @@ from ctrace.inspector.facts.trial import ProofRequest, Trial
 from ctrace.inspector.files.writing import working_folder
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
 from ctrace.inspector.knowledge.versions.installed import check_environment, check_triton
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.checkout import Checkout, checkout_of
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import Output, launch
-from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.saving import Adds, Saving
 from ctrace.inspector.runs.settings import Settings, settings_at
 from ctrace.inspector.runs.store import Run, Store
@@ -113,7 +113,7 @@ def capture(
 def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
     if options.target is None:
         return None
-    from ctrace.inspector.knowledge.gpus.table import gpu_named
+    from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
     gpu = gpu_named(options.target, settings.gpus)
     check_triton()
@@ -121,7 +121,7 @@ def _gpu(options: Options, settings: Settings) -> TargetGpu | None:
 
 
 def _private_folder(store: Store, kind: str) -> str:
-    from ctrace.inspector.runs.torch_caches.folder import PRIVATE, private_folder
+    from ctrace.inspector.runs.torch_caches.cache_folder import PRIVATE, private_folder
 
     return str(private_folder(store)) if kind == PRIVATE else ""
 

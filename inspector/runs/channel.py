@@ -14,7 +14,7 @@ from typing import IO, Self
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.runs.request import PIPES, CaptureRequest
+from ctrace.inspector.runs.capture_request import PIPES, CaptureRequest
 from ctrace.inspector.runs.spill import Unframer
 from ctrace.inspector.runs.store import Run
 

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from ctrace.inspector.errors import SetupError
 from ctrace.inspector.processes.spawned import KILLED, Forked, Process, Stream, started
-from ctrace.inspector.runs.forks.server import ForkServer
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.capture_request import CaptureRequest
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.store import Run
 
 _LIMITS = {

@@ -16,10 +16,10 @@ from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.files.disk_errors import reason, remedy
 from ctrace.inspector.processes.boot import python
 from ctrace.inspector.processes.forking import COMPILES_FIRST, WARMED
+from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.channel import Channel
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks.suitable import why_new_process
-from ctrace.inspector.runs.request import CaptureRequest
 from ctrace.inspector.runs.store import Run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _environment(request: CaptureRequest) -> dict[str, str]:
     # With a target GPU, the program runs on the CPU, even if the machine has another GPU.
     environment = {**os.environ, **({} if request.gpu is None else {"CUDA_VISIBLE_DEVICES": ""})}
     if request.options.caches is not None:
-        from ctrace.inspector.runs.torch_caches.folder import cache_environment
+        from ctrace.inspector.runs.torch_caches.cache_folder import cache_environment
 
         for name, value in cache_environment(request.options.caches, request.caches).items():
             if value is None:
@@ -109,7 +109,7 @@ def launch(
         command = python(f"ctrace.inspector.capture.{module}", *channel.arguments, *order, function=function)
         return child.running(command, environment, stdout, stderr, channel.inherited)
 
-    new_process = partial(started, "main", "main")
+    new_process = partial(started, "child_main", "main")
     starts: list[Callable[[Channel], AbstractContextManager[bool]]] = [new_process]
     if child.server is not None:
         starts = [fork, new_process]

@@ -2,8 +2,8 @@
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.doors import require
-from ctrace.inspector.runs.inputs import parse_input, parse_vary
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.input_specs import parse_input, parse_vary
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 

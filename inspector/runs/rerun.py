@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Run
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget, Resolved, holds
 

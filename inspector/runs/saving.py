@@ -15,9 +15,9 @@ from ctrace.inspector.facts.outcome import Failure, Target
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.files.lock import in_use
 from ctrace.inspector.files.writing import append_whole, write_text
-from ctrace.inspector.log.line import artifact_of, record_line
+from ctrace.inspector.log.log_line import artifact_of, record_line
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.store import Run, Store
 
 Adds = Callable[[Record], None]

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.compile_time import Metrics
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.findings import CacheUse, Limit, Owner, Recompile
-from ctrace.inspector.facts.graphs import Graphs, GraphStage, SymbolMeant, Unrolled
-from ctrace.inspector.facts.guards import GuardText
+from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, SymbolMeant, Unrolled
+from ctrace.inspector.facts.guard_facts import GuardText
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.outcome import CutOff
-from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import (
     Bytecode,
     Compilation,
@@ -28,22 +28,22 @@ from ctrace.inspector.facts.session import (
     TorchCode,
 )
 from ctrace.inspector.facts.stored import Stored
-from ctrace.inspector.findings.autotuning.fold import tuned_kernels_of, tuned_of
+from ctrace.inspector.findings.autotuning.autotuning_fold import tuned_kernels_of, tuned_of
+from ctrace.inspector.findings.breaks.break_fold import breaks_of, reports_of
 from ctrace.inspector.findings.breaks.costs import with_costs
 from ctrace.inspector.findings.breaks.coverage import functions_of, total, with_coverage
-from ctrace.inspector.findings.breaks.fold import breaks_of, reports_of
 from ctrace.inspector.findings.breaks.skips import skips_of
 from ctrace.inspector.findings.code_keys import Codes
-from ctrace.inspector.findings.compile_time.fold import compile_time_of, miscounted_lookups
-from ctrace.inspector.findings.cuda_graphs.fold import cuda_graphs_of
+from ctrace.inspector.findings.compile_time.compile_time_fold import compile_time_of, miscounted_lookups
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_fold import cuda_graphs_of
 from ctrace.inspector.findings.functions import place_of
-from ctrace.inspector.findings.fusion.fold import fusions_of
-from ctrace.inspector.findings.graphs.passes import attention_of, passes_of
-from ctrace.inspector.findings.kernels.built import built_of, timed_of
-from ctrace.inspector.findings.kernels.crosscheck import unbalanced
-from ctrace.inspector.findings.kernels.fold import generated_of, user_kernels_of
-from ctrace.inspector.findings.scenarios.dangers import dangers_of
-from ctrace.inspector.findings.shapes.fold import shapes_of
+from ctrace.inspector.findings.fusion.fusion_fold import fusions_of
+from ctrace.inspector.findings.graphs.checked_passes import attention_of, passes_of
+from ctrace.inspector.findings.kernels.built_lookup import built_of, timed_of
+from ctrace.inspector.findings.kernels.kernel_crosscheck import unbalanced
+from ctrace.inspector.findings.kernels.kernel_fold import generated_of, user_kernels_of
+from ctrace.inspector.findings.scenarios.silent_dangers import dangers_of
+from ctrace.inspector.findings.shapes.shape_fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Symbols
 from ctrace.inspector.knowledge.versions.releases import is_untried
 from ctrace.inspector.knowledge.words.counting import named
@@ -51,8 +51,8 @@ from ctrace.inspector.log.raw import MOST_PROBLEMS, Raw
 from ctrace.inspector.log.reader import Broken, Entry
 from ctrace.inspector.session.crosschecks import disagreements, missing
 from ctrace.inspector.session.cut_off import cut_off, exited
-from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.source_names import user_name
 
 _DEFAULT_LIMIT = 8
 """The default of torch._dynamo.config.recompile_limit, for logs that do not have it (2.11 to 2.13)."""
@@ -157,7 +157,7 @@ def _recompiles(raw: Raw) -> tuple[Recompile, ...]:
     """List the recompilations; what explains them is imported only for a code object with several compilations."""
     if len({each.partition("/")[0] for each in raw.seen}) == len(raw.seen):
         return ()
-    from ctrace.inspector.findings.recompiles.fold import recompiles_of
+    from ctrace.inspector.findings.recompiles.recompile_fold import recompiles_of
 
     return recompiles_of(raw)
 

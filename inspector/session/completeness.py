@@ -1,7 +1,7 @@
 """Write the first lines of every screen: what was cut off, and which scenarios did not run."""
 
 from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
-from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Problem, Session
 
 _MOST = 4

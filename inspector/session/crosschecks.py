@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from ctrace.inspector.facts.events.tracing import GraphMade
-from ctrace.inspector.findings.breaks.fold import Report
+from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.breaks.torch_report import CONSEQUENCE
 from ctrace.inspector.findings.functions import place_of
-from ctrace.inspector.findings.graphs.passes import miscounted
-from ctrace.inspector.findings.kernels.crosscheck import miscounted_kernels
+from ctrace.inspector.findings.graphs.checked_passes import miscounted
+from ctrace.inspector.findings.kernels.kernel_crosscheck import miscounted_kernels
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.log.raw import Raw
 
@@ -34,7 +34,7 @@ def disagreements(raw: Raw, reports: tuple[Report, ...]) -> Iterator[str]:
     """Yield a sentence for each disagreement of two sources, with both numbers; missing entries come first."""
     yield from missing(raw, reports)
     if raw.unmet:
-        from ctrace.inspector.findings.recompiles.crosscheck import (
+        from ctrace.inspector.findings.recompiles.recompile_crosscheck import (
             unexplained,  # slow to import, and few runs recompile
         )
 

@@ -9,11 +9,11 @@ from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
 from ctrace.inspector.facts.trial import later_calls_of
-from ctrace.inspector.findings.breaks.view import lonely_skips, ranked
-from ctrace.inspector.findings.graphs.attention import Answer, unfused, wrong
+from ctrace.inspector.findings.breaks.break_view import lonely_skips, ranked
+from ctrace.inspector.findings.graphs.attention_view import Answer, unfused, wrong
 from ctrace.inspector.findings.kernels.user_kernels_view import stuck
-from ctrace.inspector.findings.recompiles.view import groups
-from ctrace.inspector.findings.target.view import listed, not_emitted, target_of
+from ctrace.inspector.findings.recompiles.recompile_view import groups
+from ctrace.inspector.findings.target.target_view import listed, not_emitted, target_of
 from ctrace.inspector.knowledge.words.counting import count, named
 from ctrace.inspector.session.completeness import being_compiled, is_whole
 

@@ -5,7 +5,7 @@ import sys
 from types import CodeType
 from typing import Any
 
-from ctrace.inspector.facts.bytecode import Code, Constant, Handler, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Constant, Handler, Instruction
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...))
 _EXTENDED = "EXTENDED_ARG"

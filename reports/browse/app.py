@@ -1,8 +1,14 @@
-"""`ctrace browse`: the views of a run in a terminal, and source, graph and kernels side by side."""
+"""`ctrace browse`: the views of a run in a terminal, and source, graph and kernels side by side.
 
-from collections.abc import Iterator
+The views of `ctrace browse` that are screens of other commands, as colored lines.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
+from msgspec import Struct
+from rich.console import Console, RenderableType
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
@@ -12,12 +18,25 @@ from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.inspector.session.summary import sentence
 from ctrace.reports import format as fmt
 from ctrace.reports.browse.links import KernelSource, Linked, Run
 from ctrace.reports.browse.panes import Lines
-from ctrace.reports.browse.views import VIEWS, lines_of
+from ctrace.reports.terminal.breaks_screen import breaks_screen
+from ctrace.reports.terminal.compile_time_screen import compile_time_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.reports.terminal.fusion.fusion_screen import fusion_screen
+from ctrace.reports.terminal.graphs.graphs_screen import graphs_screen
+from ctrace.reports.terminal.guards.guards_screen import guards_screen
+from ctrace.reports.terminal.kernels.tables import kernels_screen
+from ctrace.reports.terminal.recompiles_screen import recompiles_screen
+from ctrace.reports.terminal.shapes_screen import shapes_screen
+from ctrace.reports.terminal.widgets import drawn
 
 _MOST_FOUND = 200
 _LONGEST = 300
@@ -339,8 +358,8 @@ class Browser(App[None]):
     def _items(self) -> Iterator[tuple[str, str, str]]:
         """Yield the kind of each searchable thing, where it is, and its text."""
         for view in VIEWS:
-            for at, drawn in enumerate(self._drawn.get((view.name, self._width()), [])):
-                yield view.name, str(at), drawn.plain.strip()
+            for at, row in enumerate(self._drawn.get((view.name, self._width()), [])):
+                yield view.name, str(at), row.plain.strip()
         for file, lines in self.data.files.items():
             for number, line in enumerate(lines, 1):
                 yield "source", f"{file}:{number}", f"{file}:{number} {line.strip()}"
@@ -389,3 +408,42 @@ def _file(place: str) -> str:
 
 def _line(place: str) -> int:
     return int(place.rpartition(":")[2])
+
+
+_NARROWEST = 60
+
+
+class View(Struct, frozen=True):
+    """One entry of the list on the left."""
+
+    name: str
+    title: str
+    screen: Callable[[Session, int], Iterable[RenderableType]]
+
+
+VIEWS = (
+    View("summary", "Summary", lambda session, width: explain_screen(session, width, verbose=True)),
+    View("breaks", "Breaks", lambda session, width: breaks_screen(session, width, None, all_paths=True)),
+    View("recompiles", "Recompiles", lambda session, width: recompiles_screen(session, width, all_of_it=True)),
+    View("graphs", "Graphs", lambda session, width: graphs_screen(session, compiled(session), width, all_of_it=True)),
+    View(
+        "guards",
+        "Guards",
+        lambda session, width: guards_screen(session, heads(session), Choice(), width, view="tree", all_of_it=True),
+    ),
+    View("shapes", "Shapes", lambda session, width: shapes_screen(session, width, everything=True)),
+    View("fusion", "Fusion", lambda session, width: fusion_screen(session, session.fusions, all_of_it=True)),
+    View("kernels", "Kernels", lambda session, width: kernels_screen(session, parts(session), width, all_of_it=True)),
+    View("time", "Time", lambda session, width: compile_time_screen(session, width, all_of_it=True)),
+)
+
+
+def lines_of(view: View, session: Session, width: int) -> list[Text]:
+    """Draw a view for a width; an error of the view is its text."""
+    width = max(_NARROWEST, width)
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard", emoji=False)
+    try:
+        text = str(drawn(view.screen(session, width), console))
+    except CtraceError as error:
+        text = f"{error.what}\n  {error.todo}"
+    return [Text.from_ansi(line) for line in text.rstrip("\n").split("\n")]

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.view import compiled
-from ctrace.inspector.findings.kernels.view import parts
+from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports import format as fmt
-from ctrace.reports.json.graphs import render_stage_json
-from ctrace.reports.json.kernels import render_kernels_json
+from ctrace.reports.json.graphs_json import render_stage_json
+from ctrace.reports.json.kernels_json import render_kernels_json
 
 _LONGEST = 400
 _USUAL = ("post_grad", "forward", "inference")

@@ -1,35 +1,89 @@
 """Dump a run: a folder for each graph part with its kernels, wrapper and graph, and an index.
 
 File and folder names are safe on every file system.
+
+Write the compiled code of dumped kernels, one file per stage, and describe their resources.
+
+Group the launches that share one dumped file.
+
+The README of a dump.
 """
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.errors import DumpError
-from ctrace.inspector.facts.graphs import GraphStage
-from ctrace.inspector.facts.kernels import Kernel, OutputCode
+from ctrace.inspector.errors import DumpError, TargetError
+from ctrace.inspector.facts.built import IR_STAGES
+from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.facts.kernels import Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.view import compiled
-from ctrace.inspector.findings.kernels.built_view import Resources
+from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.kernels.built_view import Resources, codes, resources, stages_of, text_of
+from ctrace.inspector.findings.target.target_view import called, target_of, target_sentence
 from ctrace.inspector.version import __version__
-from ctrace.reports.dump.codefiles import built_of, code_files, instructions, notes
+from ctrace.reports import format as fmt
+from ctrace.reports.dump.dump_folder import INDEX, Folder
+from ctrace.reports.dump.dump_pieces import About, CannotDumpError, entry
+from ctrace.reports.dump.dump_values import Tensor, Value
 from ctrace.reports.dump.dumped import Dumped, DumpedKernel, DumpedPart
-from ctrace.reports.dump.folder import INDEX, Folder
 from ctrace.reports.dump.graphfile import graph_file
-from ctrace.reports.dump.groups import Group, groups
 from ctrace.reports.dump.kernelfile import kernel_file
-from ctrace.reports.dump.launches import Wrapper, follow
+from ctrace.reports.dump.launch_code import Site, Wrapper, follow
 from ctrace.reports.dump.module import Module, read
-from ctrace.reports.dump.pieces import About, CannotDumpError
-from ctrace.reports.dump.readme import readme
 from ctrace.reports.dump.wrapperfile import Parts, wrapper_file
-from ctrace.reports.json.built import resources_data
-from ctrace.reports.json.target import emitted, target_data
+from ctrace.reports.json.built_json import resources_data
+from ctrace.reports.json.target_json import emitted, target_data
+from ctrace.reports.markup import code
+from ctrace.reports.wording.built_wording import COMMENTS, configuration_text, resources_text
+
+
+class Group(Struct, frozen=True):
+    """All launches of one kernel, or all calls of one library function with arguments of the same form."""
+
+    site: Site
+    """The first launch."""
+    kernel: Kernel | None = None
+    """The kernel's record; None if the run has no kernel of that name."""
+    launch: Launch | None = None
+    launches: int = 1
+
+
+def groups(wrapper: Wrapper, kernels: Iterable[Kernel]) -> tuple[Group, ...]:
+    """Group the launches that share one file, in the order of their first launch."""
+    by_name = {kernel.name: kernel for kernel in kernels}
+    seen: dict[str, int] = {}
+    found: dict[tuple[str, str], Group] = {}
+    for site in wrapper.sites:
+        kernel, at = by_name.get(site.name), seen.get(site.name, 0)
+        seen[site.name] = at + 1
+        # The wrapper and the log have a kernel's launches in the same order.
+        launch = kernel.launches[at] if kernel and at < len(kernel.launches) else None
+        key = site.name, "" if site.kernel else _form(site, wrapper.below)
+        first = found.get(key)
+        found[key] = replace(first, launches=first.launches + 1) if first else Group(site, kernel, launch)
+    return tuple(found.values())
+
+
+def _form(site: Site, below: Mapping[str, int]) -> str:
+    """Write a call with numbers instead of names, so that calls of the same form compare equal."""
+    order = {name: f"_{at}" for at, name in enumerate(site.arguments)}
+    text = ast.parse(ast.unparse(site.call), mode="eval")
+    for node in ast.walk(text):
+        if isinstance(node, ast.Name):
+            node.id = order.get(node.id, node.id)
+    return f"{ast.unparse(text)} {[_nameless(value, below) for value in site.arguments.values()]}"
+
+
+def _nameless(value: Value, below: Mapping[str, int]) -> str:
+    limit = {"": below[value.storage]} if isinstance(value, Tensor) and value.storage in below else {}
+    return entry(replace(value, storage="") if isinstance(value, Tensor) else value, limit)
+
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST = 80
@@ -83,8 +137,8 @@ def dump(session: Session, folder: Path) -> Dumped:
     target = Folder(folder)
     target.begin()
     names, parts, files = Names("README", "index"), [], []
-    for code in session.code:
-        writer = _Part(session, code, target, names.new(f"{code.graph}-{code.stage}".replace("/", "_")))
+    for each in session.code:
+        writer = _Part(session, each, target, names.new(f"{each.graph}-{each.stage}".replace("/", "_")))
         parts.append(writer.write())
         files += writer.files
     dumped = Dumped(folder, tuple(files), tuple(parts))
@@ -267,3 +321,172 @@ def _kernel(each: DumpedKernel) -> dict[str, Any]:
         "code": list(each.code),
     }
     return emitted(data, "bytes", "flops")
+
+
+_LAST = IR_STAGES[-1]
+
+
+class CodeFile(Struct, frozen=True):
+    """A file of code that Triton compiled."""
+
+    name: str
+    text: str
+
+
+def built_of(session: Session, graph: str, stage: Stage) -> dict[str, tuple[Resources, ...]]:
+    """Return every compiled configuration of each kernel of a graph part, by the kernel's name."""
+    found: dict[str, tuple[Resources, ...]] = {}
+    for each in resources(session, graph, all_of_them=True):
+        if each.built.stage is stage:
+            found[each.built.kernel] = (*found.get(each.built.kernel, ()), each)
+    return found
+
+
+class Instructions(Struct, frozen=True):
+    """The machine code of a graph part's kernels; ctrace may have to disassemble their binaries."""
+
+    by_hash: Mapping[str, str]
+    why_not: str = ""
+
+
+def instructions(session: Session, graph: str) -> Instructions:
+    """Read the machine code of all kernels of a graph at once, or say why that fails."""
+    compiled = (each for each in session.built if each.graph == graph)
+    if not any(_LAST in stages_of(each) for each in compiled):
+        return Instructions({})
+    try:
+        found = codes(session, _LAST, graph=graph)
+    except TargetError as error:
+        return Instructions({}, error.what)
+    return Instructions({each.built.hash: each.text for each in found if each.text is not None})
+
+
+def code_files(session: Session, stem: str, found: tuple[Resources, ...], last: Instructions) -> Iterator[CodeFile]:
+    """Write the code of each configuration: `KERNEL.ptx`, or `KERNEL.1.ptx`, `KERNEL.2.ptx` and so on for several."""
+    compiled = [each for each in found if each.built.ir]
+    for number, each in enumerate(compiled, 1):
+        middle = f".{number}" if len(compiled) > 1 else ""
+        for stage in IR_STAGES:
+            text = text_of(each.built.ir[stage]) if stage in each.built.ir else None
+            if stage == _LAST:
+                text = last.by_hash.get(each.built.hash)
+            if text is not None:
+                yield CodeFile(f"{stem}{middle}.{stage}", f"{_head(session, each, stage)}\n{text.rstrip()}\n")
+
+
+def _head(session: Session, each: Resources, stage: str) -> str:
+    mark = COMMENTS.get(stage, "//")
+    gpu = target_of(session)
+    target_note = f", emitted for {fmt.one_line(called(gpu), 100)}, not run" if gpu else ""
+    return f"{mark} {fmt.one_line(each.built.kernel, 100)}, {configuration_text(each.built)}{target_note}"
+
+
+def notes(session: Session, found: tuple[Resources, ...], *, generated: bool) -> tuple[str, ...]:
+    """Say in the head of a kernel's file which GPU it needs, and which resources each configuration uses."""
+    gpu = target_of(session)
+    target_note = (f"emitted for {called(gpu)}, not run; running it needs such a GPU",) if gpu and generated else ()
+    return (*target_note, *map(resources_text, found))
+
+
+_HOW = """\
+Every kernel has its own file, with its source as Inductor generated it, made-up inputs, and a benchmark.
+
+    python FOLDER/KERNEL.py      run it once, time it, print bytes and FLOPs per second
+    python FOLDER/wrapper.py     run all kernels of the graph part and compare with the graph run in eager
+
+From Python, a kernel's file has `inputs()`, `run(args)` and `benchmark()`, which returns seconds. `wrapper.py`
+imports the kernels from their files: edit one, and the wrapper runs it and says whether the results are still right.
+`graph.txt` is the graph that Inductor compiled, as torch printed it; `graph.py` is the same graph as a program.
+
+Inputs are made up, from a fixed seed: floating-point numbers between -1 and 1 (between 0.1 and 1 if others make the
+graph return NaN or infinity); integers below the size that they index, if the kernels show it, else 0 or 1.
+If a call needs operators that your own library registers, add `--import MODULE`.
+
+Exit codes: 0 done, 1 the results differ from eager or eager fails, 2 this machine lacks something, such as the device.
+
+**These files are code.** Kernels and graphs come unchanged from a log; run them only if you trust the log.
+"""
+
+_NEEDS = (
+    "To run these files, copy them to a machine with that GPU. Registers, spills and shared memory are from Triton's "
+    "compiler; bytes and FLOPs are computed; times are not measured."
+)
+
+
+def readme(session: Session, dumped: Dumped) -> str:
+    """Write the page, in Markdown."""
+    return "\n".join([*_lines(session, dumped), ""])
+
+
+def _lines(session: Session, dumped: Dumped) -> Iterator[str]:
+    name = session.target.path or session.target.name or "a run"
+    versions = [f"torch {session.environment.torch}" if session.environment.torch else "", session.environment.device]
+    yield f"# Kernels of {_cell(name)}"
+    yield ""
+    yield ", ".join(_cell(each) for each in versions if each) or "The log does not record the torch version."
+    yield ""
+    if line := target_sentence(session):
+        yield f"{_cell(line)} {_NEEDS}"
+        yield ""
+    yield _HOW
+    for part in dumped.parts:
+        yield from _part(part, session.environment.cwd)
+
+
+def _part(part: DumpedPart, cwd: str) -> Iterator[str]:
+    yield f"## Graph {_cell(part.graph)}, {part.stage}: `{part.folder}/`"
+    yield ""
+    if part.why_not:
+        yield f"Left out: {_cell(part.why_not)}."
+        yield ""
+        return
+    yield f"Not compared with eager: {_cell(part.compared)}." if part.compared else "`wrapper.py` compares with eager."
+    yield ""
+    if part.no_instructions:
+        yield f"No machine code (SASS): {_cell(part.no_instructions)}."
+        yield ""
+    yield "| kernel | language | launches | bytes | FLOPs | aten ops | lines |"
+    yield "|---|---|---:|---:|---:|---|---|"
+    for each in part.kernels:
+        yield f"| {' | '.join(_row(each, cwd))} |"
+    yield ""
+    for each in part.kernels:
+        yield from _built(each)
+        if each.why_not:
+            yield f"{code(each.name)} has no file: {_cell(each.why_not)}."
+            yield ""
+
+
+def _built(each: DumpedKernel) -> Iterator[str]:
+    """List the resources of each configuration of a compiled kernel, and its code files."""
+    if not each.built:
+        return
+    yield f"{code(each.name)}, as compiled:"
+    yield ""
+    yield from (f"- {_cell(resources_text(found))}" for found in each.built)
+    if each.code:
+        names = [(file.rpartition("/")[2], file) for file in each.code]
+        yield f"- code: {', '.join(f'[{name}]({file})' for name, file in names)}"
+    yield ""
+
+
+def _row(each: DumpedKernel, cwd: str) -> list[str]:
+    name = _cell(each.name)
+    is_file = bool(each.file.rpartition("/")[2])
+    memory = "not known" if each.bytes is None else fmt.memory(each.bytes)
+    flops = "not known" if each.flops is None else str(each.flops)
+    return [
+        f"[{name}]({each.file})" if is_file else name,
+        _cell(each.language),
+        str(each.launches),
+        memory,
+        flops,
+        _cell(", ".join(each.ops)) or "not known",
+        _cell(", ".join(fmt.path(line, cwd) for line in each.lines)) or "not known",
+    ]
+
+
+def _cell(text: str) -> str:
+    """Make foreign text safe for a table cell: one line, no bars, no markup."""
+    line = fmt.one_line(text, 200)
+    return "".join(f"\\{letter}" if letter in "|`<>[]*\\" else letter for letter in line)

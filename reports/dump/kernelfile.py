@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Iterable, Mapping
 
-from ctrace.reports.dump.launches import Site
+from ctrace.reports.dump.dump_pieces import About, CannotDumpError, imports, needed, source, table, taken_names
+from ctrace.reports.dump.dump_values import Tensor, Value
+from ctrace.reports.dump.launch_code import Site
 from ctrace.reports.dump.module import Defined, Module
-from ctrace.reports.dump.pieces import About, CannotDumpError, imports, needed, source, table, taken_names
 from ctrace.reports.dump.quoting import block, comment, comments, string
 from ctrace.reports.dump.texts import text
-from ctrace.reports.dump.values import Tensor, Value
 
 _OURS = frozenset(
     ("inputs", "run", "benchmark", "main", "NAME", "LANGUAGE", "DEVICE", "BYTES", "FLOPS", "ARGUMENTS", "LOW", "HIGH",

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.reports.dump.dump_pieces import imports, table
+from ctrace.reports.dump.dump_values import Tensor, Value
 from ctrace.reports.dump.kernelfile import device_of
-from ctrace.reports.dump.launches import Site, Wrapper, follow
+from ctrace.reports.dump.launch_code import Site, Wrapper, follow
 from ctrace.reports.dump.module import Module, bound, read
-from ctrace.reports.dump.pieces import imports, table
 from ctrace.reports.dump.quoting import comment, comments, string
 from ctrace.reports.dump.texts import text
-from ctrace.reports.dump.values import Tensor, Value
 
 _RANDOM = re.compile(r"\btl\.rand|randint64|philox|\brandn?_cpu|normalized_rand|randint|bernoulli|aten\.rand|dropout\b")
 _ASYNC = ("AsyncCompile()", "AsyncCompile")

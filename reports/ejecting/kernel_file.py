@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ctrace.inspector.features.workshop.ejecting.package import Package, Part
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, Part
 from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS
 from ctrace.reports.dump.quoting import comment
 

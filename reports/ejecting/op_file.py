@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ctrace.inspector.features.workshop.ejecting.definition import FUNCTIONS
-from ctrace.inspector.features.workshop.ejecting.package import Package, Part, Size
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package, Part, Size
 from ctrace.reports.dump.quoting import comment
 from ctrace.reports.ejecting.kernel_file import short
 from ctrace.reports.ejecting.texts import text

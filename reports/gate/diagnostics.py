@@ -10,8 +10,8 @@ from urllib.parse import quote
 from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, json_document
-from ctrace.reports.gate.findings import SharedFinding, lines, shared_findings
-from ctrace.reports.gate.places import Spot, cwd
+from ctrace.reports.gate.gate_findings import SharedFinding, lines, shared_findings
+from ctrace.reports.gate.gate_places import Spot, cwd
 from ctrace.reports.gate.sarif import gb_of
 
 _ERROR = 1

@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Iterator
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.findings import LONGEST, code, detail, headline, todo
-from ctrace.reports.gate.places import near, spot
-from ctrace.reports.gate.words import title
+from ctrace.reports.gate.gate_findings import LONGEST, code, detail, headline, todo
+from ctrace.reports.gate.gate_places import near, spot
+from ctrace.reports.gate.gate_words import title
 
 _WIDEST = 120
 _NARROWEST = 40

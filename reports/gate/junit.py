@@ -12,9 +12,9 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, Outcome
 from ctrace.reports import format as fmt
 from ctrace.reports.escape import Document, markup_document, xml_letters
-from ctrace.reports.gate.findings import LONGEST, folded, headline, lines
-from ctrace.reports.gate.places import near, own_spot
-from ctrace.reports.gate.words import GRAVEST_FIRST, verdict
+from ctrace.reports.gate.gate_findings import LONGEST, folded, headline, lines
+from ctrace.reports.gate.gate_places import near, own_spot
+from ctrace.reports.gate.gate_words import GRAVEST_FIRST, verdict
 
 _Element = ElementTree.Element
 

@@ -5,8 +5,8 @@ import shlex
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.verdict import FindingKind, Outcome
-from ctrace.reports.gate.places import near
-from ctrace.reports.gate.words import gravest_first
+from ctrace.reports.gate.gate_places import near
+from ctrace.reports.gate.gate_words import gravest_first
 
 _BY_UPDATE = (FindingKind.NEW_SITE, FindingKind.MORE_TIMES, FindingKind.MORE)
 _MOST_RUNS = 3

@@ -6,10 +6,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.errors import Exit
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.reports import format as fmt
-from ctrace.reports.gate.words import VERDICTS, gravest_first
+from ctrace.reports.gate.gate_words import VERDICTS, gravest_first
 from ctrace.reports.terminal.widgets import item, section, table
 
 MOST_JOBS = 100

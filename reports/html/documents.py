@@ -13,15 +13,24 @@ from msgspec import Struct
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.built import IR_STAGES
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged, compiled
 from ctrace.inspector.findings.graphs.stage_diff import stage_diff
-from ctrace.inspector.findings.graphs.view import Compiled, Staged, compiled
-from ctrace.inspector.findings.guards.view import Choice, heads
+from ctrace.inspector.findings.guards.guard_view import Choice, heads
 from ctrace.inspector.findings.kernels.built_view import stages_of
-from ctrace.inspector.findings.kernels.view import parts
+from ctrace.inspector.findings.kernels.kernel_view import parts
 from ctrace.reports import format as fmt
 from ctrace.reports.html.packing import packed
-from ctrace.reports.json import explain, fusion, graphs, guards, kernels, memory, recompiles, shapes
-from ctrace.reports.json.speed import compile_time, steps
+from ctrace.reports.json import (
+    explain_json,
+    fusion_json,
+    graphs_json,
+    guards_json,
+    kernels_json,
+    memory_json,
+    recompiles_json,
+    shapes_json,
+)
+from ctrace.reports.json.speed import compile_time_json, steps_json
 
 
 class Document(Struct, frozen=True):
@@ -59,17 +68,17 @@ class Note(Struct, frozen=True):
 def documents(session: Session, *, sass: bool = False) -> Iterator[Document | Note]:
     """Yield all documents, those of the first screen first; disassembling the binaries takes longer than all others."""
     writers: list[tuple[str, Callable[[], str]]] = [
-        ("explain", lambda: explain.render_json(session)),
-        ("breaks", lambda: explain.render_breaks_json(session, None)),
-        ("recompiles", lambda: recompiles.render_recompiles_json(session)),
+        ("explain", lambda: explain_json.render_json(session)),
+        ("breaks", lambda: explain_json.render_breaks_json(session, None)),
+        ("recompiles", lambda: recompiles_json.render_recompiles_json(session)),
         ("sources", lambda: _sources(session)),
-        ("shapes", lambda: shapes.render_shapes_json(session)),
-        ("graphs", lambda: graphs.render_graphs_json(session, compiled(session))),
-        ("kernels", lambda: kernels.render_kernels_json(session, parts(session), source=True)),
-        ("fusion", lambda: fusion.render_fusion_json(session, session.fusions)),
-        ("memory", lambda: memory.render_memory_json(session)),
-        ("compile", lambda: compile_time.render_compile_json(session)),
-        ("steps", lambda: steps.render_steps_json(session)),
+        ("shapes", lambda: shapes_json.render_shapes_json(session)),
+        ("graphs", lambda: graphs_json.render_graphs_json(session, compiled(session))),
+        ("kernels", lambda: kernels_json.render_kernels_json(session, parts(session), source=True)),
+        ("fusion", lambda: fusion_json.render_fusion_json(session, session.fusions)),
+        ("memory", lambda: memory_json.render_memory_json(session)),
+        ("compile", lambda: compile_time_json.render_compile_json(session)),
+        ("steps", lambda: steps_json.render_steps_json(session)),
     ]
     yield from (_written(name, write) for name, write in writers)
     for each in compiled(session):
@@ -102,7 +111,7 @@ def _stages(session: Session, each: Compiled) -> Iterator[Document | Note]:
             why = f"it has more than {_MOST_NODES:,} nodes, and would freeze the page"
             yield Note(name, why, f"see it with ctrace graphs --stage {staged.label}")
             continue
-        yield _written(name, partial(graphs.render_stage_json, session, each, staged))
+        yield _written(name, partial(graphs_json.render_stage_json, session, each, staged))
         before = _stage_before(each, staged)
         if before is not None and not _is_large(before):
             name = f"diff {each.id} {before.label}..{staged.label}"
@@ -121,14 +130,14 @@ def _stage_before(each: Compiled, staged: Staged) -> Staged | None:
 
 
 def _diff(session: Session, each: Compiled, before: Staged, after: Staged) -> str:
-    return graphs.render_diff_json(session, each, stage_diff(each, before, after))
+    return graphs_json.render_diff_json(session, each, stage_diff(each, before, after))
 
 
 def _guards(session: Session) -> Iterator[Document | Note]:
     choice = Choice("", "", "")
     for head in heads(session):
         name = f"guards {head.compilation.id}"
-        yield _written(name, partial(guards.render_guards_json, session, (head,), choice))
+        yield _written(name, partial(guards_json.render_guards_json, session, (head,), choice))
 
 
 def _code(session: Session, *, sass: bool) -> Iterator[Document | Note]:
@@ -137,4 +146,4 @@ def _code(session: Session, *, sass: bool) -> Iterator[Document | Note]:
     wanted = dict.fromkeys(each for each in stages if sass or each[1] != IR_STAGES[-1])
     for graph, stage in wanted:
         name = f"ir {graph} {stage}"
-        yield _written(name, partial(kernels.render_ir_json, session, stage, None, graph))
+        yield _written(name, partial(kernels_json.render_ir_json, session, stage, None, graph))

@@ -3,11 +3,11 @@
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.fusion.missed import Missed, top_missed
+from ctrace.inspector.findings.fusion.missed_fusions import Missed, top_missed
 from ctrace.inspector.findings.fusion.totals import session_totals
 from ctrace.inspector.session.summary import fusion_totals
 from ctrace.reports import format as fmt
-from ctrace.reports.json.target import emitted
+from ctrace.reports.json.target_json import emitted
 
 
 def fusion_data(session: Session) -> dict[str, Any] | None:

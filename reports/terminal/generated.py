@@ -6,16 +6,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.attention import State, kinds, unfused
+from ctrace.inspector.findings.graphs.attention_view import State, kinds, unfused
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts
 from ctrace.inspector.findings.graphs.fates import cut_off, happened
 from ctrace.inspector.findings.kernels.user_kernels_view import in_one_line, stuck
 from ctrace.inspector.session.summary import languages
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.fusion.line import fusion_lines, fusion_title
-from ctrace.reports.terminal.graphs.attention import places
+from ctrace.reports.terminal.fusion.fusion_of_line import fusion_lines, fusion_title
+from ctrace.reports.terminal.graphs.attention_screen import places
 from ctrace.reports.terminal.kernels.tables import most_moving
-from ctrace.reports.terminal.target.screen import facts, in_short
+from ctrace.reports.terminal.target.target_screen import facts, in_short
 from ctrace.reports.terminal.widgets import MOST, hanging, item, more, section, table
 
 _GRAPH_NUMBERS = 26

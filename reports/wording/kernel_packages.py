@@ -1,6 +1,6 @@
 """Sentences about applying, tuning and editing kernel packages."""
 
-from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Element, Times
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Element, Times
 from ctrace.reports import format as fmt
 from ctrace.reports.wording.durations import duration
 

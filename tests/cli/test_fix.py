@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.cli.fixing import FixRequest, _options_of
-from ctrace.cli.options import seconds_of
+from ctrace.cli.command_options import seconds_of
+from ctrace.cli.fix_steps import FixRequest, _options_of
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.applying import apply
 from ctrace.inspector.features.fix.repairs.fixing import RepairChoice
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from tests.support import inprocess
 
 

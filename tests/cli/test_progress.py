@@ -8,13 +8,13 @@ import pytest
 
 from ctrace.cli.progress import Many, Progress, many
 from ctrace.inspector.facts.events.core import CompileStarted, StackFrame
-from ctrace.inspector.facts.events.fusion import FusionRecord
-from ctrace.inspector.facts.events.run import CallBegan
+from ctrace.inspector.facts.events.fusion_events import FusionRecord
+from ctrace.inspector.facts.events.run_events import CallBegan
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.features.check.gate_model import Job, JobKey
 from ctrace.inspector.features.check.jobs.pool import ENDED, STARTED
-from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 
 class _Status:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.cli.capturing import Request, session_of, target_names
 from ctrace.cli.targeting import sessions_for
+from ctrace.cli.view_run import Request, session_of, target_names
 from ctrace.inspector.errors import SetupError, TargetError
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import ModelTarget
 from tests.cli.test_main import _ctrace

@@ -24,9 +24,9 @@ else:
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.inprocess import call_afresh
-from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 from ctrace.inspector.log.reader import read
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.session.build import build
 
 aten = torch.ops.aten

@@ -15,12 +15,12 @@ from typing import Any
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain import render_breaks_json, render_json
-from ctrace.reports.json.recompiles import render_recompiles_json
+from ctrace.reports.json.explain_json import render_breaks_json, render_json
+from ctrace.reports.json.recompiles_json import render_recompiles_json
 from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.breaks import breaks_screen
-from ctrace.reports.terminal.explain import explain_screen
-from ctrace.reports.terminal.recompiles import recompiles_screen
+from ctrace.reports.terminal.breaks_screen import breaks_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.reports.terminal.recompiles_screen import recompiles_screen
 from tests.faults.study import Bench, Result, Study, Try
 from tests.support.golden import drawn
 from tests.support.places import DATA

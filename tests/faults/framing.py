@@ -24,8 +24,8 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.log.reader import Broken, read
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain import render_json
-from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.json.explain_json import render_json
+from ctrace.reports.terminal.explain_screen import explain_screen
 from tests.faults.damaged import cut, retyped, spliced, swapped
 from tests.faults.study import Bench, Result, Study, Try
 from tests.support.golden import drawn

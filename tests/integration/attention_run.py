@@ -11,7 +11,7 @@ sys.path.insert(0, str(next(each for each in Path(__file__).resolve().parents if
 import torch
 from torch._dynamo.utils import counters
 
-from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.codegen.generate import Codegen
 from ctrace.inspector.capture.core.patch import patched
 from tests.integration.attention import CALLS, SPELLINGS, Called, Spelling

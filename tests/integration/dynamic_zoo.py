@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from ctrace.inspector.api import observe
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import pytest
 
 import ctrace
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
 from ctrace.inspector.features.bytecode.rewrites.alignment import Kept, apply
-from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
-from ctrace.inspector.features.bytecode.view import explained, function_codes
-from ctrace.inspector.knowledge.versions.differences import DEFERRED_CONSTANTS
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
+from ctrace.inspector.knowledge.versions.version_differences import DEFERRED_CONSTANTS
 from tests.inspector.features.bytecode.rewrites.test_alignment import assert_same
 from tests.integration.examples import run
 

@@ -10,12 +10,12 @@ import pytest
 
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
-from ctrace.inspector.features.fix.repairs.findings import keys_of
+from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.proving import Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.result import Outcome
-from ctrace.inspector.features.fix.repairs.running import Budget, Runner, new_server
-from ctrace.inspector.runs.forks.server import ForkServer
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.fix.repairs.repair_result import Outcome
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget, Runner, new_server
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 from tests.integration.repair_traps import RIGHT, TRAPS, Trap
 

@@ -9,7 +9,7 @@ from tests.support.places import ROOT
 _GRAD = """
 import os, torch
 from torch._subclasses import FakeTensorMode
-from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
+from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 hooks = Hooks((9, 0))
 print("refused:", hooks.refused())
@@ -31,15 +31,15 @@ print("fork:", os.waitpid(pid, 0)[1])
 _REFUSED = """
 import torch
 from unittest.mock import patch
-from ctrace.inspector.features.gpus.child.torch_side import native
-from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
+from ctrace.inspector.features.gpus.child.torch_side import gpu_hooks
+from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
 before = torch._C._accelerator_getAccelerator(), torch.cuda.is_available()
 for change in (
-    patch.object(native, "_HOOKS", "_ZN2at5other"),
-    patch.object(native, "_GUARDS", "_ZN3c105other"),
-    patch.object(native, "HOOKS", native.HOOKS[:1]),
-    patch.object(native, "HOOKS", ("gone.h",)),
-    patch.dict(native._CODE, clear=True),
+    patch.object(gpu_hooks, "_HOOKS", "_ZN2at5other"),
+    patch.object(gpu_hooks, "_GUARDS", "_ZN3c105other"),
+    patch.object(gpu_hooks, "HOOKS", gpu_hooks.HOOKS[:1]),
+    patch.object(gpu_hooks, "HOOKS", ("gone.h",)),
+    patch.dict(gpu_hooks._CODE, clear=True),
 ):
     with change:
         print(Hooks((9, 0)).refused())

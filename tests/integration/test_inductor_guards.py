@@ -45,7 +45,7 @@ def _check(name: str, seen: dict[str, Any]) -> None:
     assert seen["kept"] == [False] * 4, name
     assert seen["problems"] == [], name
     assert seen["not_lowered"] or not seen["added"], name
-    # Trials of advice leave Inductor out if it added no guard (runs/trying.py, `has_settled_guards`).
+    # Trials of advice leave Inductor out if it added no guard (runs/trial_runner.py, `has_settled_guards`).
     assert {id_: sorted(added) for id_, added in seen["late"].items()} == {
         id_: sorted(added) for id_, added in seen["added"].items()
     }, name

@@ -54,8 +54,8 @@ from pathlib import Path
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.features.gpus.child.compiling.triton import TritonCompiler
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import TritonCompiler
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 gpu = structs.replace(gpu_named("t4"), shared_per_block_optin=int(sys.argv[2]))
 with VirtualGpu(gpu, Recorder(TraceLog(Path("log")))).present():

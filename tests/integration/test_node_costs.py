@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.facts.fusion import Fusion, Node, NodeKind
+from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
 from ctrace.inspector.log.reader import Entry, read
 from ctrace.inspector.session.build import build
 from tests.integration.conftest import Command

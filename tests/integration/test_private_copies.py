@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.built_kernels.stopwatch import timed
+from ctrace.inspector.capture.built_kernels.kernel_stopwatch import timed
 from ctrace.inspector.capture.isolation.private_copies import CannotCopyError, PrivateCopies, size_of
 from ctrace.inspector.capture.isolation.second_run import Launch, second_run, stored
 

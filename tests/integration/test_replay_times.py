@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from ctrace.inspector.capture.core.part import Part  # noqa: E402
 from ctrace.inspector.capture.core.patch import patched  # noqa: E402
-from ctrace.inspector.capture.core.postponed import Postponed  # noqa: E402
+from ctrace.inspector.capture.core.recorder import Postponed  # noqa: E402
 from ctrace.inspector.capture.kernels import replay_times  # noqa: E402
 from ctrace.inspector.capture.kernels.cuda_graph_piece import Piece  # noqa: E402
 from ctrace.inspector.capture.kernels.replay_times import ReplayTimes  # noqa: E402

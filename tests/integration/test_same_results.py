@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.capture.capturing import capturing
+from ctrace.inspector.capture.capture_hooks import capturing
 from ctrace.inspector.capture.core.patch import patched
 from tests.integration.conftest import Command
 

@@ -12,7 +12,7 @@ from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 LAST = torch.channels_last
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.facts.session import FailurePhase, Session, Verdict
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran
 from ctrace.inspector.features.check.jobs.pool import run_jobs
-from ctrace.inspector.features.check.model import Job, JobKey, Ran
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 
 _SAME = (

@@ -213,7 +213,7 @@ def test_the_code_is_the_same_with_and_without_ctrace(
 ) -> None:
     from ctrace.inspector.capture.core.recorder import Recorder
     from ctrace.inspector.capture.core.trace_log import TraceLog
-    from ctrace.inspector.capture.kernels.user_kernels import userkernels
+    from ctrace.inspector.capture.kernels.record_user_kernels import userkernels
 
     recorder = Recorder(TraceLog(tmp_path / "trace.log"))
     for kind in ("tuned", "by_op"):

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
+from ctrace.inspector.diagnosis.advice_sites import sites_of
 from ctrace.inspector.diagnosis.advise import diagnose
 from ctrace.inspector.diagnosis.sentences import checked, line_of
-from ctrace.inspector.diagnosis.sites import sites_of
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Suggestion
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Environment, Graph, Session
-from ctrace.inspector.features.fix.repairs.result import Fixes
-from ctrace.inspector.findings.recompiles.view import groups
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes
+from ctrace.inspector.findings.recompiles.recompile_view import groups
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.store import Store
-from ctrace.reports.html.page import render_html
-from ctrace.reports.json.explain import as_data
-from ctrace.reports.json.repairs.fix import fix_data
+from ctrace.reports.html.html_page import render_html
+from ctrace.reports.json.explain_json import as_data
+from ctrace.reports.json.repairs.fix_json import fix_data
 from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.breaks import breaks_screen
-from ctrace.reports.terminal.explain import explain_screen
-from ctrace.reports.terminal.fix import fix_screen
-from ctrace.reports.terminal.recompiles import recompiles_screen
-from ctrace.reports.wording.diagnosis import advice_on, asks_nothing, effects
+from ctrace.reports.terminal.breaks_screen import breaks_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
+from ctrace.reports.terminal.fix_screen import fix_screen
+from ctrace.reports.terminal.recompiles_screen import recompiles_screen
+from ctrace.reports.wording.diagnosis_wording import advice_on, asks_nothing, effects
 from tests.support.golden import drawn
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"

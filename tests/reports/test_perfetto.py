@@ -7,8 +7,8 @@ import pytest
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.compare.ranks.job import read_job
-from ctrace.inspector.features.compare.ranks.steps import steps_of
-from ctrace.inspector.findings.compile_time import view
+from ctrace.inspector.features.compare.ranks.rank_steps import steps_of
+from ctrace.inspector.findings.compile_time import compile_time_view
 from ctrace.reports.perfetto import render_perfetto, render_ranks_perfetto
 from tests.support.compiling import Log, compiled, second
 from tests.support.places import DATA
@@ -76,13 +76,13 @@ def test_trace_holds_against_the_format(log: Log) -> None:
 def test_the_trace_has_every_step_and_the_whole_time() -> None:
     session = several().session()
     totals = check_format(events(session))
-    assert totals[1] == pytest.approx(view.seconds(session.compile_time))
+    assert totals[1] == pytest.approx(compile_time_view.seconds(session.compile_time))
     names = [event["args"]["name"] for event in events(session) if event["ph"] == "M"]
     assert names == ["torch.compile: /w/model.py", "compiling: 1", "in parallel: 9", "in parallel: 8"]
     begun = [event for event in events(session) if event["ph"] == "B"]
     assert len(begun) == 2 * 12 + 2
     assert {event["args"]["graph"] for event in begun} == {"0/0", "1/0"}
-    assert {event["cat"] for event in begun} <= set(view.PHASES)
+    assert {event["cat"] for event in begun} <= set(compile_time_view.PHASES)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.log.line import artifact, record_line
+from ctrace.inspector.log.log_line import artifact, record_line
 from ctrace.inspector.log.reader import Broken, Entry, parse
 from ctrace.inspector.session.build import build
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
 from ctrace.inspector.facts.kernels import Kernel, KernelBuffer, KernelCall, Pointer, Stage
 from ctrace.inspector.facts.session import Compilation, Session
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound
 from ctrace.inspector.facts.session import Session
 
 _LINE = re.compile(r"^[A-Z]\d{4} [\d:.]+ (?P<process>\d+) .*?\[__fusion\] ?(?P<text>.*)$")

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion import (
+from ctrace.inspector.facts.fusion_facts import (
     Access,
     Buffer,
     Candidate,

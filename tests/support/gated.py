@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.findings import Break, BreakKind, Cost, Owner, Skip
 from ctrace.inspector.facts.session import Environment, Graph, Session
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
-from ctrace.inspector.features.check.outcome import judged
-from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
-from ctrace.inspector.features.check.state import state_of
+from ctrace.inspector.features.check.check_state import state_of
+from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_outcome import judged
+from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Checked, Outcome, Seen
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 ROOT = Path("/home/user/project")
 TODAY = date(2026, 7, 1)

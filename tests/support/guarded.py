@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.guards import Duration, GuardCost, GuardText, KindCost, LeftOut, PartCost
+from ctrace.inspector.facts.guard_facts import Duration, GuardCost, GuardText, KindCost, LeftOut, PartCost
 from ctrace.inspector.facts.session import Compilation, Environment, Graph, Scenario, Session, Target
 
 CWD = "/home/user/project"

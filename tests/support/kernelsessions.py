@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion import Access, Buffer, Fusion, FusionRound, Node, NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, Fusion, FusionRound, Node, NodeKind, Role
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
 from ctrace.inspector.facts.session import Environment, Graph, Session, Target
 from tests.support.sessions import CWD, ENVIRONMENT, HOSTILE_FILE, HOSTILE_TEXT, MODEL, PARTIAL

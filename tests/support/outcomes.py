@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.model import JobKey, Lock, State
-from ctrace.inspector.features.check.policy.model import Allow, Count, Limits, Policy
+from ctrace.inspector.features.check.gate_model import JobKey, Lock, State
+from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 
 CWD = "/home/user/project"

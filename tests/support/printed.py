@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed, SymbolMeant
+from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed, SymbolMeant
 from ctrace.inspector.facts.session import Compilation, Session
 from tests.support.helpers import recorded
 from tests.support.sessions import CWD, HEALTHY, MODEL

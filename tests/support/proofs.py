@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ctrace.inspector.facts.trial import Mined, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import conditions_of
-from ctrace.inspector.features.fix.repairs.findings import keys_of
+from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.mining import mined, writers
 from ctrace.inspector.features.fix.repairs.proving import Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.result import Outcome
-from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, Runner
-from ctrace.inspector.runs.forks.server import ForkServer
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.fix.repairs.repair_result import Outcome
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, Runner
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.target import resolve
 
 _SECONDS = 120.0

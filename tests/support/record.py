@@ -38,8 +38,8 @@ from ctrace.inspector.facts.events.core import Ignored  # noqa: E402
 from ctrace.inspector.log.decode.dispatch import decode  # noqa: E402
 from ctrace.inspector.log.reader import Broken, parse  # noqa: E402
 from ctrace.inspector.runs.capture import capture  # noqa: E402
+from ctrace.inspector.runs.capture_request import Options  # noqa: E402
 from ctrace.inspector.runs.child import ChildProcess  # noqa: E402
-from ctrace.inspector.runs.request import Options  # noqa: E402
 from ctrace.inspector.runs.store import Store  # noqa: E402
 from ctrace.inspector.runs.target import ModelTarget, resolve  # noqa: E402
 

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.source import all_repairs
 from tests.support.places import TESTS
 

@@ -19,9 +19,9 @@ from ctrace.inspector.facts.findings import (
     Recompile,
     Skip,
 )
-from ctrace.inspector.facts.fusion import Fusion, FusionRound
+from ctrace.inspector.facts.fusion_facts import Fusion, FusionRound
 from ctrace.inspector.facts.kernels import Kernel, Stage
-from ctrace.inspector.facts.scenarios import Comparison, Outcome, Rule, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Comparison, Outcome, Rule, ScenarioKind
 from ctrace.inspector.facts.session import (
     Bytecode,
     Compilation,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ctrace.inspector.facts.findings import Cause
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.findings.recompiles.view import caches, groups
+from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
 from ctrace.inspector.knowledge.versions.releases import release_of
 
 

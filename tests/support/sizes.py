@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from ctrace.inspector.facts.session import Failure, FailurePhase
-from ctrace.inspector.facts.shapes import (
+from ctrace.inspector.facts.shape_facts import (
     Condition,
     ConditionKind,
     Dimension,

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Built, Gpu, Ir, StageTime
 from ctrace.inspector.facts.kernels import OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.target import Candidate, DeviceQuestion, Undecided
+from ctrace.inspector.facts.target_facts import Candidate, DeviceQuestion, Undecided
 from tests.support.kernelsessions import KERNELS, MM, PER, WRAPPER
 from tests.support.sessions import ENVIRONMENT, HOSTILE_TEXT, MODEL
 

@@ -18,9 +18,9 @@ from ctrace.inspector.features.time.events import (
     SharesMeasured,
     Skipped,
 )
-from ctrace.inspector.features.time.fold import folded
-from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.request import Configuration
+from ctrace.inspector.features.time.timing_fold import folded
+from ctrace.inspector.features.time.timing_model import Measured, Timings
+from ctrace.inspector.features.time.timing_request import Configuration
 from tests.support.poison import UNSEEN
 
 DEFAULT = Configuration("default", mode="default")

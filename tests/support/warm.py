@@ -22,13 +22,13 @@ from tempfile import TemporaryFile
 from types import SimpleNamespace
 from typing import IO, Any, cast
 
-from ctrace.inspector.features.time.request import TimingRequest
+from ctrace.inspector.features.time.timing_request import TimingRequest
 from ctrace.inspector.processes import boot
 from ctrace.inspector.processes.spawned import Forked, Process, Stream, socket_pair
+from ctrace.inspector.runs.capture_request import CaptureRequest
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.forks import suitable
-from ctrace.inspector.runs.forks.server import ForkServer
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 
 _SERVER = "CTRACE_TEST_WARM_SERVER"
 """The variable with the number of the server's socket, and its process id."""
@@ -42,8 +42,8 @@ _LOGS = ("TORCH_LOGS", "TORCH_TRACE")
 _ADDED = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH")
 """Variables that `warm_server.py` applies where the server itself started without them."""
 Completed = subprocess.CompletedProcess[str]
-CAPTURE = "ctrace.inspector.capture.main"
-_MEASURING = "ctrace.inspector.features.time.child.main"
+CAPTURE = "ctrace.inspector.capture.child_main"
+_MEASURING = "ctrace.inspector.features.time.child.timing_main"
 _START_SECONDS = 240
 
 
@@ -135,11 +135,11 @@ def use() -> None:
         return
     names = (
         "ctrace.inspector.runs.capture",
-        "ctrace.inspector.features.fix.repairs.running",
+        "ctrace.inspector.features.fix.repairs.trial_runs",
         "ctrace.inspector.features.time.measuring",
         "ctrace.inspector.features.check.jobs.pool",
         "ctrace.inspector.runs.tasks",
-        "ctrace.inspector.features.fix.reduction.trying",
+        "ctrace.inspector.features.fix.reduction.reduction_trials",
     )
     modules = [cast(Any, import_module(name)) for name in names]
     capture, running, measuring, pool, tasks, trying = modules

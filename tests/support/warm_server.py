@@ -164,7 +164,7 @@ def serve(loaded: frozenset[str]) -> None:
         become_new(arguments)
         if not there["module"]:
             run_program(arguments)
-        if there["module"] != "ctrace.inspector.capture.main":
+        if there["module"] != "ctrace.inspector.capture.child_main":
             importlib.import_module(there["module"]).main(loaded)
             sys.exit()
 

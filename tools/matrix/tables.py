@@ -6,9 +6,9 @@ They are made from the stored results and from inspector/knowledge/versions/.
 import re
 from collections.abc import Iterator, Sequence
 
-from ctrace.inspector.knowledge.versions.differences import DIFFERENCES
 from ctrace.inspector.knowledge.versions.hooks import HOOKS
 from ctrace.inspector.knowledge.versions.releases import RELEASES
+from ctrace.inspector.knowledge.versions.version_differences import DIFFERENCES
 from matrix.pairs import ROOT, pairs
 from matrix.store import Cell, Store
 

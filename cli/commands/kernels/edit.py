@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
+from ctrace.cli import command_options as opt
 
 EXAMPLES = """\b
 Examples:
@@ -47,9 +47,9 @@ def edit(
 ) -> None:
     """Watch an ejected kernel: correct or not, faster or not, on every save."""
     from ctrace.cli.console import check_output
-    from ctrace.cli.packages.editing import Editing
+    from ctrace.cli.packages.edit_package import Editing
     from ctrace.inspector.errors import TargetError
-    from ctrace.inspector.knowledge.gpus.table import gpu_named
+    from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
     check_output(output)
     if json and not once:

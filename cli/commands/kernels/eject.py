@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ctrace.cli import options as opt
-from ctrace.cli.capturing import Request
+from ctrace.cli import command_options as opt
+from ctrace.cli.view_run import Request
 
 EXAMPLES = """\b
 Examples:
@@ -56,7 +56,7 @@ def eject(
     timeout: opt.Timeout = None,
 ) -> None:
     """Write generated kernels as packages: Triton kernel, op, gradient, definition, tests and benchmark."""
-    from ctrace.cli.packages.ejecting import EjectRequest, ejected
+    from ctrace.cli.packages.eject_package import EjectRequest, ejected
 
     options = {
         "inputs": tuple(inputs or ()),

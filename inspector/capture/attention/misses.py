@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.attention.attention_places import Place, is_backward, op_of
 from ctrace.inspector.capture.attention.pattern_edits import Edit, Fit, fit, pattern_op
-from ctrace.inspector.capture.attention.places import Place, is_backward, op_of
 from ctrace.inspector.capture.passes.pattern_names import closed_over, pattern_name
 from ctrace.inspector.facts.passes import Why
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ctrace.inspector.capture.attention.places import LAYOUT, op_of
+from ctrace.inspector.capture.attention.attention_places import LAYOUT, op_of
 from ctrace.inspector.capture.core.patch import patched
 
 _FIXED = frozenset(("aten.bmm", "aten.mm", "aten.exp", "aten.sum"))

@@ -7,8 +7,8 @@ Torch's patterns are traced in advance and match any number (2.11 to 2.13, _indu
 from collections.abc import Iterator
 from typing import Any
 
+from ctrace.inspector.capture.attention.attention_places import op_of
 from ctrace.inspector.capture.attention.choice import whole
-from ctrace.inspector.capture.attention.places import op_of
 
 SAME, VALUES, SHAPE, UNTRIED = "same", "values", "shape", "untried"
 """The result of a trial; `untried` if it is too large or has dropout."""

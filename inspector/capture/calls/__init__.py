@@ -1,4 +1,4 @@
 """Load the user's model or program and call it: inputs, variations, training steps, exits and failures.
 
-Start in `models.py` for models, in `program.py` for programs.
+Start in `model_files.py` for models, in `program_run.py` for programs.
 """

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.forked import end_if_forked
-from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.errors import TargetError

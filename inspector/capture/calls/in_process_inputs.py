@@ -6,7 +6,7 @@ from typing import Any
 
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 
 
 def ways_of(inputs: Any, kwargs: Mapping[str, Any]) -> dict[str, Way]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.modules import is_in
 from ctrace.inspector.processes.forking import RESTART
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.capture_request import CaptureRequest
 
 
 class Start:

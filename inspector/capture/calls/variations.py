@@ -4,11 +4,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ctrace.inspector.capture.calls.tensors import mapped, recast, requiring, resized, restrided, tensors
+from ctrace.inspector.capture.calls.call_tensors import mapped, recast, requiring, resized, restrided, tensors
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.scenarios import ScenarioKind
-from ctrace.inspector.runs.inputs import Choice, Vary
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.runs.input_specs import Choice, Vary
 
 Make = Callable[[], Call]
 

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.events.run import Planned, PlannedScenario
-from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.events.run_events import Planned, PlannedScenario
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 
 
 class Call(Struct, frozen=True):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.knowledge.versions.names import BACKWARD_COMPILER
+from ctrace.inspector.knowledge.versions.torch_names import BACKWARD_COMPILER
 
 
 class _Compiler(Protocol):

@@ -31,7 +31,7 @@ from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
 from ctrace.inspector.capture.guards.lowering import add_late_guards, has_hinted_symbols, late_guards
-from ctrace.inspector.facts.events.run import InductorGuardsSeen
+from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
 
 _TUNING = (
     "max_autotune",

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part, current_stage
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.events.run import CodegenEnded, CodegenFailed, CodegenStarted
+from ctrace.inspector.facts.events.run_events import CodegenEnded, CodegenFailed, CodegenStarted
 
 
 class Codegen:

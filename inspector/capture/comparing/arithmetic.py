@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ctrace.inspector.capture.calls.tensors import mapped
+from ctrace.inspector.capture.calls.call_tensors import mapped
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.precision import (
     BFLOAT16,

@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.comparing.compare_results import disagreeing, is_compared
 from ctrace.inspector.capture.comparing.danger_search import Outcome, Search, Suspected
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError, EagerRun
 from ctrace.inspector.capture.comparing.judgement import Judgement
-from ctrace.inspector.capture.comparing.results import disagreeing, is_compared
 from ctrace.inspector.capture.comparing.verdicts import AGREED, Budget, Verdict
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.recorder import Recorder
@@ -24,11 +24,11 @@ from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts
 from ctrace.inspector.capture.isolation.random_states import RandomStates
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
 from ctrace.inspector.capture.state.containers import Content
-from ctrace.inspector.capture.state.copies import copied
+from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.capture.state.world import Facts, World, look, look_into
 from ctrace.inspector.errors import telling_line
-from ctrace.inspector.facts.events.run import DangersWithdrawn
-from ctrace.inspector.facts.scenarios import Rule
+from ctrace.inspector.facts.events.run_events import DangersWithdrawn
+from ctrace.inspector.facts.scenario_facts import Rule
 
 _NO_CODE = "no compiled code ran in this call, so that a difference is the model's own"
 _NOTHING = "the result has no values to compare: the model returns an iterator, a function or another such object"

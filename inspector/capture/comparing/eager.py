@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import Results, called
-from ctrace.inspector.capture.calls.tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.capture.comparing.arithmetic import Watched
-from ctrace.inspector.capture.comparing.copies import copy_of
+from ctrace.inspector.capture.comparing.input_copies import copy_of
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
@@ -22,11 +22,11 @@ from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.dynamo.op_counts import OpCounts
 from ctrace.inspector.capture.isolation.private_copies import free_memory
 from ctrace.inspector.capture.isolation.unnoticed import unnoticed
-from ctrace.inspector.capture.state.copies import Copier, copied
+from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.capture.state.world import A_TENSOR, World
 from ctrace.inspector.capture.torch_log import counters
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.facts.events.run import EagerCall
+from ctrace.inspector.facts.events.run_events import EagerCall
 from ctrace.inspector.processes.machine import memory
 
 _TIMES = 3

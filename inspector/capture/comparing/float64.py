@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.tensors import mapped
+from ctrace.inspector.capture.calls.call_tensors import mapped
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.capture.comparing.arithmetic import Watched, aliases, is_plain, mode, operation
 from ctrace.inspector.capture.comparing.precision import precision_of

@@ -31,8 +31,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ctrace.inspector.capture.comparing.compare_results import ABSENT, rms, unlike, wide
 from ctrace.inspector.capture.comparing.precision import FLOAT32, Precision, precision_of
-from ctrace.inspector.capture.comparing.results import ABSENT, rms, unlike, wide
 from ctrace.inspector.capture.comparing.snapshots import Parts, kind_of
 
 _RMS_TIMES, _TIMES = 3.0, 5.0

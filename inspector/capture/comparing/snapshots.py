@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ctrace.inspector.capture.calls.calling import Results
-from ctrace.inspector.capture.comparing.copies import copy_of
+from ctrace.inspector.capture.comparing.input_copies import copy_of
 
 _DEEP = 4
 """How many objects may be nested in each other before the inner ones are not read."""

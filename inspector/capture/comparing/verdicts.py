@@ -12,11 +12,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.calling import Results
 from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
-from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun
-from ctrace.inspector.capture.comparing.float64 import Float64
-from ctrace.inspector.capture.comparing.judgement import NO_NUMBERS, Judged, Judgement, judged
-from ctrace.inspector.capture.comparing.precision import FLOAT64
-from ctrace.inspector.capture.comparing.results import (
+from ctrace.inspector.capture.comparing.compare_results import (
     Leaf,
     described_difference,
     disagreeing,
@@ -26,8 +22,12 @@ from ctrace.inspector.capture.comparing.results import (
     wide,
     within_tolerances,
 )
+from ctrace.inspector.capture.comparing.eager import EagerError, EagerRun
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.comparing.judgement import NO_NUMBERS, Judged, Judgement, judged
+from ctrace.inspector.capture.comparing.precision import FLOAT64
 from ctrace.inspector.errors import TargetError, telling_line
-from ctrace.inspector.facts.scenarios import Rule
+from ctrace.inspector.facts.scenario_facts import Rule
 
 _NOISY_CALLS = 8
 _SECONDS = 120.0

@@ -5,7 +5,7 @@ from contextlib import suppress
 from os import close, fstat, read, write
 from os.path import samestat
 
-from ctrace.inspector.runs.request import CORES
+from ctrace.inspector.runs.capture_request import CORES
 
 # Import the functions of os by name: a program may replace the module's attributes.
 _ONE = b"."

@@ -18,7 +18,7 @@ from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.python_questions import OURS, QUESTIONS, described
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import Source, When
-from ctrace.inspector.facts.events.run import FilesFound
+from ctrace.inspector.facts.events.run_events import FilesFound
 from ctrace.inspector.processes import system_calls
 
 _MOST_FILES = 5000

@@ -1,19 +1,59 @@
-"""Write the records of every hook of a capture."""
+"""Write the records of every hook of a capture.
+
+Measurements that would disturb the program wait until it is over.
+"""
 
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from os import getpid
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
-from ctrace.inspector.capture.core.postponed import Postponed
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.facts.events.run import ProblemMet
+from ctrace.inspector.facts.events.run_events import ProblemMet
 from ctrace.inspector.facts.wire import Record
+
+
+class Measurement(Protocol):
+    """What a hook wants to measure once the program is over."""
+
+    def measure(self) -> None:
+        """Measure; nothing of the program runs afterwards."""
+
+    def refuse(self, why: str) -> None:
+        """Record why this is never measured."""
+
+
+class Postponed:
+    """The measurements that wait in this process."""
+
+    def __init__(self) -> None:
+        self._process = getpid()
+        self._waiting: list[Measurement] = []
+
+    def add(self, measurement: Measurement) -> None:
+        """Let a measurement wait."""
+        self._waiting.append(measurement)
+
+    def measure(self) -> None:
+        """Measure what waits: the program, its threads and its exit functions have ended."""
+        self._each(lambda waiting: waiting.measure())
+
+    def refuse(self, why: str) -> None:
+        """Give up what still waits."""
+        self._each(lambda waiting: waiting.refuse(why))
+
+    def _each(self, act: Callable[[Measurement], None]) -> None:
+        if getpid() != self._process:  # a fork of the program: its parent goes on
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            act(each)
 
 
 class Recorder(Struct):

@@ -10,7 +10,7 @@ from threading import local
 from typing import Any
 
 from ctrace.inspector.facts.wire import Record
-from ctrace.inspector.log.line import artifact, artifact_of, record_line
+from ctrace.inspector.log.log_line import artifact, artifact_of, record_line
 from ctrace.inspector.runs.spill import framed
 
 # Import functions by name: a program may replace the modules' attributes.

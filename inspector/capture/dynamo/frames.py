@@ -16,7 +16,7 @@ from ctrace.inspector.capture.core.callers import callers, folder_of_torch, plac
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.events.run import FrameLeft
+from ctrace.inspector.facts.events.run_events import FrameLeft
 
 _GENERATOR = 0x20  # inspect.CO_GENERATOR
 

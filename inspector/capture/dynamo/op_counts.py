@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_of_triton, place
-from ctrace.inspector.facts.events.run import FunctionOps, LeftOps, OpsCounted
+from ctrace.inspector.facts.events.run_events import FunctionOps, LeftOps, OpsCounted
 
 _MOST_STACKS = 500
 _CONVERSION = "to_numpy_helper"

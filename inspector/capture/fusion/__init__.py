@@ -1,1 +1,3 @@
-"""Hooks on Inductor's scheduler: nodes, fusion rounds, the memory accesses of each node. Start in `record.py`."""
+"""Hooks on Inductor's scheduler: nodes, fusion rounds, the memory accesses of each node. Start in
+`record_fusion.py`.
+"""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctrace.inspector.capture.fusion.extents import Pattern, of_layout
-from ctrace.inspector.facts.fusion import Buffer, Role
+from ctrace.inspector.facts.fusion_facts import Buffer, Role
 
 
 class Buffers:

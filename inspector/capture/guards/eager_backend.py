@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.plain_values import class_name
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.capture.core.values import class_name
 from ctrace.inspector.capture.guards.lowering import KEPT, has_hinted_symbols, late_guards
 from ctrace.inspector.capture.guards.unmet import Unmet
-from ctrace.inspector.facts.events.run import InductorGuardsSeen
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.facts.events.run_events import InductorGuardsSeen
+from ctrace.inspector.runs.capture_request import Options
 
 RECORDED_AS = "ctrace_recorded_as"
 """The attribute with the name of ctrace's backend in the log."""

@@ -33,7 +33,7 @@ _GONE = "what it reads was freed before the program ended"
 
 
 class ReplayTimes:
-    """The CUDA graphs to time once the program is over; see `core/postponed.py`."""
+    """The CUDA graphs to time once the program is over; see `core/recorder.py`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

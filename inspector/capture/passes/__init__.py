@@ -1,1 +1,1 @@
-"""Hooks on Inductor's graph passes: the changes of each pass. Start in `passes.py`."""
+"""Hooks on Inductor's graph passes: the changes of each pass. Start in `record_passes.py`."""

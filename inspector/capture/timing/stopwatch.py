@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ctrace.inspector.capture.calls.tensors import tensors
+from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 

@@ -4,14 +4,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.edits import covers, functions_at, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at, break_kind_of
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
-from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase
-from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
+from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind, Policy, ShapedTensor
 from ctrace.inspector.facts.trial import LineEdit, Trial
 from ctrace.inspector.knowledge.advice import advice_on_break
 from ctrace.inspector.source.constructs import construct_at

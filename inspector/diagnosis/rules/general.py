@@ -3,14 +3,14 @@
 import re
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.library import package_of
 from ctrace.inspector.diagnosis.naming import at
-from ctrace.inspector.diagnosis.rules.counters import counters
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.rules.counter_rules import counters
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.findings import Break, Owner
-from ctrace.inspector.findings.graphs.attention import answer_of
-from ctrace.inspector.findings.recompiles.view import telling
+from ctrace.inspector.findings.graphs.attention_view import answer_of
+from ctrace.inspector.findings.recompiles.recompile_view import telling
 
 _TO_TORCH = ("report an issue", "file an issue", "please report", "open an issue", "raise an issue")
 """Hints that torch writes for its own developers."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind
 from ctrace.inspector.facts.trial import Trial
 

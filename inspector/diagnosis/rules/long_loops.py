@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import PurePath
 
-from ctrace.inspector.diagnosis.changes import compile_statements
+from ctrace.inspector.diagnosis.attribute_changes import compile_statements
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.loop_bodies import moved_body
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
-from ctrace.inspector.facts.graphs import Unrolled
+from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.trial import NewText, Trial
 from ctrace.inspector.source.text import parsed
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.edits import Change, covers, functions_at, line_edits, shortened, source_of
+from ctrace.inspector.diagnosis.advice_edits import Change, covers, functions_at, line_edits, shortened, source_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.library import in_library
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.number_uses import number_use
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.source.text import parsed

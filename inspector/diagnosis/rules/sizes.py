@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterator
 
 from ctrace.inspector.diagnosis.decoding import growth_in, is_switch, plain_name, sized
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.naming import at
 from ctrace.inspector.diagnosis.preconditions import marking_was_refuted
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootCause, RootKind
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.facts.scenarios import ScenarioKind
-from ctrace.inspector.facts.shapes import ConditionKind, Dimension, DimKind
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.facts.shape_facts import ConditionKind, Dimension, DimKind
 from ctrace.inspector.facts.trial import Marked, Trial
-from ctrace.inspector.findings.shapes.marks import marks
-from ctrace.inspector.findings.shapes.view import by_function
+from ctrace.inspector.findings.shapes.dynamic_marks import marks
+from ctrace.inspector.findings.shapes.shape_view import by_function
 from ctrace.inspector.knowledge.words.counting import count
 from ctrace.inspector.source.text import parsed
 

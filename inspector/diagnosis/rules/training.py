@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.naming import at
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.diagnosis import RootKind
 
 _SETTING = re.compile(r"(?:.*\.)?param_groups\[(?:\d+|key \d+)\]\['(?P<name>\w+)'\]")

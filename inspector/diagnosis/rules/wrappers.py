@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.diagnosis.naming import at
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
 from ctrace.inspector.facts.findings import Break, Owner
 
 _KNOWN = (

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from ctrace.inspector.facts.autotuning import SweepReported
-from ctrace.inspector.facts.events.compile_time import CacheAsked
-from ctrace.inspector.facts.events.guards import GuardEvent
-from ctrace.inspector.facts.events.kernels import KernelEvent
-from ctrace.inspector.facts.events.shapes import ShapeEvent
+from ctrace.inspector.facts.events.compile_time_events import CacheAsked
+from ctrace.inspector.facts.events.guard_events import GuardEvent
+from ctrace.inspector.facts.events.kernel_events import KernelEvent
+from ctrace.inspector.facts.events.shape_events import ShapeEvent
 from ctrace.inspector.facts.events.tracing import GraphTraced
-from ctrace.inspector.facts.graphs import GraphEvent
+from ctrace.inspector.facts.graph_facts import GraphEvent
 from ctrace.inspector.facts.stored import Stored, Text
 from ctrace.inspector.facts.wire import Record
 

@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.bytecode import Code, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.graphs import Module, Printed, Unrolled
+from ctrace.inspector.facts.graph_facts import Module, Printed, Unrolled
 from ctrace.inspector.facts.wire import Integer, OfCompilation
 
 

@@ -1,4 +1,4 @@
 """Bytecode before and after Dynamo.
 
-`decompile/` turns bytecode into Python, `rewrites/` explains the changes. Start in `view.py`.
+`decompile/` turns bytecode into Python, `rewrites/` explains the changes. Start in `bytecode_view.py`.
 """

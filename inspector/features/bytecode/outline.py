@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.bytecode.rewrites.pieces import Piece, PieceKind
-from ctrace.inspector.features.bytecode.view import Explained, Row, instruction, line_of, rows
+from ctrace.inspector.features.bytecode.bytecode_view import Explained, Row, instruction, line_of, rows
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind
 from ctrace.inspector.knowledge.words.counting import count
 
 _MOST_LINES = 3

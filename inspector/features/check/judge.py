@@ -7,10 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.check_state import OF_SITES, count_of
+from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
 from ctrace.inspector.features.check.policy.allowed import allowing
-from ctrace.inspector.features.check.policy.model import CPU, STRICT, Allow, Count, Limits, Policy
-from ctrace.inspector.features.check.state import OF_SITES, count_of
+from ctrace.inspector.features.check.policy.policy_model import CPU, STRICT, Allow, Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Seen
 from ctrace.inspector.findings.site_matching import Matched, matched
 

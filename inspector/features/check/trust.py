@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
-from ctrace.inspector.features.check.model import Ran
-from ctrace.inspector.features.check.state import minor_of, state_of
+from ctrace.inspector.features.check.check_state import minor_of, state_of
+from ctrace.inspector.features.check.gate_model import Ran
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Seen
 
 _PHASES = {

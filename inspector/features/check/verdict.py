@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.sites import Site
 from ctrace.inspector.facts.suggested_repair import SuggestedRepair
-from ctrace.inspector.features.check.model import Job, JobKey, Lock, State
-from ctrace.inspector.features.check.policy.model import Allow, Count, Policy
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Lock, State
+from ctrace.inspector.features.check.policy.policy_model import Allow, Count, Policy
 
 
 class FindingKind(StrEnum):

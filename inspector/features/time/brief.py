@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.compile_time import Speed
-from ctrace.inspector.features.time.configurations import configurations
 from ctrace.inspector.features.time.measuring import Plan, measured
-from ctrace.inspector.features.time.model import Measured
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.time.timed_configurations import configurations
+from ctrace.inspector.features.time.timing_model import Measured
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.saving import Adds
 from ctrace.inspector.runs.target import ModelTarget, Resolved
 

@@ -14,19 +14,19 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.time.events import Event, Noted, Results
-from ctrace.inspector.features.time.fold import Fold
-from ctrace.inspector.features.time.model import Measured
-from ctrace.inspector.features.time.request import Configuration, TimingRequest
+from ctrace.inspector.features.time.timing_fold import Fold
+from ctrace.inspector.features.time.timing_model import Measured
+from ctrace.inspector.features.time.timing_request import Configuration, TimingRequest
 from ctrace.inspector.files.scratch import scratch
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.knowledge.versions.installed import check_environment
 from ctrace.inspector.processes.boot import python
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.target import ModelTarget
 
 _POLL_SECONDS = 0.1
-_MODULE = "ctrace.inspector.features.time.child.main"
+_MODULE = "ctrace.inspector.features.time.child.timing_main"
 INTERRUPTED = "interrupted"
 Observe = Callable[[Configuration, Event | None], None]
 

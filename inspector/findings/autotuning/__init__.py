@@ -1,1 +1,3 @@
-"""Autotuning: `fold.py` joins choices, times and what torch used; `view.py` names the winner and the costs."""
+"""Autotuning: `autotuning_fold.py` joins choices, times and what torch used; `autotuning_view.py` names the winner and
+the costs.
+"""

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Break, Cost, Frame, Skip
-from ctrace.inspector.findings.breaks.fold import Report
+from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.breaks.torch_report import Outcome
 from ctrace.inspector.findings.code_keys import Codes, Key
 from ctrace.inspector.findings.functions import place_of

@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.events.run import OpsCounted
+from ctrace.inspector.facts.events.run_events import OpsCounted
 from ctrace.inspector.facts.findings import Frame, Owner
 from ctrace.inspector.facts.session import Coverage, Function, Graph, Scenario
 from ctrace.inspector.findings.code_keys import Codes, Key

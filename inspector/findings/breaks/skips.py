@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 from ctrace.inspector.facts.events.core import Measured
 from ctrace.inspector.facts.findings import Break, Frame, Owner, Skip
 from ctrace.inspector.facts.session import Failure
-from ctrace.inspector.findings.breaks.fold import Report
+from ctrace.inspector.findings.breaks.break_fold import Report
 from ctrace.inspector.findings.code_keys import Codes, Key
 from ctrace.inspector.knowledge.advice import entries
 from ctrace.inspector.log.raw import Raw

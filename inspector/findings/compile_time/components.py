@@ -1,7 +1,7 @@
 """Read the components of a cache key, which a large log keeps until a view needs them."""
 
 from ctrace.inspector.facts.compile_time import CacheLookup, KeyPart
-from ctrace.inspector.log.decode.compile_time import components_in
+from ctrace.inspector.log.decode.decode_compile_time import components_in
 
 
 def components_of(lookup: CacheLookup) -> tuple[KeyPart, ...]:

@@ -1,1 +1,3 @@
-"""CUDA graphs: `fold.py` finds whether torch recorded or skipped each one, `view.py` summarizes them."""
+"""CUDA graphs: `cuda_graph_fold.py` finds whether torch recorded or skipped each one, `cuda_graph_view.py` summarizes
+them.
+"""

@@ -1,4 +1,5 @@
-"""How Inductor fuses nodes into kernels: `fold.py` builds rounds from events, `why.py` says why pairs were not fused.
+"""How Inductor fuses nodes into kernels: `fusion_fold.py` builds rounds from events, `missed_fusions.py` says why pairs
+were not fused.
 
-Start in `view.py`.
+Start in `fusion_view.py`.
 """

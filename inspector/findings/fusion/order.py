@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion import Candidate, Fusion, FusionRound, Score
+from ctrace.inspector.facts.fusion_facts import Candidate, Fusion, FusionRound, Score
 
 MOST_ROUNDS = 10
 """Torch stops after this many rounds (2.11 to 2.13, _inductor/scheduler.py, Scheduler.fuse_nodes)."""

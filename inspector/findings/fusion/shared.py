@@ -6,7 +6,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion import Access, Buffer, Fusion, Node, Role
+from ctrace.inspector.facts.fusion_facts import Access, Buffer, Fusion, Node, Role
 
 
 class Shared(Struct, frozen=True):

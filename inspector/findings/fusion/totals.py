@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.fusion import Access, Fusion, Node, NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import Access, Fusion, Node, NodeKind, Role
 from ctrace.inspector.facts.session import Session
 
 CALLED = (NodeKind.EXTERNAL, NodeKind.USER)

@@ -1,1 +1,3 @@
-"""Graphs that torch printed, parsed into data. Only views that show graphs import this package. Start in `view.py`."""
+"""Graphs that torch printed, parsed into data. Only views that show graphs import this package. Start in
+`graph_view.py`.
+"""

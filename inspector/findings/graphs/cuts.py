@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.bytecode import Code, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.source.stacks import resumed
 

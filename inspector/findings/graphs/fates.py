@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from ctrace.inspector.facts.findings import BreakKind
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Graph, Session
-from ctrace.inspector.findings.graphs.attention import answers, short
+from ctrace.inspector.findings.graphs.attention_view import answers, short
 from ctrace.inspector.findings.graphs.cuts import Cut
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.passes import Pass
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.view import Compiled, Staged
+from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
 
 _POSITIONS = {
     GraphStage.DYNAMO: 0,

@@ -8,10 +8,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
-from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.graph_facts import GraphStage
+from ctrace.inspector.findings.graphs.graph_view import Compiled, Staged
 from ctrace.inspector.findings.graphs.text.fx import CALLS, At, FxGraph, FxNode, Kind
 from ctrace.inspector.findings.graphs.text.ops import is_aten, is_random, is_view, op_name
-from ctrace.inspector.findings.graphs.view import Compiled, Staged
 
 _AROUND = {
     "pre_grad": ("before_pre_grad", "pre_grad"),

@@ -2,7 +2,7 @@
 
 import re
 
-from ctrace.inspector.facts.events.guards import UnmetGuard
+from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import CauseKind
 
 PARAMETER_HINT = ". Guard failed on a parameter, "

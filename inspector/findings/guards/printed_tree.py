@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Frame, Owner
-from ctrace.inspector.facts.guards import Guard, GuardText, GuardTree, Node
+from ctrace.inspector.facts.guard_facts import Guard, GuardText, GuardTree, Node
 from ctrace.inspector.source.owners import owner_of
 
 _LINE = re.compile(r"(?P<bars>(?:\| )*)\+- (?P<rest>.*)")

@@ -7,13 +7,13 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from ctrace.inspector.errors import SelectionError
-from ctrace.inspector.facts.fusion import Node
-from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.fusion_facts import Node
+from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Launch
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.lines import NodesAtLine, is_file, lines, of_line
+from ctrace.inspector.findings.graphs.graph_lines import NodesAtLine, is_file, lines, of_line
 from ctrace.inspector.findings.graphs.text.ops import is_view, op_name
-from ctrace.inspector.findings.kernels.view import Part, Row, Work, added, suggestion, work_of_launch
+from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, added, suggestion, work_of_launch
 
 _MOST_LINES = 200
 """The most lines of a range for which to search graphs."""

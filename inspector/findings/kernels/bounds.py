@@ -6,7 +6,7 @@ from ctrace.inspector.facts.built import Gpu
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.findings.kernels.built_view import Bound, bound_of
-from ctrace.inspector.findings.kernels.view import Part, Row, parts
+from ctrace.inspector.findings.kernels.kernel_view import Part, Row, parts
 
 
 class Least(Struct, frozen=True):

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.target import Multiprocessor
+from ctrace.inspector.facts.target_facts import Multiprocessor
 
 _BLOCKS = {
     (7, 0): 32, (7, 2): 32, (7, 5): 16, (8, 0): 32, (8, 6): 16, (8, 7): 16, (8, 9): 24, (9, 0): 32,

@@ -7,7 +7,7 @@ for reversed lists and streams since 2.15.
 import re
 
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.source.names import user_name
+from ctrace.inspector.source.source_names import user_name
 
 ITERATOR = re.compile(r"___(?P<what>tuple_iterator_len|list_reverseiterator_len)\((?P<source>.+)\) == (?P<was>\d+)$")
 _POSITION = re.compile(r"___normalize_(?:range|count)_iter\((?P<source>.+)\) == (?P<was>.+)$")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.events.shapes import (
+from ctrace.inspector.facts.events.shape_events import (
     CodeLine,
     ConditionMet,
     ShapesSeen,
@@ -20,10 +20,10 @@ from ctrace.inspector.facts.events.shapes import (
     UnbackedMade,
 )
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.shapes import ConditionKind
+from ctrace.inspector.facts.shape_facts import ConditionKind
 from ctrace.inspector.log.raw import Raw
-from ctrace.inspector.source.names import user_name
 from ctrace.inspector.source.owners import user_frame_or_last
+from ctrace.inspector.source.source_names import user_name
 from ctrace.inspector.source.stacks import resumed
 
 _LONGEST = 2000

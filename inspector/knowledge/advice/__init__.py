@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.knowledge.advice.table import LazyTable
+from ctrace.inspector.knowledge.advice.advice_table import LazyTable
 
 _FOLDER = Path(__file__).parent
 

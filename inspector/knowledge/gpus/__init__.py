@@ -1,1 +1,1 @@
-"""Target GPUs: facts about each GPU that ctrace can generate code for. Start in `table.py`."""
+"""Target GPUs: facts about each GPU that ctrace can generate code for. Start in `gpu_table.py`."""

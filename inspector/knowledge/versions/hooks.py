@@ -1,7 +1,7 @@
 """Every place of torch and Triton that the capture patches: what it tells, which module records it, and since when.
 
-A hook fails alone: if a release has moved its place, the record that it fills is missing, the run says so, and
-`ctrace doctor` names the place. Names that differ between releases are looked up in `names.py`. What the virtual GPU
+A hook fails alone: if a release has moved its place, the record that it fills is missing, the run says so, and `ctrace
+doctor` names the place. Names that differ between releases are looked up in `torch_names.py`. What the virtual GPU
 answers in place of a device is not here: that feature has its own list of answers.
 """
 
@@ -45,20 +45,22 @@ _DYNAMO = (
     Hook(
         "torch._dynamo.convert_frame.get_and_maybe_log_recompilation_reasons",
         "the guards that a new call fails, before it is compiled again",
-        "guards/recompiles",
+        "guards/record_recompiles",
     ),
-    Hook("torch._dynamo.guards.get_verbose_code_parts", "the line of the user behind each guard", "guards/record"),
+    Hook(
+        "torch._dynamo.guards.get_verbose_code_parts", "the line of the user behind each guard", "guards/record_guards"
+    ),
     Hook(
         "torch._dynamo.guards.guard_manager_testing_hook_fn",
         "the guards of a graph, once they are whole, and what they cost",
-        "guards/record",
+        "guards/record_guards",
     ),
     Hook(
         "torch._dynamo.output_graph.OutputGraph.call_user_compiler",
         "the backend of a graph, and the loops that it unrolls",
         "dynamo/backend_of_graph",
     ),
-    Hook("torch._dynamo.output_graph.OutputGraph.cleanup", "which sizes are static or dynamic", "dynamo/shapes"),
+    Hook("torch._dynamo.output_graph.OutputGraph.cleanup", "which sizes are static or dynamic", "dynamo/record_shapes"),
     Hook("torch._dynamo.symbolic_convert.*.dispatch_table", "how often a loop's body is traced", "dynamo/unrolled"),
 )
 _AOT = (
@@ -76,44 +78,80 @@ _AOT = (
         until="2.12",
         when="emitting",
     ),
-    Hook("torch._functorch.config.enable_*autograd_cache", "nothing: a hit would hide the stages", "torch_log/caches"),
+    Hook(
+        "torch._functorch.config.enable_*autograd_cache",
+        "nothing: a hit would hide the stages",
+        "torch_log/record_caches",
+    ),
 )
 _PASSES = (
-    Hook("torch.fx.passes.graph_transform_observer.*.__enter__", "a graph before a pass", "passes/passes"),
-    Hook("torch.fx.passes.graph_transform_observer.*.__exit__", "the same graph after it", "passes/passes"),
-    Hook("torch._inductor.pattern_matcher.*Entry.apply", "a pattern that a pass replaces", "passes/passes"),
-    Hook("torch._inductor.pattern_matcher.PatternMatcherPass.apply", "whether attention was fused", "attention/record"),
-    Hook("torch._inductor.compile_fx.pre_grad_passes", "the graph that patterns of attention see", "attention/record"),
-    Hook("torch._inductor.compile_fx.joint_graph_passes", "the same with its backward", "attention/record"),
+    Hook("torch.fx.passes.graph_transform_observer.*.__enter__", "a graph before a pass", "passes/record_passes"),
+    Hook("torch.fx.passes.graph_transform_observer.*.__exit__", "the same graph after it", "passes/record_passes"),
+    Hook("torch._inductor.pattern_matcher.*Entry.apply", "a pattern that a pass replaces", "passes/record_passes"),
+    Hook(
+        "torch._inductor.pattern_matcher.PatternMatcherPass.apply",
+        "whether attention was fused",
+        "attention/record_attention",
+    ),
+    Hook(
+        "torch._inductor.compile_fx.pre_grad_passes",
+        "the graph that patterns of attention see",
+        "attention/record_attention",
+    ),
+    Hook("torch._inductor.compile_fx.joint_graph_passes", "the same with its backward", "attention/record_attention"),
 )
 _SCHEDULER = (
-    Hook("torch._inductor.scheduler.fusion_log", "rounds of fusion, and why a pair was refused", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.can_fuse", "the pairs of a round", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes", "the nodes before and after fusion", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes_once", "where a round begins", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.get_possible_fusions", "the order of candidates", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.score_fusion_key", "the score of a candidate", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.speedup_by_fusion", "a benchmark of a fused kernel", "fusion/record"),
-    Hook("torch._inductor.scheduler.Scheduler.graph_partition", "partitions for CUDA graphs", "kernels/cuda_graphs"),
-    Hook("torch._inductor.scheduler.Scheduler.codegen_extern_call", "a call of a library's kernel", "kernels/record"),
+    Hook(
+        "torch._inductor.scheduler.fusion_log", "rounds of fusion, and why a pair was refused", "fusion/record_fusion"
+    ),
+    Hook("torch._inductor.scheduler.Scheduler.can_fuse", "the pairs of a round", "fusion/record_fusion"),
+    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes", "the nodes before and after fusion", "fusion/record_fusion"),
+    Hook("torch._inductor.scheduler.Scheduler.fuse_nodes_once", "where a round begins", "fusion/record_fusion"),
+    Hook("torch._inductor.scheduler.Scheduler.get_possible_fusions", "the order of candidates", "fusion/record_fusion"),
+    Hook("torch._inductor.scheduler.Scheduler.score_fusion_key", "the score of a candidate", "fusion/record_fusion"),
+    Hook(
+        "torch._inductor.scheduler.Scheduler.speedup_by_fusion", "a benchmark of a fused kernel", "fusion/record_fusion"
+    ),
+    Hook(
+        "torch._inductor.scheduler.Scheduler.graph_partition",
+        "partitions for CUDA graphs",
+        "kernels/record_cuda_graphs",
+    ),
+    Hook(
+        "torch._inductor.scheduler.Scheduler.codegen_extern_call",
+        "a call of a library's kernel",
+        "kernels/record_kernels",
+    ),
     Hook(
         "torch._inductor.scheduler.Scheduler.finalize_multi_template_buffers",
         "the template that is taken after fusion",
-        "autotuning/record",
+        "autotuning/record_autotuning",
     ),
     Hook("torch._inductor.scheduler.SchedulerNode.codegen", "the node whose code is written", "kernels/line_origins"),
 )
 _CHOICES = (
-    Hook("torch._inductor.select_algorithm.AlgorithmSelectorCache.*", "choices and their times", "autotuning/record"),
-    Hook("torch._inductor.select_algorithm._log_autotune_exceptions", "choices that fail", "autotuning/record"),
-    Hook("torch._inductor.autotune_process.*.*", "choices that fail in another process", "autotuning/record"),
-    Hook("torch._inductor.ir.MultiTemplateBuffer.*", "the choice that the scheduler takes", "autotuning/record"),
+    Hook(
+        "torch._inductor.select_algorithm.AlgorithmSelectorCache.*",
+        "choices and their times",
+        "autotuning/record_autotuning",
+    ),
+    Hook(
+        "torch._inductor.select_algorithm._log_autotune_exceptions", "choices that fail", "autotuning/record_autotuning"
+    ),
+    Hook(
+        "torch._inductor.autotune_process.*.*", "choices that fail in another process", "autotuning/record_autotuning"
+    ),
+    Hook(
+        "torch._inductor.ir.MultiTemplateBuffer.*",
+        "the choice that the scheduler takes",
+        "autotuning/record_autotuning",
+    ),
     Hook("torch._inductor.*.use_*_template", "the templates that torch does not try", "autotuning/untried"),
     Hook("torch._inductor.runtime.benchmarking.*", "each run that torch times", "autotuning/samples"),
 )
 _KERNELS = (
-    Hook("torch._inductor.*.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record"),
-    Hook("torch._inductor.graph.GraphLowering.codegen", "the buffers and calls of the code", "kernels/outputs"),
+    Hook("torch._inductor.*.set_kernel_post_grad_provenance_tracing", "each kernel's ops", "kernels/record_kernels"),
+    Hook("torch._inductor.graph.GraphLowering.codegen", "the buffers and calls of the code", "kernels/record_kernels"),
     Hook("torch._inductor.codegen.*.call_kernel", "what each argument of a kernel is", "kernels/kernel_calls"),
     Hook("torch._inductor.ir.Loops.__post_init__", "the node that a kernel's body is of", "kernels/line_origins"),
     Hook("torch._inductor.loop_body.LightTracer.create_node", "the node behind a traced op", "kernels/line_origins"),
@@ -126,35 +164,41 @@ _KERNELS = (
     Hook(
         "torch._higher_order_ops.triton_kernel_wrap.identify_accessed_tensors",
         "what a user's kernel writes",
-        "kernels/user_kernels",
+        "kernels/record_user_kernels",
         since="2.13",
     ),
     Hook(
         "torch._higher_order_ops.triton_kernel_wrap.identify_mutated_tensors",
         "what a user's kernel writes",
-        "kernels/user_kernels",
+        "kernels/record_user_kernels",
         until="2.12",
     ),
-    Hook("torch._higher_order_ops.triton_kernel_wrap.log", "why that is not known", "kernels/user_kernels"),
+    Hook("torch._higher_order_ops.triton_kernel_wrap.log", "why that is not known", "kernels/record_user_kernels"),
     Hook(
         "torch._higher_order_ops.triton_kernel_wrap.TritonHOPifier.call_triton_kernel",
         "the user's kernel that is called",
-        "kernels/user_kernels",
+        "kernels/record_user_kernels",
     ),
     Hook(
         "torch._higher_order_ops.triton_kernel_wrap.TracingTritonHOPifier.store_non_graphable_args",
         "the operator that calls a user's kernel",
-        "kernels/user_kernels",
+        "kernels/record_user_kernels",
     ),
-    Hook("torch._inductor.ir.UserDefinedTritonKernel.*", "how such a call is lowered", "kernels/user_kernels"),
+    Hook("torch._inductor.ir.UserDefinedTritonKernel.*", "how such a call is lowered", "kernels/record_user_kernels"),
     Hook(
         "torch._inductor.codegen.wrapper.PythonWrapperCodegen.define_user_defined_triton_kernel",
         "the name of a user's kernel in the code",
-        "kernels/user_kernels",
+        "kernels/record_user_kernels",
     ),
-    Hook("torch._inductor.output_code.CompiledFxGraph.__init__", "torch's no to a CUDA graph", "kernels/cuda_graphs"),
-    Hook("torch._inductor.compile_fx.cudagraphify*", "graph parts that become CUDA graphs", "kernels/cuda_graphs"),
-    Hook("torch._inductor.compile_fx.log_cudagraph_skip_and_bump_counter", "skips", "kernels/cuda_graphs"),
+    Hook(
+        "torch._inductor.output_code.CompiledFxGraph.__init__",
+        "torch's no to a CUDA graph",
+        "kernels/record_cuda_graphs",
+    ),
+    Hook(
+        "torch._inductor.compile_fx.cudagraphify*", "graph parts that become CUDA graphs", "kernels/record_cuda_graphs"
+    ),
+    Hook("torch._inductor.compile_fx.log_cudagraph_skip_and_bump_counter", "skips", "kernels/record_cuda_graphs"),
     Hook(
         "torch._inductor.cudagraph_trees.*",
         "warm-ups, recordings and skips of CUDA graphs",
@@ -167,18 +211,33 @@ _EMITTING = (
     Hook("torch._inductor.graph.GraphLowering.compile_to_module", "nothing: no code is built", "codegen/emit"),
     Hook("torch._inductor.config.compile_threads", "nothing: no worker starts", "codegen/emit", when="emitting"),
     Hook("torch._inductor.cpu_vec_isa.VecISA.check_build", "nothing: no build", "codegen/emit", when="emitting"),
-    Hook("torch._inductor.config.fx_graph_*cache", "nothing: a hit would hide the stages", "torch_log/caches"),
+    Hook("torch._inductor.config.fx_graph_*cache", "nothing: a hit would hide the stages", "torch_log/record_caches"),
 )
 _BUILT = (
-    Hook("torch._inductor.async_compile.AsyncCompile.*", "kernels, built here", "built_kernels/record", when="build"),
+    Hook(
+        "torch._inductor.async_compile.AsyncCompile.*",
+        "kernels, built here",
+        "built_kernels/record_built_kernels",
+        when="build",
+    ),
     Hook(
         "torch._inductor.runtime.triton_heuristics.CachingAutotuner.*",
         "configurations of a kernel, and its launches",
-        "built_kernels/record",
+        "built_kernels/record_built_kernels",
         when="build",
     ),
-    Hook("triton.knobs.compilation_knobs.listener", "Triton's time by stage", "built_kernels/record", when="build"),
-    Hook("torch._inductor.codecache.*", "nothing: kernels and times of other runs", "torch_log/caches", when="build"),
+    Hook(
+        "triton.knobs.compilation_knobs.listener",
+        "Triton's time by stage",
+        "built_kernels/record_built_kernels",
+        when="build",
+    ),
+    Hook(
+        "torch._inductor.codecache.*",
+        "nothing: kernels and times of other runs",
+        "torch_log/record_caches",
+        when="build",
+    ),
 )
 HOOKS = (*_DYNAMO, *_AOT, *_PASSES, *_SCHEDULER, *_CHOICES, *_KERNELS, *_EMITTING, *_BUILT)
 """In the order of the stages."""

@@ -1,6 +1,7 @@
 """The releases of torch that ctrace supports, one row each, for doctor, the tests and `make matrix`.
 
-Only the standard library is imported here and in `differences.py`: `make matrix` runs before anything is installed.
+Only the standard library is imported here and in `version_differences.py`: `make matrix` runs before anything is
+installed.
 """
 
 from typing import NamedTuple

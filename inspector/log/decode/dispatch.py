@@ -1,31 +1,294 @@
 """Decode each log entry with the decoder that `_DECODERS` has for its kind.
 
 An entry that ctrace knows but does not use becomes `Ignored`; an entry that it does not know becomes `Unknown`.
+
+Decode the spans of a sweep of autotuning in torch's own log.
+
+Decode the graphs that torch prints into the log as text; `graphs/` parses the text on demand.
+
+Decode the code of a graph part; `dispatch.decode` lists the errors.
+
+Decode ctrace's own records: each is one Struct, declared as `facts/wire.py` says.
+
+Decode entries about sizes; torch logs its own in fx/experimental/symbolic_shapes.py (2.11 and 2.13).
 """
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Annotated, Any
+from functools import cache, lru_cache, partial, reduce
+from operator import or_
+from sys import intern
+from typing import Annotated, Any, cast
 
-from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, convert
+from msgspec import DecodeError, Meta, MsgspecError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
+from msgspec.structs import force_setattr
 
+from ctrace.inspector.facts.autotuning import AutotuningRecord, Choice, ChoiceStatus, SweepReported, Tuned, TunedInput
+from ctrace.inspector.facts.built import Built, Gpu, KernelChosen, KernelCode, KernelRefusal, LaunchTiming
+from ctrace.inspector.facts.compile_time import CacheUse, EarlierKey, Speed
+from ctrace.inspector.facts.cuda_graphs import CudaGraphEvent
 from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guards as ge
-from ctrace.inspector.facts.events import run
-from ctrace.inspector.facts.events.kernels import KernelStacksSeen
+from ctrace.inspector.facts.events import guard_events as ge
+from ctrace.inspector.facts.events import run_events, tracing
+from ctrace.inspector.facts.events.compile_time_events import CacheKeyed, CacheStored, OwnCacheAsked
+from ctrace.inspector.facts.events.fusion_events import FusionRecord
+from ctrace.inspector.facts.events.guard_events import GuardsFailed, GuardsPlaced
+from ctrace.inspector.facts.events.kernel_events import (
+    CodeWritten,
+    KernelMade,
+    KernelStacksSeen,
+    PartGenerated,
+    TorchCodeSeen,
+)
+from ctrace.inspector.facts.events.scenario_events import DangerFound, ScenarioDone
+from ctrace.inspector.facts.events.shape_events import (
+    CodeLine,
+    ConditionMet,
+    ShapesSeen,
+    SymbolFixed,
+    SymbolMade,
+    UnbackedMade,
+)
+from ctrace.inspector.facts.events.tracing import GraphTraced
+from ctrace.inspector.facts.graph_facts import AliasesFound, GraphPrinted, GraphStage, Printed
+from ctrace.inspector.facts.guard_facts import GuardCost
+from ctrace.inspector.facts.kernels import KernelCall, Stage
+from ctrace.inspector.facts.outcome import Failure
+from ctrace.inspector.facts.passes import AttentionFound, Pass
+from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.facts.trial import Tried
+from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
+from ctrace.inspector.facts.wire import Record, header_field
 from ctrace.inspector.files.typed_json import MOST
-from ctrace.inspector.log.decode import autotuning as decode_autotuning
-from ctrace.inspector.log.decode import compile_time as decode_compile_time
-from ctrace.inspector.log.decode import graphs as decode_graphs
-from ctrace.inspector.log.decode import kernels as decode_kernels
-from ctrace.inspector.log.decode import shapes as decode_shapes
-from ctrace.inspector.log.decode.records import OUR_RECORDS, compile_id, read_record
+from ctrace.inspector.log.decode import decode_compile_time as decode_compile_time
 from ctrace.inspector.log.fields import Fields, loaded
 from ctrace.inspector.log.framing import payload_of
 from ctrace.inspector.log.reader import Entry, Left
-from ctrace.inspector.log.records import RECORDS
+from ctrace.inspector.log.reading_limits import refuse_many_values
+from ctrace.inspector.log.torch_records import RECORDS
+
+_DEEPEST = 24
+"""How many innermost frames of torch's stack to keep; the function that needed a value is among them."""
+
+
+def symbol_made(compile_id: str, data: Fields) -> SymbolMade:
+    """Decode `create_symbol`."""
+    return SymbolMade(
+        compile_id, data.text("symbol"), data.text("val"), data.text("source"), _lines(data, "user_stack")
+    )
+
+
+def unbacked_made(compile_id: str, data: Fields) -> UnbackedMade:
+    """Decode `create_unbacked_symbol`."""
+    return UnbackedMade(compile_id, data.text("symbol"), _lines(data, "user_stack"))
+
+
+def symbol_fixed(compile_id: str, data: Fields) -> SymbolFixed:
+    """Decode `symbolic_shape_specialization`."""
+    return SymbolFixed(
+        id=compile_id,
+        symbol=data.text("symbol"),
+        sources=data.texts("sources"),
+        value=data.text("value"),
+        reason=data.text("reason"),
+        stack=_lines(data, "user_stack"),
+        asked=_functions(data),
+    )
+
+
+def condition_met(compile_id: str, data: Fields) -> ConditionMet:
+    """Decode `guard_added_fast`."""
+    return ConditionMet(compile_id, data.text("expr"), _lines(data, "user_stack"), _functions(data))
+
+
+def _lines(data: Fields, name: str) -> tuple[CodeLine, ...]:
+    if data.is_null(name):  # torch knows no user code there
+        return ()
+    return _shared_items(
+        tuple(
+            _line(each.integer("filename"), each.integer("line"), each.text("name"), each.maybe_text("loc") or "")
+            for each in data.objects(name)
+        )
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _line(file: int, line: int, name: str, text: str) -> CodeLine:
+    return CodeLine(file, line, name, text)
+
+
+@lru_cache(maxsize=20_000)
+def _shared_items(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the first equal tuple: thousands of events have the same stacks."""
+    return items
+
+
+def _functions(data: Fields) -> tuple[str, ...]:
+    innermost = data.maybe_list("stack")[-_DEEPEST:]
+    return _shared_items(tuple(intern(Fields(each, "an item of stack").text("name")) for each in innermost))
+
+
+OUR_RECORDS: tuple[type[Record], ...] = (
+    run_events.Started, run_events.TorchFound, run_events.ModeChosen, run_events.DeviceUsed, run_events.Planned,
+    run_events.CallBegan, run_events.EagerCall,
+    run_events.DangersWithdrawn, run_events.OpsCounted, run_events.FrameLeft, run_events.PartsSeen, run_events.Listing,
+    run_events.FilesFound, run_events.InductorGuardsSeen,
+    run_events.CodegenStarted, run_events.CodegenEnded, run_events.CodegenFailed, run_events.Counted,
+    run_events.ProgramExited, run_events.ProblemMet, run_events.Ended,
+    Failure, tracing.GraphMade, tracing.ModulesSeen, tracing.LoopsUnrolled, tracing.BytecodeSeen, GuardsFailed,
+    GuardsPlaced, GuardCost, ShapesSeen, ScenarioDone, DangerFound, Tried, OwnCacheAsked, CacheStored, CacheKeyed,
+    CacheUse, EarlierKey, Speed, Undecided, DeviceQuestion,
+    Pass, AttentionFound, FusionRecord, AutotuningRecord, CudaGraphEvent, KernelMade, PartGenerated, KernelCall,
+    UserKernel, UserKernelWritten,
+    Built, KernelChosen, KernelCode, KernelRefusal, LaunchTiming, Gpu,
+)  # fmt: skip
+"""Every record that the hooks of ctrace write."""
+
+
+def compile_id(entry: Entry) -> str:
+    """Return the compilation that an entry belongs to.
+
+    Raises:
+        ValueError: it belongs to none.
+    """
+    if entry.compile_id is None:
+        msg = f"{entry.kind} without a compile id"
+        raise ValueError(msg)
+    return entry.compile_id
+
+
+def read_record(kind: type[Record], entry: Entry) -> Record:
+    """Decode the payload of an entry, and add the compilation that its first line names.
+
+    Raises:
+        ValueError, RecursionError: it does not have the form of its kind.
+    """
+    if not kind.__struct_fields__:
+        return kind()
+    form = _form(kind)
+    refuse_many_values(entry.payload)
+    try:
+        record: Record = form.decode(entry.payload)
+    except (MsgspecError, UnicodeError):
+        # Takes more: NaN where no field is, and lone surrogates.
+        record = _converted(loaded(entry.payload), kind, form.type)
+    if form.header:
+        force_setattr(record, form.header, compile_id(entry) if form.needs_compilation else entry.compile_id)
+    return record
+
+
+# msgspec has no other way to say which field is null than the text of its error (0.22).
+_EMPTY = re.compile(
+    r"(?:Expected `(?:str|int)`, got `null`|Invalid enum value '(?P<text>)') - at `\$(?P<path>[^`]*)\.(?P<name>\w+)`"
+)
+
+
+def _converted(data: Any, kind: type[Record], type_: Any) -> Record:
+    """Convert the JSON of a record; null for a text or a count means that it is missing, as in logs of any version.
+
+    So does an empty text where only some words are possible. A kind that refuses unknown fields refuses these, too.
+    """
+    if kind.__struct_config__.forbid_unknown_fields:
+        return cast("Record", convert(data, type_))
+    while True:
+        try:
+            return cast("Record", convert(data, type_))
+        except ValidationError as error:
+            found = _EMPTY.search(str(error))
+            if found is None:
+                raise
+            path = re.findall(r"[a-z_]\w*|\[", found["path"])
+            if not _drop(data, path, found["name"], found["text"]):
+                raise
+
+
+def _drop(data: Any, path: list[str], name: str, value: str | None) -> int:
+    """Remove fields of a name and value at a path, in which `[` stands for each item; return how many there were."""
+    if path and path[0] == "[" and isinstance(data, list):
+        return sum(_drop(item, path[1:], name, value) for item in data)
+    if not isinstance(data, dict):
+        return 0
+    if path:
+        return _drop(data.get(path[0]), path[1:], name, value)
+    if name not in data or data[name] != value:
+        return 0
+    del data[name]
+    return 1
+
+
+class _Form(Struct, frozen=True):
+    """How records of a kind are read."""
+
+    type: Any
+    """The kind; if its records have several forms, each a subclass with its tag, the union of these."""
+    decode: Callable[[str], Any]
+    header: str
+    """The field that the first line fills; empty: there is none."""
+    needs_compilation: bool
+
+
+@cache
+def _form(kind: type[Record]) -> _Form:
+    """Return how records of a kind are read; made on first use, since a run has few kinds."""
+    header, needs_compilation = header_field(kind)
+    type_: Any = reduce(or_, kind.__subclasses__() if kind.__struct_config__.tag_field else [kind])
+    return _Form(type_, Decoder(type_).decode, header, needs_compilation)
+
+
+def code_written(entry: Entry) -> CodeWritten | TorchCodeSeen | None:
+    """Decode the code of a graph part; a log that only torch wrote does not name the part."""
+    data = Fields(entry.data, entry.kind)
+    stage = data.maybe_text("stage")
+    if entry.compile_id is None:
+        return None
+    if stage is None:
+        return TorchCodeSeen(entry.compile_id, entry.text)
+    return CodeWritten(entry.compile_id, Stage(stage), entry.text)
+
+
+STAGES = {
+    "aot_joint_graph": GraphStage.JOINT,
+    "aot_forward_graph": GraphStage.FORWARD,
+    "aot_backward_graph": GraphStage.BACKWARD,
+    "aot_inference_graph": GraphStage.INFERENCE,
+    "artifact:before_pre_grad_graph": GraphStage.BEFORE_PRE_GRAD,
+    "artifact:after_pre_grad_graph": GraphStage.PRE_GRAD,
+    "artifact:before_joint_graph": GraphStage.BEFORE_JOINT,
+    "artifact:after_joint_graph": GraphStage.AFTER_JOINT,
+    "artifact:before_post_grad_graph": GraphStage.BEFORE_POST_GRAD,
+    "artifact:inductor_post_grad_graph": GraphStage.POST_GRAD,
+    "inductor_post_grad_graph": GraphStage.POST_GRAD,
+}
+"""Stages, keyed by entry kind; the last kind is for a graph from Inductor's cache (2.13, _inductor/codecache.py:2005).
+"""
+
+
+def traced(compile_id: str, entry: Entry) -> GraphTraced:
+    """Decode the graph that Dynamo traced; it counts as a graph even if a later stage fails."""
+    sizes_by_name = Fields(entry.data, entry.kind).maybe_lists("sizes")
+    sizes = {intern(name): _shared(tuple(map(str, size))) for name, size in sizes_by_name.items()}
+    text = entry.text
+    traced = Printed(GraphStage.DYNAMO, text, sizes, entry.attempt) if text else None
+    return GraphTraced(compile_id, traced)
+
+
+@lru_cache(maxsize=20_000)
+def _shared(size: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first equal size: inputs of thousands of compilations share theirs."""
+    return size
+
+
+def printed(entry: Entry) -> GraphPrinted | ev.Ignored:
+    """Decode a graph at a later stage; ignore a graph without a compile id, which comes from torch.export."""
+    if entry.compile_id is None:
+        return ev.Ignored()
+    return GraphPrinted(entry.compile_id, Printed(STAGES[entry.kind], entry.text, attempt=entry.attempt))
+
+
+def aliases(entry: Entry) -> AliasesFound | ev.Ignored:
+    """Decode AOTAutograd's metadata on mutated inputs and aliased outputs."""
+    return ev.Ignored() if entry.compile_id is None else AliasesFound(entry.compile_id, entry.text, entry.attempt)
 
 
 def decode(entry: Entry) -> ev.Event:
@@ -186,9 +449,9 @@ def _reasons(entry: Entry) -> ge.RecompileExplained:
     return ge.RecompileExplained(compile_id(entry), tuple(str(reason) for reason in reasons))
 
 
-def _torch(entry: Entry) -> run.TorchFound:
+def _torch(entry: Entry) -> run_events.TorchFound:
     data = _payload(entry)
-    return run.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"))
+    return run_events.TorchFound(data.maybe_text("torch") or data.text("pytorch_version"))
 
 
 _PHASES = {"B": True, "E": False}
@@ -228,7 +491,7 @@ def _span(entry: Entry) -> ev.Event:
     begins, at = _PHASES.get(mark.ph), mark.ts
     if begins is None:
         return ev.Ignored()
-    if (at is not None and not -_FAR <= at <= _FAR) or (not begins and mark.name.endswith(decode_autotuning.REPORTED)):
+    if (at is not None and not -_FAR <= at <= _FAR) or (not begins and mark.name.endswith(REPORTED)):
         return _odd_span(entry)
     return ev.SpanMarked(entry.thread, mark.name, begins, entry.compile_id, None, None if at is None else float(at))
 
@@ -240,7 +503,7 @@ def _odd_span(entry: Entry) -> ev.Event:
         data = Fields(loaded(text), "the payload")
         begins = _PHASES.get(data.text("ph"))
         name, at = data.text("name"), data.maybe_number("ts")
-        sweep = None if begins else decode_autotuning.reported(entry.compile_id, data)
+        sweep = None if begins else reported(entry.compile_id, data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return ev.Ignored()
     if begins is None:
@@ -265,13 +528,13 @@ _SHOWN_AS_RECORDED = tuple(f"artifact:{name}" for name in RECORDS)
 _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "str": _file_name,
     "dynamo_start": _compile_started,
-    "dynamo_output_graph": lambda entry: decode_graphs.traced(compile_id(entry), entry),
-    **dict.fromkeys(decode_graphs.STAGES, decode_graphs.printed),
-    "artifact:aot_forward_graph_fw_metadata": decode_graphs.aliases,
-    "create_symbol": _on_sizes(decode_shapes.symbol_made),
-    "create_unbacked_symbol": _on_sizes(decode_shapes.unbacked_made),
-    "symbolic_shape_specialization": _on_sizes(decode_shapes.symbol_fixed),
-    "guard_added_fast": _on_sizes(decode_shapes.condition_met),
+    "dynamo_output_graph": lambda entry: traced(compile_id(entry), entry),
+    **dict.fromkeys(STAGES, printed),
+    "artifact:aot_forward_graph_fw_metadata": aliases,
+    "create_symbol": _on_sizes(symbol_made),
+    "create_unbacked_symbol": _on_sizes(unbacked_made),
+    "symbolic_shape_specialization": _on_sizes(symbol_fixed),
+    "guard_added_fast": _on_sizes(condition_met),
     "compilation_metrics": _measured,
     "bwd_compilation_metrics": _measured,
     "artifact:torch_version": _torch,
@@ -280,7 +543,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
     "artifact:recompile_reasons": _reasons,
     **{f"artifact:ctrace_{kind.KIND}": partial(read_record, kind) for kind in OUR_RECORDS},
     "dynamo_cpp_guards_str": lambda entry: ge.GuardsPrinted(compile_id(entry), entry.text),
-    "inductor_output_code": lambda entry: decode_kernels.code_written(entry) or ev.Ignored(),
+    "inductor_output_code": lambda entry: code_written(entry) or ev.Ignored(),
     "artifact:inductor_provenance_tracking_kernel_stack_traces": lambda entry: (
         ev.Ignored() if entry.compile_id is None else KernelStacksSeen(entry.compile_id, entry.payload)
     ),
@@ -290,7 +553,7 @@ _DECODERS: dict[str, Callable[[Entry], ev.Event]] = {
 
 _TEXTS = frozenset(
     (
-        *decode_graphs.STAGES, "dynamo_output_graph", "dynamo_cpp_guards_str", "inductor_output_code",
+        *STAGES, "dynamo_output_graph", "dynamo_cpp_guards_str", "inductor_output_code",
         "artifact:aot_forward_graph_fw_metadata", *_SHOWN_AS_RECORDED,
     )
 )  # fmt: skip
@@ -332,3 +595,58 @@ _IGNORED_PREFIXES = (
 )  # fmt: skip
 _IGNORED_ENDINGS = ("_BYTECODE", "_pre_grad", "_post_grad", "_ITERATIVE_RECOMPUTE_ERROR", "_fused")
 """Kinds that begin with the name of a function, a pass or a graph (_inductor/fx_passes/, memory.py, 2.13)."""
+
+
+_SWEEP = "_template_autotuning"
+_COMPILING = "_template_precompiling"
+REPORTED = (_SWEEP, _COMPILING)
+"""How the names of spans end that say something of a sweep."""
+_MILLI = 1e-3
+
+
+def reported(graph: str | None, data: Fields) -> SweepReported | None:
+    """Decode the end of a sweep's span, or of the span in which choices were built; None: it says nothing of them.
+
+    Torch adds what it measured to `..._template_autotuning`, and the choices that it cannot build to
+    `..._template_precompiling` (2.11 to 2.15, _inductor/select_algorithm.py).
+    """
+    name = data.text("name")
+    if graph is None or not name.endswith(REPORTED) or data.is_null("args"):
+        return None
+    facts = data.object("args")
+    if name.endswith(_SWEEP) and facts.maybe_text("autotune_choices_stats"):
+        return SweepReported(_sweep(graph, name.removesuffix(_SWEEP), facts))
+    if name.endswith(_COMPILING) and facts.maybe_text("metadata"):
+        return SweepReported(_not_built(graph, name.removesuffix(_COMPILING), facts))
+    return None
+
+
+def _sweep(graph: str, op: str, facts: Fields) -> Tuned:
+    stats = Fields(loaded(facts.text("autotune_choices_stats")), "the statistics of autotuning")
+    best = _named(stats, "best_kernel", "best_time")
+    triton = _named(stats, "best_triton_kernel", "best_triton_time") if stats.has("best_triton_kernel") else None
+    found = (best,) if triton is None else (best, triton)
+    shapes = facts.maybe_text("autotune_shape") or ""
+    dtypes = (facts.maybe_text("autotune_dtypes") or "").split(", ")
+    inputs = tuple(
+        TunedInput(tuple(shape.split("x")), dtype=dtype.removeprefix("torch."))
+        for shape, dtype in zip(shapes.split(", "), dtypes, strict=False)
+    )
+    unnamed = max(stats.integer("num_choices") - len(found), 0)
+    return Tuned(graph, None, op, inputs, found, is_on=True, is_swept=True, unnamed=unnamed)
+
+
+def _named(stats: Fields, name: str, seconds: str) -> Choice:
+    configuration = stats.maybe_text(f"{name}_desc") or ""
+    took = stats.number(seconds) * _MILLI
+    return Choice(stats.text(name), "", configuration, ChoiceStatus.TIMED, took)
+
+
+def _not_built(graph: str, op: str, facts: Fields) -> Tuned:
+    failures = Fields(loaded(facts.text("metadata")), "what failed to compile").objects("exceptions")
+    choices = tuple(
+        Choice("", each.maybe_text("choice_type") or "", each.maybe_text("choice") or "", error=text)
+        for each in failures
+        if (text := each.maybe_text("exception_message") or "not said")
+    )
+    return Tuned(graph, None, op, (), choices)

@@ -19,7 +19,7 @@ from msgspec import to_builtins
 from ctrace.inspector.install_folders import PACKAGES
 from ctrace.inspector.processes.boot import options
 from ctrace.inspector.processes.machine import cores
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.settings import settings_at
 from ctrace.inspector.version import __version__
 

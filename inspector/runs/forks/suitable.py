@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from ctrace.inspector.runs.request import CaptureRequest
+from ctrace.inspector.runs.capture_request import CaptureRequest
 
 _VARIABLES = ("environ", "environb", "putenv", "unsetenv")
 _OPTIONS = ("config", "backends")

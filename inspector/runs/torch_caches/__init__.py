@@ -1,1 +1,1 @@
-"""Torch's caches between runs: the private folder (`folder.py`), and keys of earlier runs (`earlier_keys.py`)."""
+"""Torch's caches between runs: the private folder (`cache_folder.py`), and keys of earlier runs (`earlier_keys.py`)."""

@@ -15,7 +15,7 @@ from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.findings.compile_time.keys import KnownKey, nearest
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
-from ctrace.inspector.runs.torch_caches.folder import FOLDER
+from ctrace.inspector.runs.torch_caches.cache_folder import FOLDER
 
 if TYPE_CHECKING:
     from ctrace.inspector.facts.session import Session

@@ -1,1 +1,1 @@
-"""Screens of `ctrace bytecode`. Start in `screen.py`."""
+"""Screens of `ctrace bytecode`. Start in `bytecode_screen.py`."""

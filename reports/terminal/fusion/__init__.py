@@ -1,1 +1,1 @@
-"""Screens of `ctrace fusion`. Start in `screen.py`."""
+"""Screens of `ctrace fusion`. Start in `fusion_screen.py`."""

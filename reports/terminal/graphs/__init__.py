@@ -1,1 +1,1 @@
-"""Screens of `ctrace graphs`. Start in `screen.py`."""
+"""Screens of `ctrace graphs`. Start in `graphs_screen.py`."""

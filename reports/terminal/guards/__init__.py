@@ -1,1 +1,1 @@
-"""Screens of `ctrace guards`. Start in `screen.py`."""
+"""Screens of `ctrace guards`. Start in `guards_screen.py`."""

@@ -6,10 +6,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.target.view import target_of
+from ctrace.inspector.findings.target.target_view import target_of
 from ctrace.reports import format as fmt
 from ctrace.reports.dump.dumped import Dumped, DumpedPart
-from ctrace.reports.terminal.target.screen import emitted_for
+from ctrace.reports.terminal.target.target_screen import emitted_for
 from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
 
 

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ctrace.reports import format as fmt
-from ctrace.reports.json.packages.ejecting import Ejected
+from ctrace.reports.json.packages.ejecting_json import Ejected
 from ctrace.reports.terminal.widgets import fix, hanging, item, section
 
 

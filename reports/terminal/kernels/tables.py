@@ -9,11 +9,11 @@ from rich.text import Text
 
 from ctrace.inspector.facts.kernels import Kernel
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.kernels.view import Part, Row, Work, by_bytes, largest_first, parts
+from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, by_bytes, largest_first, parts
 from ctrace.reports import format as fmt
-from ctrace.reports.terminal.target.screen import basis_line
+from ctrace.reports.terminal.target.target_screen import basis_line
 from ctrace.reports.terminal.widgets import GAP, MOST, headline, more, table
-from ctrace.reports.wording.kernels import (
+from ctrace.reports.wording.kernels_wording import (
     UNKNOWN,
     cut_lines,
     kernel_ops_text,

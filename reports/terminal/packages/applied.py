@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Place, RegionCheck
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place, RegionCheck
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import Verbatim, fix, hanging, marked, section
 from ctrace.reports.wording import kernel_packages as words

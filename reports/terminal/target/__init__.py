@@ -1,1 +1,1 @@
-"""Screens of `--target` and `ctrace targets`. Start in `screen.py`."""
+"""Screens of `--target` and `ctrace targets`. Start in `target_screen.py`."""

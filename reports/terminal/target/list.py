@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.table import Listed
+from ctrace.inspector.knowledge.gpus.gpu_table import Listed
 from ctrace.reports import format as fmt
 from ctrace.reports.terminal.widgets import GAP, section
 

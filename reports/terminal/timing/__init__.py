@@ -1,1 +1,1 @@
-"""Screens of `ctrace time`: one configuration (`screen.py`), or several in a table (`table.py`)."""
+"""Screens of `ctrace time`: one configuration (`timing_screen.py`), or several in a table (`timing_table.py`)."""

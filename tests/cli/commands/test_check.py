@@ -9,7 +9,7 @@ import pytest
 
 from ctrace.cli.gate.check_request import CheckRequest
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from tests.cli.test_main import NO_TORCH, _ctrace
 from tests.support.places import DATA
 

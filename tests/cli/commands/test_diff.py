@@ -13,12 +13,12 @@ from ctrace.cli.diffing import with_settings, worktrees
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.features.compare.diff.compare import compare
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from ctrace.reports.diff_markdown import render_diff_markdown
-from ctrace.reports.json.diff import render_diff_json
-from ctrace.reports.terminal.diff import diff_screen
+from ctrace.reports.json.diff_json import render_diff_json
+from ctrace.reports.terminal.diff_screen import diff_screen
 from tests.support.golden import drawn
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA

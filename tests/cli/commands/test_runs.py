@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.outcome import Target
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Store
 from tests.support.inprocess import ctrace
 from tests.support.places import DATA

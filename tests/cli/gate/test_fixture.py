@@ -11,10 +11,10 @@ from ctrace.cli.gate.fixture import Checks
 from ctrace.inspector import api
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.check.lock.file import load_lock, write_lock
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.lock.seen import LockOfTests
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 from tests.support.sessions import HEALTHY, PARTIAL
 
 NODE = "tests/test_net.py::test_net"

@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 
 from ctrace.cli.serving import connections
-from ctrace.cli.serving.server import listening, server_of
+from ctrace.cli.serving.report_server import listening, server_of
 from ctrace.inspector.runs.store import Store
-from tests.cli.serving.test_server import saved
+from tests.cli.serving.test_report_server import saved
 
 SECONDS = 60
 
@@ -97,8 +97,8 @@ def test_an_unread_answer_ends(port: int, monkeypatch: pytest.MonkeyPatch):
 
 def test_pages_that_take_long_hold_nobody(port: int, monkeypatch: pytest.MonkeyPatch):
     asleep = [sys.executable, "-c", "import time; time.sleep(600)"]
-    monkeypatch.setattr("ctrace.cli.serving.server.command_of", lambda _root, _names: asleep)
-    monkeypatch.setattr("ctrace.cli.serving.server._MOST_SECONDS", 1)
+    monkeypatch.setattr("ctrace.cli.serving.report_server.command_of", lambda _root, _names: asleep)
+    monkeypatch.setattr("ctrace.cli.serving.report_server._MOST_SECONDS", 1)
     waiting = [connected(port) for _ in range(50)]
     for number, each in enumerate(waiting):
         name = ("one", "two", "three", "four")[number % 4]

@@ -3,7 +3,7 @@
 import itertools
 from types import CellType, CodeType, FunctionType
 
-from ctrace.inspector.facts.bytecode import Code
+from ctrace.inspector.facts.bytecode_facts import Code
 from ctrace.inspector.features.bytecode.decompile import Source
 from ctrace.inspector.features.bytecode.decompile.reconstruct import compiled
 

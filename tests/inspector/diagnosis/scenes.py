@@ -5,8 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose
-from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.root_causes import root_causes
 from ctrace.inspector.facts.diagnosis import Counts, Suggestion
 from ctrace.inspector.facts.findings import Break, BreakKind, Owner
 from ctrace.inspector.facts.session import Coverage, Graph, Session

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis import advise, rules
 from ctrace.inspector.diagnosis.advise import counts, diagnose, planned, trials
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Counts, Effect
 from ctrace.inspector.facts.session import Coverage, Failure, FailurePhase, Graph, Session

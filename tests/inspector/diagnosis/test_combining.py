@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from ctrace.inspector.diagnosis.advice_edits import is_disjoint
 from ctrace.inspector.diagnosis.advise import combined, diagnose, trials
-from ctrace.inspector.diagnosis.edits import is_disjoint
-from ctrace.inspector.diagnosis.rules import numbers, options, shapes, values
+from ctrace.inspector.diagnosis.rules import numbers, option_rules, shape_rules, value_rules
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.trial import LineEdit
 from tests.inspector.diagnosis.scenes import FILE, LIBRARY, broken, edited, ran, scene, with_trial
@@ -30,7 +30,7 @@ def test_what_helps_only_together_is_tried_together():
     run = ran(TEXT, broken(5, "GB0170"), broken(7))
     done = tuple(trials(run, lambda trial, _backend: reports(trial)))
     assert len(done) == 3
-    assert done[-1].trial.settings == values.SCALARS.settings
+    assert done[-1].trial.settings == value_rules.SCALARS.settings
     assert any("math.lcm(self.a, self.b)" in edit.text for edit in done[-1].trial.edits)
     (advice,) = diagnose(replace(run, trials=done)).advice
     assert advice.checked
@@ -43,13 +43,13 @@ def test_what_helps_only_together_is_tried_together():
 def test_what_raised_is_not_combined():
     run = ran(TEXT, broken(5, "GB0170"), broken(7))
     assert list(combined(scene(run), candidates(run)))
-    raised = with_trial(run, values.SCALARS, None)
+    raised = with_trial(run, value_rules.SCALARS, None)
     assert not list(combined(scene(raised), candidates(raised)))
 
 
 def test_a_setting_is_named_once():
     run = ran("import torch\ndef forward(x):\n    y = x.nonzero()\n    return y[: x.max().item()]", *SIZES)
-    offered = [*shapes.data_dependent_shapes(scene(run)), *values.numbers(scene(run))]
+    offered = [*shape_rules.data_dependent_shapes(scene(run)), *value_rules.numbers(scene(run))]
     assert not list(combined(scene(run), offered))
 
 
@@ -57,7 +57,7 @@ SIZES = (broken(3, "GB0036"), broken(4))
 
 
 def candidates(run):
-    return [*numbers.numpy_on_numbers(scene(run)), *values.numbers(scene(run))]
+    return [*numbers.numpy_on_numbers(scene(run)), *value_rules.numbers(scene(run))]
 
 
 def test_one_change_that_is_as_good_comes_first():
@@ -90,8 +90,8 @@ class Hash:
 
 def test_an_option_that_a_statement_depends_on_is_named():
     run = ran(LIBRARY_TEXT, broken(5, "GB0007", file=LIBRARY), broken(7, "GB0007", file=LIBRARY), file=LIBRARY)
-    (found,) = options.optional_statements(scene(run))
+    (found,) = option_rules.optional_statements(scene(run))
     assert "pass hash_seed=None to the model or its config" in found.text
     assert edited(found) == ["if False:"]
     mine = ran(LIBRARY_TEXT, broken(5, "GB0007"))
-    assert not list(options.optional_statements(scene(mine)))
+    assert not list(option_rules.optional_statements(scene(mine)))

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.diagnosis.advise import diagnose, trials
-from ctrace.inspector.diagnosis.causes import root_causes
-from ctrace.inspector.diagnosis.rules import values
+from ctrace.inspector.diagnosis.root_causes import root_causes
+from ctrace.inspector.diagnosis.rules import value_rules
 from ctrace.inspector.facts.diagnosis import Counts, Effect
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Session
@@ -31,14 +31,14 @@ def test_advice_helps_by_totals(before, after, helps):
 
 
 def test_a_trial_decides_what_it_is_good_for():
-    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(1, 0, 0, 90.0))
+    run = with_trial(ran(TEXT, broken(3), broken(5)), value_rules.SCALARS, Counts(1, 0, 0, 90.0))
     (advice,) = diagnose(run).advice
     assert advice.checked
     assert set(advice.causes) == {cause.id for cause in root_causes(run)}
 
 
 def test_what_a_trial_left_is_not_covered_by_it():
-    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(2, 1, 0, 90.0), f"{FILE}:5")
+    run = with_trial(ran(TEXT, broken(3), broken(5)), value_rules.SCALARS, Counts(2, 1, 0, 90.0), f"{FILE}:5")
     first, *others = diagnose(run).advice
     assert first.checked
     assert len(first.causes) == 1
@@ -46,7 +46,7 @@ def test_what_a_trial_left_is_not_covered_by_it():
 
 
 def test_a_break_that_moved_is_no_help():
-    run = with_trial(ran(TEXT, broken(3), broken(5)), values.SCALARS, Counts(3, 1, 0, 90.0), f"{FILE}:6")
+    run = with_trial(ran(TEXT, broken(3), broken(5)), value_rules.SCALARS, Counts(3, 1, 0, 90.0), f"{FILE}:6")
     assert not any(each.checked for each in diagnose(run).advice)
 
 
@@ -63,9 +63,9 @@ def test_breaks_are_joined_by_what_they_share_alone():
 
 def test_one_break_less_of_several_at_a_line_is_no_help():
     run = ran(TEXT, broken(3), broken(3, "GB0036"), broken(5))
-    left = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3", f"{FILE}:5")
+    left = with_trial(run, value_rules.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3", f"{FILE}:5")
     assert not any(each.checked for each in diagnose(left).advice)
-    gone = with_trial(run, values.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3")
+    gone = with_trial(run, value_rules.SCALARS, Counts(4, 2, 0, 90.0), f"{FILE}:3")
     assert any(each.checked for each in diagnose(gone).advice)
 
 
@@ -82,7 +82,7 @@ def test_trials_end_once_only_what_is_expected_is_left():
         return settled
 
     done = tuple(trials(run, attempt))
-    assert asked == [UNCHANGED, values.SCALARS]
+    assert asked == [UNCHANGED, value_rules.SCALARS]
     assert done[-1].settled
     (advice,) = diagnose(replace(run, trials=done)).advice  # not also one on the size, which is expected now
     assert set(advice.causes) == {cause.id for cause in root_causes(run)}

@@ -8,8 +8,8 @@ from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Compilation, Coverage, Graph, Session, Verdict
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Trial, Tried
 from ctrace.inspector.session.summary import sentence
-from ctrace.reports.json.explain import as_data
-from ctrace.reports.wording.diagnosis import checked, later_calls
+from ctrace.reports.json.explain_json import as_data
+from ctrace.reports.wording.diagnosis_wording import checked, later_calls
 from tests.support import sessions
 
 FILE = "/home/me/net.py"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.fusion import FusionRound
+from ctrace.inspector.facts.fusion_facts import FusionRound
 from ctrace.inspector.facts.kernels import Stage
 from tests.support.helpers import MODEL, Log, whole
 

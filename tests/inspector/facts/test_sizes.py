@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.shapes import Dimension, DimKind, Policy, Shaped, Unbacked
+from ctrace.inspector.facts.shape_facts import Dimension, DimKind, Policy, Shaped, Unbacked
 from tests.support import sizes
 from tests.support.helpers import MODEL, PROJECT, Log, recorded
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ctrace.inspector.log.changed import Form
-from ctrace.inspector.log.reader import Broken, Entry, follow, read
+from ctrace.inspector.log.reader import Broken, Entry, Form, follow, read
 from ctrace.inspector.session.build import build as session_from
 from tests.support.helpers import Log, any_json, fuzzing, parsed
 

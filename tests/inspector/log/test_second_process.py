@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.log import framing, second_process
-from ctrace.inspector.log.changed import Form
 from ctrace.inspector.log.framing import frames, payload_of, records
-from ctrace.inspector.log.reader import Entry, read
+from ctrace.inspector.log.reader import Entry, Form, read
 from tests.inspector.log.test_reader import PREFIX, small_log
 from tests.support.helpers import Log
 

@@ -192,7 +192,7 @@ def test_few_descriptors_are_an_error_of_two_lines(tmp_path: Path) -> None:
         "import resource, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from ctrace.inspector.runs.child import ChildProcess\n"
-        "import ctrace.inspector.processes.orphans, socket, fcntl, select\n"
+        "import ctrace.inspector.processes.spawned, socket, fcntl, select\n"
         "from ctrace.inspector.errors import SetupError\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
         "try:\n"

@@ -12,9 +12,9 @@ import pytest
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 from ctrace.inspector.facts.session import Target
 from ctrace.inspector.runs import launch as launching
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.child import ChildProcess
 from ctrace.inspector.runs.launch import launch
-from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.store import Run, Store
 from tests.support.helpers import MODEL, Log, whole
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.table import gpu_named, gpus
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named, gpus
 from ctrace.inspector.runs.local_gpu import AtHand, entry, in_units
 
 TOLD = {

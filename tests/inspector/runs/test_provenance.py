@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.runs import provenance
-from ctrace.inspector.runs.names import rename
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.rerun import refuse_foreign, request_of
+from ctrace.inspector.runs.run_names import rename
 from ctrace.inspector.runs.store import Run, Store
 
 

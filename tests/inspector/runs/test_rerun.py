@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.session import Target
-from ctrace.inspector.knowledge.gpus.table import gpu_named
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.rerun import merged, request_of, resolved_of, same_but_for_gpu
 from ctrace.inspector.runs.store import Run, Store
 from ctrace.inspector.runs.target import ModelTarget, ProgramTarget

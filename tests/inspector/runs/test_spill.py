@@ -14,8 +14,8 @@ import pytest
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.facts.outcome import Target
 from ctrace.inspector.log.reader import Broken, Entry, follow_bytes
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.channel import Channel
-from ctrace.inspector.runs.request import CaptureRequest, Options
 from ctrace.inspector.runs.spill import Unframer, framed
 from ctrace.inspector.runs.store import Run, Store
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.outcome import NO_END_MARK, CutKind
-from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target, Verdict
 from ctrace.inspector.features.check.trust import untrusted
 from ctrace.inspector.runs.load import load, load_log

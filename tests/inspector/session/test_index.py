@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.graphs import Graphs
+from ctrace.inspector.facts.graph_facts import Graphs
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.stored import Stored
-from ctrace.inspector.findings.compile_time.metrics import all_metrics
+from ctrace.inspector.findings.compile_time.compile_metrics import all_metrics
 from ctrace.inspector.log import reader
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log

@@ -8,10 +8,10 @@ from ctrace.inspector.facts.events.core import Ignored, Recorded, Unknown
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import Entry
-from ctrace.inspector.log.records import RECORDS
+from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.runs import load as loading
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.json.explain import render_json
+from ctrace.reports.json.explain_json import render_json
 from tests.support.helpers import Log
 
 WRITTEN = [

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.browse.app import Browser, Help, Search
+from ctrace.reports.browse.app import VIEWS, Browser, Help, Search, lines_of
 from ctrace.reports.browse.links import Run
 from ctrace.reports.browse.panes import Lines
-from ctrace.reports.browse.views import VIEWS, lines_of
 from tests.support import fusions, guarded, kernelsessions, sessions, targeted
 from tests.support.inprocess import ctrace
 from tests.support.looped import run

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.built import Ir
 from ctrace.inspector.facts.kernels import Kernel, OutputCode, Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.dump.codefiles import built_of, code_files, instructions
-from ctrace.reports.dump.dumping import dump
+from ctrace.reports.dump.dumping import built_of, code_files, dump, instructions
 from tests.support.targeted import ATTENTION, EMITTED, H100, MUL, built
 
 SASS = {"ptx": Ir(".version 8.7\n"), "sass": Ir("EXIT ;\n")}

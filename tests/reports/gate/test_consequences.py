@@ -8,13 +8,13 @@ import pytest
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.verdict import Outcome
-from ctrace.inspector.source.names import RESULT
+from ctrace.inspector.source.source_names import RESULT
 from ctrace.reports.gate.annotations import render_annotations
+from ctrace.reports.gate.gate_markdown import render_table
+from ctrace.reports.gate.gate_screen import check_screen
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.gate.junit import render_junit
-from ctrace.reports.gate.markdown import render_table
 from ctrace.reports.gate.sarif import render_sarif
-from ctrace.reports.gate.screen import check_screen
 from tests.support.gated import ROOT, at_text, outcome_of, seen_of, session_of, state
 from tests.support.golden import drawn
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from ctrace.inspector.features.check.model import JobKey, Lock
-from ctrace.inspector.features.check.policy.model import Count, Policy
+from ctrace.inspector.features.check.gate_model import JobKey, Lock
+from ctrace.inspector.features.check.policy.policy_model import Count, Policy
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from ctrace.reports.gate.failuretext import failure_text
 from tests.reports.gate.texts import ANY, full_of

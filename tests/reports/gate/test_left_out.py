@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ctrace.inspector.features.check.verdict import Outcome
 from ctrace.reports.gate.annotations import render_annotations
 from ctrace.reports.gate.failuretext import failure_text
+from ctrace.reports.gate.gate_markdown import render_table
+from ctrace.reports.gate.gate_screen import check_screen
 from ctrace.reports.gate.json import render_check_json
 from ctrace.reports.gate.junit import render_junit
-from ctrace.reports.gate.markdown import render_table
 from ctrace.reports.gate.sarif import render_sarif
-from ctrace.reports.gate.screen import check_screen
 from tests.support import outcomes
 from tests.support.golden import drawn
 

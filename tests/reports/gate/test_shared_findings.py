@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost
-from ctrace.inspector.features.check.model import JobKey
+from ctrace.inspector.features.check.gate_model import JobKey
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind
-from ctrace.reports.gate.findings import folded, lines, shared_findings
+from ctrace.reports.gate.gate_findings import folded, lines, shared_findings
 from tests.support import outcomes
 
 MORE = Finding(FindingKind.MORE_TIMES, "more", site=outcomes.PRINT, was=1.0, now=3.0)

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from ctrace.inspector.facts.suggested_repair import Replacement, SuggestedRepair
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.check.verdict import Outcome
-from ctrace.inspector.features.fix.repairs.replacing import replacements
+from ctrace.inspector.features.fix.repairs.suggest_repairs import replacements
 from ctrace.reports.gate.annotations import render_annotations
+from ctrace.reports.gate.gate_markdown import render_table
 from ctrace.reports.gate.json import render_check_json
-from ctrace.reports.gate.markdown import render_table
 from ctrace.reports.gate.sarif import render_sarif
 from ctrace.reports.gate.suggestions import review_block, suggestion_lines
 from tests.reports.gate.test_sarif import VALIDATOR

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
-from ctrace.inspector.features.check.model import JobKey
-from ctrace.inspector.features.check.policy.model import Allow
+from ctrace.inspector.features.check.gate_model import JobKey
+from ctrace.inspector.features.check.policy.policy_model import Allow
 from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
 from tests.support.outcomes import POLICY, outcome
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.html.page import render_html
+from ctrace.reports.html.html_page import render_html
 
 
 class Opened:

@@ -7,8 +7,8 @@ import pytest
 from ctrace.inspector.features.compare.diff.compare import compare
 from ctrace.inspector.features.compare.ranks.job import read_job
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.html.comparison import render_diff_html, render_ranks_html
-from ctrace.reports.html.page import render_html
+from ctrace.reports.html.comparison_page import render_diff_html, render_ranks_html
+from ctrace.reports.html.html_page import render_html
 from tests.reports.html.test_browser import PAGES
 from tests.support import fusions, kernelsessions
 from tests.support.places import DATA

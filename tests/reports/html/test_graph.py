@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.graphs import GraphStage, Module, Printed
+from ctrace.inspector.facts.graph_facts import GraphStage, Module, Printed
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.findings.graphs.view import compiled
+from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.runs.load import load_log
 from tests.support.places import DATA
 

@@ -8,7 +8,7 @@ import pytest
 
 from ctrace.inspector.findings.guards.printed_tree import read_comment
 from ctrace.inspector.runs.load import load_log
-from ctrace.reports.html.page import render_html
+from ctrace.reports.html.html_page import render_html
 from tests.support.places import DATA
 
 NAMES = (

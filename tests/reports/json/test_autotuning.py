@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.json.speed.autotuning import render_autotuning_json
+from ctrace.reports.json.speed.autotuning_json import render_autotuning_json
 from tests.support import autotuned
 
 

@@ -12,8 +12,8 @@ from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import Entry
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
-from ctrace.reports.json.explain import as_data, render_breaks_json, render_json
-from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.explain_json import as_data, render_breaks_json, render_json
+from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
 from tests.support import sessions
 
 # design: new names may come, old ones never change

@@ -8,9 +8,9 @@ import schemas
 
 from ctrace.inspector.facts.cuda_graphs import CudaGraph, CudaGraphReason, CudaGraphStatus
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.features.time.model import Timings
-from ctrace.reports.json.speed.cuda_graphs import render_cuda_graphs_json
-from ctrace.reports.json.speed.timing import render_table_json, render_timing_json
+from ctrace.inspector.features.time.timing_model import Timings
+from ctrace.reports.json.speed.cuda_graphs_json import render_cuda_graphs_json
+from ctrace.reports.json.speed.timing_json import render_table_json, render_timing_json
 from tests.support import sessions, timings
 
 

@@ -16,27 +16,27 @@ from ctrace.cli import graph_views as graphviews
 from ctrace.cli import kernel_views as kernelviews
 from ctrace.cli.commands import doctor, runs
 from ctrace.cli.main import command_line
-from ctrace.inspector.doctor import Finding
 from ctrace.inspector.errors import CtraceError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session, Target
-from ctrace.inspector.features.bytecode.view import function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import function_codes
 from ctrace.inspector.findings.breaks.lessons import cause_lesson, lesson
-from ctrace.inspector.findings.fusion.view import parts
-from ctrace.inspector.findings.guards.view import Choice, heads
-from ctrace.inspector.knowledge.gpus.table import gpus
+from ctrace.inspector.findings.fusion.fusion_view import parts
+from ctrace.inspector.findings.guards.guard_view import Choice, heads
+from ctrace.inspector.knowledge.gpus.gpu_table import gpus
 from ctrace.inspector.runs.store import Run
+from ctrace.inspector.self_check import Finding
 from ctrace.reports.escape import json_document
 from ctrace.reports.gate.json import render_check_json
-from ctrace.reports.json import bytecode as json_bytecode
-from ctrace.reports.json import fusion as json_fusion
-from ctrace.reports.json import guards as json_guards
-from ctrace.reports.json import recompiles as json_recompiles
-from ctrace.reports.json import shapes as json_shapes
-from ctrace.reports.json import targets as json_targets
-from ctrace.reports.json.explain import render_breaks_json, render_json
-from ctrace.reports.json.lessons import render_cause_lesson_json, render_lesson_json
-from ctrace.reports.json.side_by_side import render_side_by_side_json
+from ctrace.reports.json import bytecode_json as json_bytecode
+from ctrace.reports.json import fusion_json as json_fusion
+from ctrace.reports.json import guards_json as json_guards
+from ctrace.reports.json import recompiles_json as json_recompiles
+from ctrace.reports.json import shapes_json as json_shapes
+from ctrace.reports.json import targets_json as json_targets
+from ctrace.reports.json.explain_json import render_breaks_json, render_json
+from ctrace.reports.json.lessons_json import render_cause_lesson_json, render_lesson_json
+from ctrace.reports.json.side_by_side_json import render_side_by_side_json
 from tests.integration import attention
 from tests.support import (
     built,

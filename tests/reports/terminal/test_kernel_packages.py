@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.workshop.kernel_packages.model import (
+from ctrace.inspector.features.workshop.kernel_packages.package_model import (
     Applied,
     Checked,
     Compared,
@@ -22,13 +22,13 @@ from ctrace.inspector.features.workshop.kernel_packages.model import (
     Tuned,
     TunedKernel,
 )
-from ctrace.inspector.features.workshop.triton_ops.model import Check, Limit, Wrapped, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, Limit, Wrapped, WrapResult
 from ctrace.inspector.features.workshop.triton_ops.wrapping import in_file
-from ctrace.reports.json.packages.results import render_apply_json, render_edit_json, render_tune_json
-from ctrace.reports.json.packages.wrap import render_wrap_json
+from ctrace.reports.json.packages.package_results import render_apply_json, render_edit_json, render_tune_json
+from ctrace.reports.json.packages.wrap_json import render_wrap_json
 from ctrace.reports.terminal.packages.applied import apply_screen
-from ctrace.reports.terminal.packages.tuning import tune_screen
-from ctrace.reports.terminal.packages.wrap import wrap_screen
+from ctrace.reports.terminal.packages.tuning_screen import tune_screen
+from ctrace.reports.terminal.packages.wrap_screen import wrap_screen
 from ctrace.reports.wording.kernel_packages import applied_line, between, tolerance
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.places import ROOT

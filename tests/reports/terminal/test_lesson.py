@@ -7,7 +7,7 @@ from ctrace.inspector.findings.breaks.lessons import CauseLesson, Lesson
 from ctrace.inspector.findings.breaks.registry import Registered
 from ctrace.inspector.knowledge.advice import Entry, entries
 from ctrace.inspector.knowledge.advice.unadvised import Lifetime, Unadvised
-from ctrace.reports.terminal.lessons import cause_lesson_screen, lesson_screen
+from ctrace.reports.terminal.lessons_screen import cause_lesson_screen, lesson_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 from tests.support.sessions import HOSTILE_TEXT
 

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.diagnosis import (
     Suggestion,
     Symptom,
 )
-from ctrace.reports.wording.diagnosis import asks_nothing, at_stake, saved
+from ctrace.reports.wording.diagnosis_wording import asks_nothing, at_stake, saved
 
 CAUSE = RootCause(
     "1",

@@ -8,31 +8,23 @@ from functools import partial
 from typing import Any
 
 from ctrace.inspector.capture.calls.answering import answer
+from ctrace.inspector.capture.calls.call_tensors import tensors
 from ctrace.inspector.capture.calls.calling import Results, called
-from ctrace.inspector.capture.calls.models import Loaded, load
-from ctrace.inspector.capture.calls.tensors import tensors
+from ctrace.inspector.capture.calls.model_files import Loaded, load
 from ctrace.inspector.capture.calls.ways import Call, Way, training
 from ctrace.inspector.capture.comparing.arithmetic import Watched
+from ctrace.inspector.capture.comparing.compare_results import disagreeing
 from ctrace.inspector.capture.comparing.eager import EagerRun, Traces
 from ctrace.inspector.capture.comparing.judgement import Judgement
-from ctrace.inspector.capture.comparing.results import disagreeing
 from ctrace.inspector.capture.comparing.snapshots import taken
 from ctrace.inspector.capture.comparing.verdicts import Budget, Court
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.modules import Preloaded
 from ctrace.inspector.capture.isolation.random_states import seed
-from ctrace.inspector.capture.state.copies import Copier, copied
+from ctrace.inspector.capture.state.state_copies import Copier, copied
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.scenarios import ScenarioKind
-from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
-from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
-from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
-from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
-from ctrace.inspector.features.accuracy.child.pieces import COMPILING, Finding, located
-from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
-from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
-from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
-from ctrace.inspector.features.accuracy.model import (
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.features.accuracy.accuracy_facts import (
     Accuracy,
     AccuracyRequest,
     Culprit,
@@ -41,6 +33,14 @@ from ctrace.inspector.features.accuracy.model import (
     PathStep,
     Promises,
 )
+from ctrace.inspector.features.accuracy.child.error_path import ErrorPath
+from ctrace.inspector.features.accuracy.child.kernel_judge import KernelJudge, StoredBuffer, has_nonfinite
+from ctrace.inspector.features.accuracy.child.node_lines import place_of, source_of
+from ctrace.inspector.features.accuracy.child.node_values import needed, operator_name
+from ctrace.inspector.features.accuracy.child.pieces import COMPILING, Finding, located
+from ctrace.inspector.features.accuracy.child.promise_calls import Digests, batch_invariant, row_alone, run_to_run
+from ctrace.inspector.features.accuracy.child.stage_graphs import StageJudge, WrongStage, before_passes, stage_of
+from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph, listening, watched
 from ctrace.inspector.processes.machine import memory
 
 _SEED = 20

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.features.accuracy.accuracy_facts import PathStep
 from ctrace.inspector.features.accuracy.child.kernel_judge import distance, stored_nodes, widened
 from ctrace.inspector.features.accuracy.child.node_lines import place_of
 from ctrace.inspector.features.accuracy.child.node_values import (
@@ -14,7 +15,6 @@ from ctrace.inspector.features.accuracy.child.node_values import (
     needed,
 )
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
-from ctrace.inspector.features.accuracy.model import PathStep
 
 
 class ErrorPath(Listener):

@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.calls.call_tensors import mapped, tensors
 from ctrace.inspector.capture.calls.calling import Results
-from ctrace.inspector.capture.calls.tensors import mapped, tensors
 from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.features.accuracy.accuracy_facts import Promises
 from ctrace.inspector.features.accuracy.child.watched_kernels import Listener, WatchedGraph
-from ctrace.inspector.features.accuracy.model import Promises
 
 
 class Digests(Listener):

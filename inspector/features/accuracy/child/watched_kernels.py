@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from ctrace.inspector.capture.core.part import current_stage
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.capture.kernels.record import origins_of, scheduler_nodes
+from ctrace.inspector.capture.kernels.record_kernels import origins_of, scheduler_nodes
 
 _MARKER = re.compile(r"\s*# \[Provenance debug handles\] .*:ctrace(?P<number>\d+)$")
 _ALLOCATES = re.compile(

@@ -10,10 +10,10 @@ could see.
 from collections.abc import Hashable
 from typing import Any
 
-from ctrace.inspector.facts.bytecode import Code
-from ctrace.inspector.features.bytecode.decompile.machine import Placeholders
+from ctrace.inspector.facts.bytecode_facts import Code
 from ctrace.inspector.features.bytecode.decompile.operations import traced
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Placeholders
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Block,
     Born,
     Branch,

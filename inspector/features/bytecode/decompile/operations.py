@@ -1,9 +1,9 @@
 """The supported instructions of Python 3.11 to 3.13."""
 
-from ctrace.inspector.facts.bytecode import Code
+from ctrace.inspector.facts.bytecode_facts import Code
 from ctrace.inspector.features.bytecode.decompile import ops_build, ops_call, ops_flow, ops_items, ops_stack, ops_step
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Operation, Placeholders
-from ctrace.inspector.features.bytecode.decompile.values import StopError, Traced
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Operation, Placeholders
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import StopError, Traced
 
 VERSIONS = ("3.11", "3.12", "3.13")
 

@@ -1,10 +1,10 @@
 """Instructions that build containers, which stay private to the function until a step takes them."""
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
-from ctrace.inspector.features.bytecode.decompile.literals import const, evaluated, items_of
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Next, Operation
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
+from ctrace.inspector.features.bytecode.decompile.constant_literals import const, evaluated, items_of
 from ctrace.inspector.features.bytecode.decompile.ops_items import known_items
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Const,
     Contents,
     Fresh,

@@ -1,10 +1,10 @@
 """Call instructions of Python 3.11, 3.12 and 3.13; all become the step `call` or `call_ex`."""
 
-from ctrace.inspector.facts.bytecode import Instruction
-from ctrace.inspector.features.bytecode.decompile.literals import const, evaluated, items_of
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Next, Operation
+from ctrace.inspector.facts.bytecode_facts import Instruction
+from ctrace.inspector.features.bytecode.decompile.constant_literals import const, evaluated, items_of
 from ctrace.inspector.features.bytecode.decompile.ops_stack import constant
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     NULL,
     Const,
     Fresh,

@@ -1,10 +1,19 @@
 """Instructions that jump, raise or handle exceptions."""
 
-from ctrace.inspector.facts.bytecode import Instruction
-from ctrace.inspector.features.bytecode.decompile.literals import evaluated
-from ctrace.inspector.features.bytecode.decompile.machine import END, Machine, Next, Operation
+from ctrace.inspector.facts.bytecode_facts import Instruction
+from ctrace.inspector.features.bytecode.decompile.constant_literals import evaluated
 from ctrace.inspector.features.bytecode.decompile.ops_step import same
-from ctrace.inspector.features.bytecode.decompile.values import NONE, NULL, Const, Made, Saved, State, StopError, Value
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import END, Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
+    NONE,
+    NULL,
+    Const,
+    Made,
+    Saved,
+    State,
+    StopError,
+    Value,
+)
 
 
 def _target(here: Instruction) -> int:

@@ -1,9 +1,9 @@
 """Subscripts and unpacking; the items of a container that has not escaped are known."""
 
-from ctrace.inspector.facts.bytecode import Instruction
-from ctrace.inspector.features.bytecode.decompile.literals import evaluated
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.facts.bytecode_facts import Instruction
+from ctrace.inspector.features.bytecode.decompile.constant_literals import evaluated
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     Const,
     Contents,
     Fresh,

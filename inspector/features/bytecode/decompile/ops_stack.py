@@ -1,9 +1,9 @@
 """Instructions without effects outside the function: they move values between the stack and local variables."""
 
-from ctrace.inspector.facts.bytecode import Instruction
-from ctrace.inspector.features.bytecode.decompile.literals import const_of, is_writable
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.facts.bytecode_facts import Instruction
+from ctrace.inspector.features.bytecode.decompile.constant_literals import const_of, is_writable
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     NULL,
     Arg,
     Cell,

@@ -1,8 +1,8 @@
 """Instructions that may run user code, or that read or write shared state."""
 
-from ctrace.inspector.facts.bytecode import Instruction
-from ctrace.inspector.features.bytecode.decompile.machine import Machine, Next, Operation
-from ctrace.inspector.features.bytecode.decompile.values import (
+from ctrace.inspector.facts.bytecode_facts import Instruction
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Machine, Next, Operation
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
     NULL,
     Cell,
     Const,

@@ -11,14 +11,14 @@ from types import CodeType
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.decompile.canonical import docstring, form_of_code
-from ctrace.inspector.features.bytecode.decompile.literals import const_of, is_writable
-from ctrace.inspector.features.bytecode.decompile.machine import Placeholders
-from ctrace.inspector.features.bytecode.decompile.names import identifier, reserved, uses
+from ctrace.inspector.features.bytecode.decompile.constant_literals import const_of, is_writable
 from ctrace.inspector.features.bytecode.decompile.operations import traced
 from ctrace.inspector.features.bytecode.decompile.ops_stack import placeholder
-from ctrace.inspector.features.bytecode.decompile.values import Arg, StopError
+from ctrace.inspector.features.bytecode.decompile.symbolic_machine import Placeholders
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import Arg, StopError
+from ctrace.inspector.features.bytecode.decompile.variable_names import identifier, reserved, uses
 from ctrace.inspector.features.bytecode.decompile.writer import Writer
 from ctrace.inspector.source.disassembly import disassembled
 

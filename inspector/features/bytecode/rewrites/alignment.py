@@ -9,7 +9,7 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.rewrites.opcodes import index_at, reachable
 
 Pair = tuple[int, int]

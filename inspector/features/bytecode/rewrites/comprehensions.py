@@ -6,10 +6,10 @@ comprehension is part of its enclosing function).
 
 import re
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind, Role
+from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import Scene
 from ctrace.inspector.features.bytecode.rewrites.opcodes import index_at
-from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind, Role
-from ctrace.inspector.features.bytecode.rewrites.scene import Scene
 from ctrace.inspector.features.bytecode.rewrites.stackforms import Constant, Name
 
 _CALLED = re.compile(r"__comprehension_.*_at_(\d{1,9})_\d+")

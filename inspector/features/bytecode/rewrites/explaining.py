@@ -3,23 +3,49 @@
 The shapes are those of torch 2.11 and 2.13: _dynamo/output_graph.py (`compile_subgraph`), codegen.py
 (`make_call_generated_code`), symbolic_convert.py (`create_call_resume_at`, `codegen_return_with_pops`) and
 resume_execution.py. Everything else is "other inserted code".
+
+Describe what an instruction that replays a side effect writes, as a statement.
+
+The shapes are those of `codegen_update_mutated` (torch 2.11 and 2.13, _dynamo/side_effects.py:1303).
+
+Explain torch's clock for loading a graph's inputs.
+
+Source: _dynamo/codegen.py, `make_call_generated_code`. Torch 2.11 to 2.14 call the clock; torch 2.15 inserts compiled
+templates (`_pregraph_marker_enter_template` and `_pregraph_marker_exit_template`), which call it only while a profiler
+runs: tests, calls and jumps, in one run of instructions that ends by dropping the None that the template returns.
+
+Explain the contexts that torch reenters around remaining code, and exits after it.
+
+Source: `ReenterWith.try_finally` (torch 2.11 and 2.13, _dynamo/resume_execution.py): a variable of torch has the
+context; the code enters and exits the context, and a handler that reraises exits it, too.
+
+Explain the templates that replay changes to a user's subclass of dict or list.
+
+Source: `_manual_dict_setitem` and `_manual_list_update` (torch 2.11 and 2.13, _dynamo/side_effects.py): torch calls the
+built-in methods on the object, not those of its class. It inserts the templates' compiled code, so each is a run of
+instructions; the last one drops the None that the template returns.
+
+Explain the calls of resume functions: their arguments, how torch packs them, and where they continue.
+
+Source: `create_call_resume_at` and `codegen_call_resume` (torch 2.11 and 2.13, _dynamo/symbolic_convert.py).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from ctrace.inspector.facts.bytecode import Rewritten
-from ctrace.inspector.features.bytecode.rewrites.changes import change_by, change_by_call, is_unchanged
-from ctrace.inspector.features.bytecode.rewrites.clocks import claim_clocks, clock
+from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Claims, PieceKind, Role
+from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import START, STARTS, Scene, line_words
 from ctrace.inspector.features.bytecode.rewrites.comprehensions import claim_comprehensions
-from ctrace.inspector.features.bytecode.rewrites.contexts import claim_contexts
-from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind, Role
-from ctrace.inspector.features.bytecode.rewrites.replaying import claim_replays
-from ctrace.inspector.features.bytecode.rewrites.resumes import resume_point
-from ctrace.inspector.features.bytecode.rewrites.resuming import claim_boxed, claim_calls, claim_lists, claim_values
-from ctrace.inspector.features.bytecode.rewrites.scene import START, STARTS, Scene, line_words
+from ctrace.inspector.features.bytecode.rewrites.resumes import BOXED, Resume, called_resume, resume_of, resume_point
 from ctrace.inspector.features.bytecode.rewrites.stackforms import (
+    Attribute,
+    Built,
     Call,
+    Constant,
     Form,
+    Item,
+    ListOf,
+    Lists,
     Name,
     Value,
     is_graph,
@@ -28,9 +54,314 @@ from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     output_number,
     root_of,
     written,
+    written_owner,
 )
+from ctrace.inspector.features.bytecode.rewrites.stackstate import called
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, called_by
 from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.source.stacks import resumed
+
+_LIST_WORK = frozenset(("STORE_SUBSCR", "STORE_SLICE", "DELETE_SUBSCR", "LIST_EXTEND", "LIST_APPEND", "POP_TOP"))
+
+
+def _resumes(scene: Scene) -> Iterator[tuple[Step, str | Code, Value]]:
+    """Yield the calls of resume functions with their arguments."""
+    for step, function, arguments in scene.free_calls():
+        name = called_resume(function.form)
+        if name is not None and step.instruction.opname == "CALL_FUNCTION_EX" and arguments:
+            yield step, name, arguments[0]
+
+
+def claim_values(scene: Scene) -> None:
+    """Claim the producers of each value for a resume function."""
+    for step, name, values in _resumes(scene):
+        resume = resume_of(name, scene.before, scene.codes)
+        # The first two are torch's lists.
+        items = step.lists.get(values.form.number, ())[2:] if isinstance(values.form, ListOf) else ()
+        names = resume.arguments if len(resume.arguments) == len(items) else ("",) * len(items)
+        for item, name_ in zip(items, names, strict=True):
+            _pass(scene, item.root, "" if name_.startswith("___stack") else name_, step)
+
+
+def _pass(scene: Scene, value: Value, name: str, step: Step) -> None:
+    text = written(value.form, step.lists)
+    text = f"{name} = {text}" if name not in ("", text) else text
+    kind = PieceKind.PASS if output_number(value.form) is None else PieceKind.OUTPUT
+    if isinstance(value.form, ListOf) and not name:
+        return
+    scene.claims.tree(value, Role(kind, f"for the resume function: {text}"))
+
+
+def claim_calls(scene: Scene) -> None:
+    """Claim the calls of resume functions and the packing of their values."""
+    for step, name, values in list(_resumes(scene)):
+        role = _resume_role(scene, resume_of(name, scene.before, scene.codes))
+        scene.claims.claim(step.index, role)
+        for each in step.taken:
+            scene.claims.tree(each, scene.frame if each is values else role)
+        taker = scene.taker(step)
+        if taker is not None and taker.instruction.opname == "RETURN_VALUE":
+            scene.claims.claim(taker.index, role)
+
+
+def _resume_role(scene: Scene, resume: Resume) -> Role:
+    line = f" at line {resume.line}" if resume.line is not None else ""
+    ids = ", ".join(resume.ids)
+    how = f"compiled as {ids}" if ids else "which this run did not compile: never reached, or runs eagerly"
+    text = f"goes on in {resumed(scene.before.name)[0]}{line}, in a resume function, {how}; returns what it returns"
+    return Role(PieceKind.RESUME, text, resume.ids, f"loads the resume function{f' {ids}' if ids else ''}")
+
+
+def claim_boxed(scene: Scene) -> None:
+    """Claim the code that empties a resume function's list of values, so that the list does not keep them alive."""
+    role = Role(PieceKind.FRAME, "empties the list that passed the values to this resume function")
+    for step in scene.free():
+        stores = step.instruction.opname in ("STORE_SUBSCR", "STORE_SLICE")
+        if stores and root_of(step.taken[1].form) == Name("local", BOXED):
+            scene.whole(step, role)
+
+
+def claim_lists(scene: Scene) -> None:
+    """Claim work on torch's lists, including dropping them."""
+    for step in scene.free():
+        name = step.instruction.opname
+        on_a_list = name == "LIST_APPEND" or any(isinstance(value.form, ListOf) for value in step.taken)
+        if name in _LIST_WORK and on_a_list:
+            scene.whole(step, scene.frame)
+
+
+_LIST = Name("global", "list")
+
+
+def claim_replays(scene: Scene) -> None:
+    """Claim each template and the producers of its operands."""
+    for step, function, arguments in list(scene.free_calls()):
+        form = function.form
+        if not isinstance(form, Attribute) or form.name != "clear" or len(arguments) != 1:
+            continue
+        begin = _begin_replay(scene, function) if _is_own_class(form.of) or form.of == _LIST else None
+        end = _end(scene, step)
+        if begin is not None and end is not None:
+            _claim(scene, range(begin, end + 1), arguments[0].form)
+
+
+def _is_own_class(form: Form) -> bool:
+    """Whether a value is `type(x).__mro__[n]`, which torch uses to find the built-in class."""
+    match form:
+        case Item(Attribute(Call(Name("global", "type")), "__mro__")):
+            return True
+    return False
+
+
+def _begin_replay(scene: Scene, function: Value) -> int | None:
+    """Return the first instruction of a template, which computes the class."""
+    made = function.parts[0].made
+    variable = scene.after.instructions[made].text
+    if variable not in scene.torchs:
+        return made
+    kept = scene.keeper(variable, made)
+    return None if kept is None else _first_replayed(kept.taken[0])
+
+
+def _first_replayed(value: Value) -> int:
+    return min([value.made, *map(_first_replayed, value.parts)])
+
+
+def _end(scene: Scene, step: Step) -> int | None:
+    """Return the last instruction of a template, which drops a None."""
+    for at, each in sorted(scene.steps.items()):
+        drops = at > step.index and each.instruction.opname == "POP_TOP"
+        if drops and scene.after.instructions[each.taken[0].made].opname == "LOAD_CONST":
+            return at
+    return None
+
+
+def _claim(scene: Scene, template: range, target: Form) -> None:
+    steps = [scene.steps[at] for at in template if at in scene.steps]
+    lists = steps[-1].lists
+    text = next((text for step in steps if (text := _template_text(step, target, lists))), "")
+    if not text:
+        return
+    role = Role(PieceKind.CHANGE, f"replays {text}", early=f"to replay: {text}")
+    for at in template:
+        scene.claims.claim(at, role)
+    for variable in sorted({step.instruction.text for step in steps if step.instruction.text in scene.torchs}):
+        kept = scene.keeper(variable, template.start)
+        if kept is not None and set(scene.loads(variable)) <= set(template):
+            scene.whole(kept, role)
+
+
+def _template_text(step: Step, target: Form, lists: Lists) -> str:
+    """Return what a template writes if `step` is the one that takes the new items, and "" for any other step."""
+    to = written_owner(target, lists)
+    call = called_by(step)
+    if call is not None and call[0].form == Attribute(_LIST, "extend"):
+        return f"{to}[:] = {written(call[1][-1].form, lists)}, by list's methods"
+    if step.instruction.opname != "GET_ITER":
+        return ""
+    match step.taken[0].form:
+        case Call(Attribute(Call(_, (mapping,), ()), "items")):
+            return _updated(to, written(mapping.form, lists))
+        case Call(Attribute(mapping, "items")):
+            return _updated(to, written(mapping, lists))
+    return ""
+
+
+def _updated(to: str, items: str) -> str:
+    return f"{to}.clear(), then {to}.update({items}), by dict's methods"
+
+
+_DOES = {"__enter__": "enters", "__exit__": "leaves"}
+_CLEANING = frozenset(("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "RERAISE", "NOP"))
+_BETWEEN = frozenset(("NOP", "JUMP_FORWARD", "LOAD_CONST", "POP_TOP"))
+
+
+def claim_contexts(scene: Scene) -> None:
+    """Claim what enters and exits contexts in torch's variables."""
+    claims, code, steps, torchs = scene.claims, scene.after, scene.steps, scene.torchs
+    methods = {step.index: found for step in _free(claims, steps) if (found := _method(step, code, torchs)) is not None}
+    contexts: dict[str, Form] = {variable: form.of for form, variable in methods.values()}
+    if contexts:
+        _claim_handlers(claims, code, steps, frozenset(methods))
+    for step in _free(claims, steps):
+        if step.index not in methods:
+            continue
+        form, _ = methods[step.index]
+        text = f"{_DOES[form.name]} {written(form.of, step.lists)}, around the remaining code"
+        _claim_context_call(claims, step, steps, Role(PieceKind.CONTEXT, text))
+    if contexts:
+        _claim_stores(claims, steps, contexts)
+        _claim_between(claims, code)
+
+
+def _free(claims: Claims, steps: Mapping[int, Step]) -> Iterator[Step]:
+    return (step for _, step in sorted(steps.items()) if claims.is_free(step.index))
+
+
+def _method(step: Step, code: Code, torchs: frozenset[str]) -> tuple[Attribute, str] | None:
+    call = called_by(step)
+    if call is None or not isinstance(call[0].form, Attribute) or call[0].form.name not in _DOES:
+        return None
+    variable = _variable_of_method(call[0], code)
+    return (call[0].form, variable) if variable in torchs else None
+
+
+def _variable_of_method(function: Value, code: Code) -> str:
+    """Return the variable that a method's object was loaded from."""
+    made = function.parts[0].made if function.parts else -1
+    loads = made >= 0 and code.instructions[made].opname.startswith("LOAD_FAST")
+    return code.instructions[made].text if loads else ""
+
+
+def _claim_context_call(claims: Claims, step: Step, steps: Mapping[int, Step], role: Role) -> None:
+    claims.claim(step.index, role)
+    for value in step.taken:
+        claims.tree(value, role)
+    after = steps.get(step.index + 1)
+    if after is not None and after.instruction.opname == "POP_TOP" and after.taken == step.put:
+        claims.claim(after.index, role)
+
+
+def _claim_stores(claims: Claims, steps: Mapping[int, Step], contexts: Mapping[str, Form]) -> None:
+    for step in _free(claims, steps):
+        if step.instruction.opname == "STORE_FAST" and step.instruction.text in contexts:
+            role = Role(PieceKind.CONTEXT, f"recreates {written(contexts[step.instruction.text], step.lists)}")
+            claims.claim(step.index, role)
+            claims.tree(step.taken[0], role)
+
+
+def _claim_handlers(claims: Claims, code: Code, steps: Mapping[int, Step], methods: frozenset[int]) -> None:
+    role = Role(PieceKind.CONTEXT, "leaves it too if the remaining code raises")
+    for handler in code.handlers:
+        block = list(_block(handler.target, steps))
+        leaves = any(step.index in methods for step in block)
+        if leaves or all(step.instruction.opname in _CLEANING for step in block):
+            for step in block:
+                claims.claim(step.index, role)
+
+
+def _block(offset: int, steps: Mapping[int, Step]) -> Iterator[Step]:
+    """Yield the instructions from an offset up to the first that raises."""
+    for _, step in sorted(steps.items()):
+        if step.instruction.offset >= offset:
+            yield step
+            if step.instruction.opname == "RERAISE":
+                return
+
+
+def _claim_between(claims: Claims, code: Code) -> None:
+    """Claim instructions between two claimed parts: they belong to torch's template and have no effect of their own."""
+    role = None
+    for at, instruction in enumerate(code.instructions):
+        if claims.kind(at) is PieceKind.CONTEXT:
+            role = claims.roles[at]
+        elif role is not None and claims.is_free(at) and instruction.opname in _BETWEEN:
+            claims.claim(at, role)
+        else:
+            role = None
+
+
+_CLOCKS = {"record_pregraph_bytecode_enter": "starts", "record_pregraph_bytecode_exit": "stops"}
+_FLAG = "_is_profiler_enabled"
+_JUMPS = ("POP_JUMP", "JUMP_IF")
+
+
+def clock(form: Form) -> str | None:
+    """Return what a function does to torch's clock, `starts` or `stops`; None for other functions."""
+    return _CLOCKS.get(form.name) if isinstance(form, Attribute) and is_path(form) else None
+
+
+def claim_clocks(scene: Scene) -> None:
+    """Claim each call of the clock, with the template around it, if it is in one."""
+    for step, function, _ in scene.free_calls():
+        does = clock(function.form)
+        if does is None:
+            continue
+        template = _template(scene, step)
+        if template is None:
+            _claim_call(scene, step, Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs"))
+            continue
+        role = Role(PieceKind.TIMER, f"{does} torch's clock for loading the inputs, if a profiler runs")
+        for at in template:
+            scene.claims.claim(at, role)
+
+
+def _claim_call(scene: Scene, step: Step, role: Role) -> None:
+    scene.whole(step, role)
+    if (taker := scene.taker(step)) is not None:
+        scene.claims.claim(taker.index, role)
+
+
+def _template(scene: Scene, call: Step) -> range | None:
+    """Return the instructions of the template around a call; None if no branch of torch skips the call."""
+    offsets = {each.offset: at for at, each in enumerate(scene.after.instructions)}
+    for at in range(call.index - 1, -1, -1):
+        step = scene.steps.get(at)
+        if step is None or not step.instruction.opname.startswith(_JUMPS) or not scene.claims.is_free(at):
+            continue
+        target = offsets.get(step.instruction.target or -1, -1)
+        end = next((drop for drop in range(target, len(scene.after.instructions)) if _drops(scene, drop)), None)
+        if target <= call.index or end is None:
+            return None
+        return range(_begin(scene, step.taken[-1]), end + 1)
+    return None
+
+
+def _drops(scene: Scene, at: int) -> bool:
+    return scene.after.instructions[at].opname == "POP_TOP"
+
+
+def _begin(scene: Scene, tested: Value) -> int:
+    """Return the first instruction that computes what a template tests: the profiler's flag, or the running clock."""
+    if isinstance(tested.form, Attribute) and tested.form.name == _FLAG:
+        kept = scene.keeper(scene.after.instructions[tested.made].text, tested.made)
+        return tested.made if kept is None else _first(kept.taken[0])
+    return _first(tested)
+
+
+def _first(value: Value) -> int:
+    return min([value.made, *(_first(part) for part in value.parts if part.made >= 0)])
+
 
 _MOVES = frozenset(("SWAP", "NOP", "PUSH_NULL", "PRECALL", "KW_NAMES", "COPY", "TO_BOOL"))
 _BRANCHES = ("POP_JUMP", "JUMP_IF")
@@ -270,3 +601,72 @@ _RULES: tuple[Callable[[Scene], None], ...] = (
     _moves,
 )
 """The rules, the most certain first; a rule leaves what it does not recognize to the next rules."""
+
+
+_SETTERS = ("object_setattr_ignore_descriptor", "__setattr__")
+_DELETER = "object_delattr_ignore_descriptor"
+_METHODS = frozenset(("update", "clear", "extend", "setstate", "set_torch_function_mode_stack", "iter_next"))
+_TABLES = frozenset(("_parameters", "_buffers", "_modules", "__dict__"))
+
+
+def change_by(step: Step) -> str:
+    """Return what a store or delete writes, or "" if it writes nothing of the user's."""
+    lists, taken = step.lists, [value.form for value in step.taken]
+    name = step.instruction.text
+    match step.instruction.opname:
+        case "STORE_ATTR":
+            return f"{written_owner(taken[1], lists)}.{name} = {written(taken[0], lists)}"
+        case "DELETE_ATTR":
+            return f"del {written_owner(taken[0], lists)}.{name}"
+        case "STORE_GLOBAL":
+            return f"global {name} = {written(taken[0], lists)}"
+        case "STORE_DEREF":
+            return f"{name} = {written(taken[0], lists)}, in its cell"
+        case "STORE_SUBSCR" if not isinstance(taken[1], ListOf):
+            return f"{_place(taken[1], taken[2], step)} = {written(taken[0], lists)}"
+        case "DELETE_SUBSCR" if not isinstance(taken[0], ListOf):
+            return f"del {_place(taken[0], taken[1], step)}"
+    return ""
+
+
+def is_unchanged(step: Step) -> bool:
+    """Whether a cell is set to its current content."""
+    return step.instruction.opname == "STORE_DEREF" and step.taken[0].form == Name("closure", step.instruction.text)
+
+
+def change_by_call(step: Step) -> str:
+    """Return what a call with an unused result writes, or "" if it is not a known side effect."""
+    function, arguments = called(step.taken)
+    if not isinstance(function.form, Attribute):
+        return ""
+    method = function.form
+    texts = [written(each.form, step.lists) for each in arguments]
+    owner = written_owner(arguments[0].form, step.lists) if arguments else ""
+    if method.name in _SETTERS and len(arguments) == 3:
+        return f"{owner}.{_bare(arguments[1])} = {texts[2]}"
+    if method.name == _DELETER and len(arguments) == 2:
+        return f"del {owner}.{_bare(arguments[1])}"
+    if method.name not in _METHODS:
+        return ""
+    return _of_a_table(method, arguments, step) or f"{written(method, step.lists)}({', '.join(texts)})"
+
+
+def _of_a_table(method: Attribute, arguments: tuple[Value, ...], step: Step) -> str:
+    """Return the module attributes that a call such as `self._buffers.update({'cnt': ...})` sets."""
+    table = method.of
+    argument = arguments[0].form if len(arguments) == 1 else None
+    is_table = isinstance(table, Attribute) and table.name in _TABLES
+    if method.name != "update" or not is_table or not isinstance(argument, Built) or argument.kind != "map":
+        return ""
+    owner = written(table.of, step.lists) if isinstance(table, Attribute) else ""
+    pairs = zip(argument.items[::2], argument.items[1::2], strict=False)
+    statements = ", ".join(f"{owner}.{_bare(key)} = {written(value.form, step.lists)}" for key, value in pairs)
+    return f"{statements}, by {owner}.{table.name}.update" if isinstance(table, Attribute) else statements
+
+
+def _bare(value: Value) -> str:
+    return value.form.text.strip("'\"") if isinstance(value.form, Constant) else "…"
+
+
+def _place(of: Form, key: Form, step: Step) -> str:
+    return f"{written_owner(of, step.lists)}[{written(key, step.lists)}]"

@@ -6,7 +6,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 
 Effect = tuple[int, int]
 """How many values an instruction pops and pushes."""

@@ -7,10 +7,10 @@ value belongs to the user if a user instruction produced it.
 
 from collections.abc import Iterable, Mapping
 
-from ctrace.inspector.facts.bytecode import Code, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
 from ctrace.inspector.features.bytecode.rewrites.alignment import Pair, align, settled
+from ctrace.inspector.features.bytecode.rewrites.bytecode_scene import STARTS
 from ctrace.inspector.features.bytecode.rewrites.resumes import old_begin, resume_point
-from ctrace.inspector.features.bytecode.rewrites.scene import STARTS
 from ctrace.inspector.features.bytecode.rewrites.stackforms import ListOf, Value
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step
 

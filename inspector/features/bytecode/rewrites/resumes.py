@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from ctrace.inspector.facts.bytecode import Code, Instruction, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction, Rewritten
 from ctrace.inspector.features.bytecode.rewrites.opcodes import goes_on, index_at, version
 from ctrace.inspector.features.bytecode.rewrites.stackforms import Call, Form, Function, Name
 from ctrace.inspector.source.stacks import resumed

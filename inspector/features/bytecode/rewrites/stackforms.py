@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from ctrace.inspector.facts.bytecode import Code
-from ctrace.inspector.source.names import user_name
+from ctrace.inspector.facts.bytecode_facts import Code
+from ctrace.inspector.source.source_names import user_name
 
 _DIGITS = 18
 """Maximum digits of an index; longer numbers are not indexes."""

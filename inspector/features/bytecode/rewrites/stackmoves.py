@@ -1,9 +1,9 @@
-"""Track the values that instructions pop and push; `stacklists.py` has the instructions on lists."""
+"""Track the values that instructions pop and push; `stackwalk.py` has the instructions on lists."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.rewrites.opcodes import version
 from ctrace.inspector.features.bytecode.rewrites.stackforms import (
     Attribute,

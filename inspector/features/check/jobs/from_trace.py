@@ -7,16 +7,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import RunError
-from ctrace.inspector.features.check.model import TRACE, Job, JobKey, Ran
-from ctrace.inspector.features.check.policy.model import Policy
+from ctrace.inspector.features.check.gate_model import TRACE, Job, JobKey, Ran
+from ctrace.inspector.features.check.policy.policy_model import Policy
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.log.files import rank_of
 from ctrace.inspector.log.folders import LogFile, absolute, logs_in
 from ctrace.inspector.log.rotation import one_file, rotation_note
 from ctrace.inspector.processes.engines import Engine, results_of
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.load import load_log
-from ctrace.inspector.runs.request import Options
 
 _PARALLEL_BYTES = 32 << 20
 """Below this total size, one process reads the logs faster than a second process starts."""

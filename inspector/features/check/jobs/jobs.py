@@ -8,11 +8,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import CtraceError, PolicyError, TargetError, did_you_mean
-from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.features.check.policy.model import CPU, Count, Limits, ModelRule, Policy
+from ctrace.inspector.features.check.gate_model import Job, JobKey
 from ctrace.inspector.features.check.policy.model_globs import Named, expanded, named_by
+from ctrace.inspector.features.check.policy.policy_model import CPU, Count, Limits, ModelRule, Policy
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.options import check_options
-from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.target import resolve
 
 _OF_CODE = {Count.KERNELS, Count.SPILLS, Count.MISSED_BYTES, Count.CUDA_GRAPH_SKIPS}

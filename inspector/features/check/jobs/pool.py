@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ctrace.inspector.errors import CtraceError
-from ctrace.inspector.features.check.model import SEED, Job, Ran
+from ctrace.inspector.features.check.gate_model import SEED, Job, Ran
 from ctrace.inspector.processes import machine
 from ctrace.inspector.runs.capture import capture
+from ctrace.inspector.runs.capture_request import CORES
 from ctrace.inspector.runs.child import ChildProcess, cannot_start
-from ctrace.inspector.runs.forks.server import ForkServer
+from ctrace.inspector.runs.forks.fork_client import ForkServer
 from ctrace.inspector.runs.options import check_options
 from ctrace.inspector.runs.output_tail import OutputTail
-from ctrace.inspector.runs.request import CORES
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.runs.target import resolve
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ctrace.inspector.features.check.gate_model import Job
 from ctrace.inspector.features.check.jobs.pool import run_jobs
-from ctrace.inspector.features.check.model import Job
 from ctrace.inspector.features.check.trust import seen
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.runs.store import Store

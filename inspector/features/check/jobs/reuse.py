@@ -16,8 +16,8 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
-from ctrace.inspector.features.check.model import SEED, Job, JobKey, Ran, State
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.gate_model import SEED, Job, JobKey, Ran, State
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.files.typed_json import read_object, typed
 from ctrace.inspector.files.writing import write_json

@@ -1,1 +1,1 @@
-"""`ctrace.lock`: its records of how models compiled. Start in `file.py`."""
+"""`ctrace.lock`: its records of how models compiled. Start in `lock_file.py`."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.sites import Known, Site, SiteKey
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock, State
-from ctrace.inspector.features.check.policy.model import Count
-from ctrace.inspector.features.check.state import OF_SITES
+from ctrace.inspector.features.check.check_state import OF_SITES
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock, State
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.trust import is_judged
 from ctrace.inspector.features.check.verdict import Checked, Outcome
 from ctrace.inspector.findings.site_matching import matched

@@ -4,8 +4,8 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-from ctrace.inspector.features.check.lock.file import load_lock, lock_text, parse_lock, write_lock, writing_lock
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.lock.lock_file import load_lock, lock_text, parse_lock, write_lock, writing_lock
 
 
 class LockOfTests:

@@ -5,7 +5,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from ctrace.inspector.facts.sites import SiteKey
-from ctrace.inspector.features.check.policy.model import Allow
+from ctrace.inspector.features.check.policy.policy_model import Allow
 
 
 def allows(allow: Allow, site: SiteKey) -> bool:

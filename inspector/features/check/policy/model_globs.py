@@ -64,7 +64,7 @@ def named_by(text: str, root: Path, base: Path = Path()) -> Named:
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split `file.py:name`; without a file, the text is the name of a module."""
+    """Split `policy_file.py:name`; without a file, the text is the name of a module."""
     before, colon, name = text.rpartition(":")
     if not colon:
         return text, ""

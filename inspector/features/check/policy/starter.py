@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from msgspec.structs import asdict
 
-from ctrace.inspector.features.check.policy.model import CPU
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.check.policy.policy_model import CPU
+from ctrace.inspector.runs.capture_request import Options
 
 _HEAD = """\
 # The policy of ctrace check.

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ctrace.inspector.features.compare.diff.judgement import Judgement
+from ctrace.inspector.features.compare.diff.worse_side import Judgement
 
 
 class What(StrEnum):

@@ -1,16 +1,36 @@
-"""Compare two sessions."""
+"""Compare two sessions.
 
+Compare what torch's caches returned for matched graphs.
+
+Compare which ops Inductor fused into one kernel; the names of nodes and buffers do not count.
+
+Compare the guards of matched graphs by kind, value and check, without ids of objects.
+"""
+
+import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePath
 
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.compile_time import CacheLookup, Outcome
+from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
+from ctrace.inspector.facts.guard_facts import Guard
+from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.compare.diff.caches import cache_changes
 from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, edited, size_of
-from ctrace.inspector.features.compare.diff.fusion import fusion_changes
-from ctrace.inspector.features.compare.diff.graphs import Pairs, changes_of, pairs_of
-from ctrace.inspector.features.compare.diff.guards import are_recorded, guard_changes
-from ctrace.inspector.features.compare.diff.judgement import judge
-from ctrace.inspector.features.compare.diff.kernels import follow_up, kernel_changes, resized_changes
-from ctrace.inspector.features.compare.diff.sites import site_changes
+from ctrace.inspector.features.compare.diff.graph_changes import Pairs, RunGraph, changes_of, pairs_of
+from ctrace.inspector.features.compare.diff.kernel_changes import follow_up, kernel_changes, resized_changes
+from ctrace.inspector.features.compare.diff.node_changes import without_numbers
+from ctrace.inspector.features.compare.diff.site_changes import site_changes
+from ctrace.inspector.features.compare.diff.worse_side import judge
+from ctrace.inspector.findings.compile_time.components import components_of
+from ctrace.inspector.findings.compile_time.keys import differences
+from ctrace.inspector.findings.graphs.text.scan import pieces
+from ctrace.inspector.findings.guards.guard_view import about
+from ctrace.inspector.findings.guards.printed_tree import parse
+from ctrace.inspector.findings.site_matching import paired
 from ctrace.inspector.session.completeness import first_lines
 
 TIMES_FACTOR = 5.0
@@ -149,3 +169,195 @@ def counts(changes: tuple[Change, ...]) -> dict[What, dict[How, int]]:
         by_how = found.setdefault(change.what, {})
         by_how[change.how] = by_how.get(change.how, 0) + size_of(change)
     return found
+
+
+_MOST_COMPONENTS = 20
+_Key = tuple[str, str, str, int]
+"""Cache, graph part, kernel, and which look-up of these it is, from 0."""
+
+
+def cache_changes(pairs: Pairs) -> Iterator[Change]:
+    """Yield the look-ups that matched graphs do not share, and those with another outcome or another reason."""
+    for old, new in pairs.both:
+        before, after = _lookups(old), _lookups(new)
+        for key in dict.fromkeys((*after, *before)):
+            yield from _caches_between(before.get(key), after.get(key), f"{new.where}: {_named(key)}")
+
+
+def _lookups(seen: RunGraph) -> dict[_Key, CacheLookup]:
+    found: dict[_Key, CacheLookup] = {}
+    for each in seen.session.compile_time.lookups:
+        if each.graph == seen.graph.id:
+            number = 0
+            while (key := (each.cache, each.stage or "", each.kernel or "", number)) in found:
+                number += 1
+            found[key] = each
+    return found
+
+
+def _named(key: _Key) -> str:
+    cache, stage, kernel, number = key
+    again = f"look-up {number + 1}" if number else ""
+    return " ".join(each for each in (cache, stage, kernel, again) if each)
+
+
+def _caches_between(was: CacheLookup | None, now: CacheLookup | None, where: str) -> Iterator[Change]:
+    if was is None and now is not None:
+        yield Change(What.CACHE, How.ADDED, where, now=_cache_text(now))
+    elif now is None and was is not None:
+        yield Change(What.CACHE, How.REMOVED, where, was=_cache_text(was))
+    elif was is not None and now is not None and _cache_text(was) != _cache_text(now):
+        yield edited(What.CACHE, where, _cache_text(was), _cache_text(now), tuple(_reasons(was, now)))
+
+
+def _cache_text(lookup: CacheLookup) -> str:
+    """Return the outcome, and why torch bypassed the cache."""
+    return f"{lookup.outcome} ({lookup.reason})" if lookup.reason else str(lookup.outcome)
+
+
+def _reasons(was: CacheLookup, now: CacheLookup) -> Iterator[str]:
+    """Yield the components of the key that differ, if one of the two look-ups missed."""
+    if Outcome.MISS not in (was.outcome, now.outcome):
+        return
+    before, after = components_of(was), components_of(now)
+    if not before or not after:
+        return
+    found = differences(before, after)
+    for each in found[:_MOST_COMPONENTS]:
+        yield f"{each.component}: {_shown(each.was)}, then {_shown(each.now)}"
+    if len(found) > _MOST_COMPONENTS:
+        yield f"and {len(found) - _MOST_COMPONENTS} more components of the key"
+
+
+def _shown(text: str | None) -> str:
+    return "not there" if text is None else text
+
+
+_Group = tuple[tuple[str, ...], ...]
+"""The ops of each node in a fused group, in order."""
+
+
+def fusion_changes(pairs: Pairs) -> Iterator[Change]:
+    """Yield the groups of fused ops that differ between matched graphs."""
+    for old, new in pairs.both:
+        olds, news = _fusions(old), _fusions(new)
+        for stage in Stage:
+            if stage in olds and stage in news:
+                yield from _fusion_between(olds[stage], news[stage], f"{new.where} {stage}")
+
+
+def _fusions(seen: RunGraph) -> dict[Stage, Fusion]:
+    return {each.stage: each for each in seen.session.fusions if each.graph == seen.graph.id}
+
+
+def _fusion_between(old: Fusion, new: Fusion, where: str) -> Iterator[Change]:
+    was, now = Counter(_groups(old)), Counter(_groups(new))
+    gone, come = list((was - now).elements()), list((now - was).elements())
+    for group in list(gone):
+        near = max(come, key=lambda other, group=group: _shared(group, other), default=None)  # type: ignore[misc]
+        if near is not None and _shared(group, near):
+            gone.remove(group)
+            come.remove(near)
+            if len(group) > 1 or len(near) > 1:
+                yield edited(What.FUSION, where, _fusion_text(group), _fusion_text(near))
+    for group in gone:
+        if len(group) > 1:
+            yield Change(What.FUSION, How.REMOVED, where, was=_fusion_text(group))
+    for group in come:
+        if len(group) > 1:
+            yield Change(What.FUSION, How.ADDED, where, now=_fusion_text(group))
+
+
+def _groups(fusion: Fusion) -> Iterator[_Group]:
+    """Yield the ops of each group; a library call is one node and fuses nothing."""
+    nodes: dict[str, Node] = {each.name: each for each in fusion.nodes}
+    for made in fusion.result:
+        if made.kind not in (NodeKind.EXTERNAL, NodeKind.NOTHING):
+            yield tuple(nodes[name].ops if name in nodes else made.ops for name in made.operations)
+
+
+def _shared(one: _Group, other: _Group) -> int:
+    """Count the ops that two groups share."""
+    return len({op for node in one for op in node} & {op for node in other for op in node})
+
+
+def _fusion_text(group: _Group) -> str:
+    return " + ".join("/".join(ops) or "?" for ops in group)
+
+
+_ID = re.compile(r"(?<![.\d])\d{8,}(?!\d)|0x[0-9a-f]+")
+"""Addresses and ids of objects: no two processes have the same ones."""
+_MANY = 3
+
+
+def guard_changes(pairs: Pairs) -> Iterator[Change]:
+    """Yield the guards that only one of two matched graphs has, and those that check another value."""
+    for old, new in pairs.both:
+        yield from _guards_between(old, new)
+
+
+def are_recorded(pairs: Pairs) -> bool:
+    """Whether any matched graph has its guards in both logs."""
+    return any(_guards(old) is not None and _guards(new) is not None for old, new in pairs.both)
+
+
+def _guards(seen: RunGraph) -> list[Guard] | None:
+    printed = seen.session.guards.get(seen.graph.id)
+    if printed is None:
+        return None
+    found = parse(printed, seen.session.environment.prefixes).all_guards()
+    return [replace(each, code=without_module(each.code, seen.graph.file)) for each in found]
+
+
+def without_module(code: str, file: str) -> str:
+    """Name classes of a file without its module: another name of the file is no other class."""
+    here = PurePath(file).with_suffix("").parts
+
+    def outside(module: re.Match[str]) -> str:
+        parts = tuple(module[0].split(".")[:-1])
+        return "" if here[-len(parts) :] == parts else module[0]
+
+    return re.sub(r"(?<=<class ')(?:\w+\.)+", outside, code)
+
+
+def _guards_between(old: RunGraph, new: RunGraph) -> Iterator[Change]:
+    olds, news = _guards(old), _guards(new)
+    if olds is None or news is None:
+        return
+    _, only_new, only_old = paired(news, olds, lambda guard: (guard.kind, guard.source, content(guard)))
+    both, added, removed = paired(only_new, only_old, lambda guard: (guard.kind, guard.source))
+    for guard in removed:
+        yield Change(What.GUARD, How.REMOVED, old.where, was=_guard_text(guard))
+    for guard, before in both:
+        yield edited(What.GUARD, new.where, *_differing(before, guard))
+    for guard in added:
+        yield Change(What.GUARD, How.ADDED, new.where, now=_guard_text(guard))
+
+
+def content(guard: Guard) -> str:
+    """Return a guard's check without the parts that differ between processes or when code moves."""
+    return _ID.sub("#", without_numbers(guard.code))
+
+
+def _differing(before: Guard, guard: Guard) -> tuple[str, str]:
+    """Write two versions of a guard; for a check with many arguments, only those that differ."""
+    was, now = pieces(content(before)), pieces(content(guard))
+    if len(was) != len(now) or len(was) < _MANY:
+        calls = [_arguments(content(each)) for each in (before, guard)]
+        was, now = pieces(calls[0]), pieces(calls[1])
+    if len(was) != len(now) or len(was) < _MANY:
+        return _guard_text(before), _guard_text(guard)
+    other = [(one, two) for one, two in zip(was, now, strict=True) if one != two]
+    name = about(guard) or guard.kind
+    return f"{name}: {', '.join(one for one, _ in other)}", f"{name}: {', '.join(two for _, two in other)}"
+
+
+def _arguments(code: str) -> str:
+    """Return what is between the parentheses of a call; the whole text if it is not a call."""
+    at = code.find("(")
+    return code[at + 1 : -1] if at > 0 and code.endswith(")") else code
+
+
+def _guard_text(guard: Guard) -> str:
+    name = about(guard)
+    return f"{name}: {content(guard)}" if name and name not in guard.code else content(guard)

@@ -1,16 +1,36 @@
-"""Carry out a proof request on a loaded model, and write what it saw."""
+"""Carry out a proof request on a loaded model, and write what it saw.
 
+Observe the calls of a model file: each scenario three times, then odd inputs with fresh copies of the model.
+
+Observe the compiled functions of a program: each call that it makes, then odd inputs made from the first ones.
+"""
+
+import copy
+import functools
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from msgspec import json
+from msgspec import Struct, json
 
-from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.model_files import Loaded
+from ctrace.inspector.capture.calls.ways import Call, Way, gradients, training
+from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.facts.trial import Observed, ProofRequest
-from ctrace.inspector.features.fix.child.models import ModelObserver
-from ctrace.inspector.features.fix.child.programs import ProgramObserver
+from ctrace.inspector.capture.isolation.random_states import seed
+from ctrace.inspector.capture.state.state_copies import copied
+from ctrace.inspector.errors import TargetError, telling_line
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.facts.trial import Entry, Observed, ProofRequest
+from ctrace.inspector.features.fix.child.both_sides import SideWatch
+from ctrace.inspector.features.fix.child.digests import without_addresses
+from ctrace.inspector.features.fix.child.observed_calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.observed_effects import noting_effects
+from ctrace.inspector.features.fix.child.observed_state import State
+from ctrace.inspector.features.fix.child.probing import Probing, callable_of
 from ctrace.inspector.files.writing import write_text
 
 
@@ -65,3 +85,261 @@ def _without_guard_times() -> Iterator[None]:
 def write(found: Observed, request: ProofRequest) -> None:
     """Write the result as JSON, whole or not at all."""
     write_text(Path(request.result), json.encode(found).decode())
+
+
+TIMES = 3
+"""Calls of each scenario: the third shows state that the first two changed."""
+
+
+class ModelObserver:
+    """Calls a model in every way that a proof needs, and yields what it saw."""
+
+    def __init__(self, loaded: Loaded, request: ProofRequest, *, train: bool) -> None:
+        import torch
+
+        self._model = loaded.model
+        self._ways = loaded.scenarios
+        self._request = request
+        self._watch = SideWatch(request.conditions)
+        self._probed: list[str] = []
+        self.rounding = Rounding(request) if request.values or request.against else None
+        self.left_out = ""
+        self.uncopied = ""
+        self.times: tuple[tuple[str, float], ...] = ()
+        self._slowest = 0.0
+        if train and isinstance(self._model, torch.nn.Module):
+            self._model.train()
+
+    @property
+    def watch(self) -> SideWatch:
+        """The watch over the conditions."""
+        return self._watch
+
+    @property
+    def probed(self) -> tuple[str, ...]:
+        """The probes that were run."""
+        return tuple(self._probed)
+
+    def observe(self) -> Iterator[Seen]:
+        """Call the model in its scenarios, then with probes."""
+        pristine = self._pristine()
+        for name, way in self._ways.items():
+            yield from self._scenario(name, way)
+        if not self._request.compiled or self._request.probes:
+            yield from self._probes(pristine)
+
+    def _pristine(self) -> Any:
+        """Copy the model with its state; None: it cannot be copied."""
+        try:
+            return copy.deepcopy(self._model)
+        except Exception as error:
+            self.uncopied = telling_line(kind_and_message(error))
+            return None
+
+    def _scenario(self, name: str, way: Way) -> Iterator[Seen]:
+        called = callable_of(self._model, self._request)
+        is_asked = way.kind is not ScenarioKind.PROVOKED
+        if self._request.compiled and not is_asked:
+            return
+        for index in range(TIMES if is_asked else 1):
+            seed()
+            with ExitStack() as modes:
+                try:
+                    call = way.make()
+                    modes.enter_context(training(self._model, way))
+                except TargetError:
+                    return
+                seed()
+                entry = Entry(name, index, is_scenario=is_asked)
+                began = time.monotonic()
+                seen = observe(
+                    self._model,
+                    call,
+                    entry,
+                    called=called,
+                    around=gradients(way),
+                    running=partial(self._watch.during, name),
+                    backward=self._request.gradients and way.backward(),
+                    rounding=self.rounding,
+                )
+                self._slowest = max(self._slowest, time.monotonic() - began)
+                yield seen
+
+    def _probes(self, pristine: Any) -> Iterator[Seen]:
+        name, way = next(iter(self._ways.items()))
+        probing = Probing(self._request, self._watch, self.rounding, self._slowest)
+
+        def fresh() -> Any:
+            return self._model if pristine is None else copy.deepcopy(pristine)
+
+        yield from probing.run(name, fresh, way)
+        self._probed += probing.run_names
+        self.left_out = probing.left_out
+        if pristine is not None and not self._request.compiled:
+            asked = {each: way for each, way in self._ways.items() if way.kind is not ScenarioKind.PROVOKED}
+            self.times = tuple(probing.times(name, fresh, asked or {name: way}))
+
+
+_MOST_CALLS = 30
+"""Observed calls of one function; a program may make thousands."""
+_MOST_SUBJECTS = 6
+
+
+class _First(Struct, frozen=True):
+    """A compiled function as it was before its first call, with the arguments of that call."""
+
+    subject: Any
+    call: Call
+
+
+class ProgramObserver:
+    """Runs a program in which `torch.compile` notes the calls of what it compiles."""
+
+    def __init__(self, request: ProofRequest) -> None:
+        self._request = request
+        self._watch = SideWatch(request.conditions)
+        self._entries: list[Entry] = []
+        self._first: dict[str, _First | None] = {}
+        self._count: dict[str, int] = {}
+        self._subjects: dict[str, Any] = {}
+        self._is_inside = False
+
+    def run(self, program: Callable[[], None]) -> Observed:
+        """Run a program and its probes.
+
+        Raises:
+            BaseException: what the program raises to end the process.
+        """
+        import torch
+
+        seed()
+        raised = ""
+        with ExitStack() as active:
+            if not self._request.compiled:
+                active.enter_context(torch.compiler.set_stance("force_eager"))
+            active.enter_context(patched(torch, "compile", self._compile(torch.compile)))
+            module = torch._dynamo.eval_frame.OptimizedModule
+            active.enter_context(patched(module, "__call__", self._module_call(module.__call__)))
+            active.enter_context(noting_effects())
+            try:
+                program()
+            except Exception as error:
+                raised = without_addresses(kind_and_message(error))
+            except SystemExit as left:
+                raised = f"SystemExit: {left.code}"
+        state = [[name, _state(subject)] for name, subject in self._subjects.items()]
+        self._entries.append(Entry("program", raised=raised, state=state, is_scenario=True))
+        probing = Probing(self._request, self._watch)
+        times: list[tuple[str, float]] = []
+        for name, first in self._first.items():
+            if first is not None and (not self._request.compiled or self._request.probes):
+                way = Way(lambda first=first: copied(first.call))  # type: ignore[misc]
+                fresh = functools.partial(_fresh, first.subject)
+                self._entries += [seen.entry for seen in probing.run(name, fresh, way)]
+                if not self._request.compiled:
+                    times += probing.times(name, fresh, {name: way})
+        return Observed(
+            tuple(self._entries),
+            self._watch.result(),
+            tuple(probing.run_names),
+            left_out=probing.left_out,
+            times=tuple(times),
+        )
+
+    def _compile(self, original: Any) -> Any:
+        request = self._request
+
+        @functools.wraps(original)
+        def compile_(model: Any = None, **options: Any) -> Any:
+            import torch
+
+            if request.compiled:
+                options = {key: value for key, value in options.items() if key in ("dynamic", "fullgraph")}
+                options["backend"] = "eager"
+            if model is None:
+                return lambda function: compile_(function, **options)
+            made = original(model, **options)
+            return made if isinstance(model, torch.nn.Module) else self._noting(model, made)
+
+        return compile_
+
+    def _noting(self, subject: Any, made: Any) -> Any:
+        @functools.wraps(made)
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            return self._call(subject, made, args, kwargs)
+
+        return noted
+
+    def _module_call(self, original: Any) -> Any:
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            def made(*args: Any, **kwargs: Any) -> Any:
+                return original(module, *args, **kwargs)
+
+            return self._call(module._orig_mod, made, args, kwargs)
+
+        return call
+
+    def _call(self, subject: Any, made: Any, args: Any, kwargs: Any) -> Any:
+        name = self._name(subject)
+        number = self._count.get(name, 0)
+        if self._is_inside or number >= _MOST_CALLS:
+            return made(*args, **kwargs)
+        self._count[name] = number + 1
+        call = Call(args, kwargs)
+        if number == 0 and len(self._first) < _MOST_SUBJECTS:
+            self._first[name] = _first(subject, call)
+        outcome: list[Any] = []
+        errors: list[Exception] = []
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            try:
+                outcome.append(made(*args, **kwargs))
+            except Exception as error:
+                errors.append(error)
+                raise
+            return outcome[0]
+
+        entry = Entry(name, number, is_scenario=True)
+        running = functools.partial(self._watch.during, name)
+        with self._inside():
+            seen = observe(subject, call, entry, called=called, running=running, backward=False)
+        self._entries.append(seen.entry)
+        if errors:
+            raise errors[0]
+        return outcome[0]
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self._is_inside = True
+        try:
+            yield
+        finally:
+            self._is_inside = False
+
+    def _name(self, subject: Any) -> str:
+        """Return a unique name for a subject, also if several have the same name."""
+        import torch
+
+        is_module = isinstance(subject, torch.nn.Module)
+        base = type(subject).__qualname__ if is_module else getattr(subject, "__qualname__", "function")
+        name, number = base, 1
+        while name in self._subjects and self._subjects[name] is not subject:
+            number += 1
+            name = f"{base} {number}"
+        self._subjects[name] = subject
+        return name
+
+
+def _state(subject: Any) -> list[Any]:
+    return State(()).changes(State(subject))
+
+
+def _first(subject: Any, call: Call) -> _First | None:
+    try:
+        return _First(copy.deepcopy(subject), copied(call))
+    except Exception:
+        return None  # it cannot be copied: observe only the calls that the program makes
+
+
+def _fresh(subject: Any) -> Any:
+    return copy.deepcopy(subject)

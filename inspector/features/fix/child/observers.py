@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ctrace.inspector.capture.calls.tensors import mapped, recast, tensors
+from ctrace.inspector.capture.calls.call_tensors import mapped, recast, tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import REDRAWN, Mined
-from ctrace.inspector.features.fix.child.state import leaves_of
+from ctrace.inspector.features.fix.child.observed_state import leaves_of
 
 Prepare = Callable[[Any], Any]
 Sequence = Callable[[Any, Callable[..., Any], Call], Any]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ctrace.inspector.capture.calls.tensors import mapped, recast, resized, restrided, tensors
+from ctrace.inspector.capture.calls.call_tensors import mapped, recast, resized, restrided, tensors
 from ctrace.inspector.capture.calls.ways import Call
 from ctrace.inspector.errors import TargetError
 

@@ -1,8 +1,15 @@
-"""Call a subject with odd inputs and after odd steps, each time on a fresh copy."""
+"""Call a subject with odd inputs and after odd steps, each time on a fresh copy.
 
+End a call that takes too long: odd inputs may send a loop round for ever.
+"""
+
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,16 +17,15 @@ from msgspec.structs import replace
 from ctrace.inspector.capture.calls.ways import Call, Way, gradients
 from ctrace.inspector.capture.core.exception_text import kind_and_message
 from ctrace.inspector.capture.isolation.random_states import RandomStates, seed
-from ctrace.inspector.capture.state.copies import copied
+from ctrace.inspector.capture.state.state_copies import copied
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.trial import ON, Entry, ProofRequest
-from ctrace.inspector.features.fix.child.calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.both_sides import SideWatch
 from ctrace.inspector.features.fix.child.digests import without_addresses
-from ctrace.inspector.features.fix.child.effects import Outside, noting_effects
+from ctrace.inspector.features.fix.child.observed_calls import Rounding, Seen, observe
+from ctrace.inspector.features.fix.child.observed_effects import Outside, noting_effects
 from ctrace.inspector.features.fix.child.observers import Observer, observers, redrawn
 from ctrace.inspector.features.fix.child.probes import mined, probes, searches
-from ctrace.inspector.features.fix.child.sides import SideWatch
-from ctrace.inspector.features.fix.child.time_limit import CallTooLongError, ending_after
 
 _KEEPING = ("one tensor twice", "views of one tensor", "subclass", "noncontiguous", "expanded", "overlapping")
 """Probes whose inputs lose their form when they are copied."""
@@ -261,3 +267,39 @@ def callable_of(subject: Any, request: ProofRequest) -> Any:
 
     torch._dynamo.reset()
     return torch.compile(subject, backend="eager")
+
+
+_REPEAT_SECONDS = 1.0
+
+
+class CallTooLongError(BaseException):
+    """A call took too long; no `except Exception` of the program catches it."""
+
+
+@contextmanager
+def ending_after(seconds: float) -> Iterator[None]:
+    """Raise in the block after a time, where the system has timers that send a signal (not on Windows).
+
+    The signal comes again each second: a bare `except` of the program may catch one. A single call into C++ that never
+    returns is not interrupted; the time limit of the whole process ends it.
+
+    Raises:
+        CallTooLongError: the block took too long.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_active = True
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if is_active:
+            raise CallTooLongError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_SECONDS)
+    try:
+        yield
+    finally:
+        is_active = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -2,7 +2,7 @@
 
 import ast
 
-from ctrace.inspector.features.fix.reduction.program import blocks
+from ctrace.inspector.features.fix.reduction.reduced_program import blocks
 
 _OF_INDUCTOR = ("mode", "options")
 

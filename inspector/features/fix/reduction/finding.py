@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.causes import lead_of
 from ctrace.inspector.diagnosis.naming import (
     is_mixed,
     leading_change,
@@ -18,13 +17,14 @@ from ctrace.inspector.diagnosis.naming import (
     title_of_change,
     title_of_failure,
 )
+from ctrace.inspector.diagnosis.root_causes import lead_of
 from ctrace.inspector.errors import TargetError, did_you_mean
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, Symptom
-from ctrace.inspector.facts.events.guards import UnmetGuard
+from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Break, Cause, Danger, Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.reduction.edits.mentions import HOOK
-from ctrace.inspector.findings.recompiles.causes import cause_of
+from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from ctrace.inspector.source.owners import owner_of
 
 _GB = re.compile(r"/gb(\d+)\.html|\b(GB\d{4})\b", re.IGNORECASE)

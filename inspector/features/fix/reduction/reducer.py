@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ctrace.inspector.features.fix.reduction.edits import (
     dead_code,
-    expressions,
     inlining,
-    literals,
     parameters,
-    statements,
+    reduce_expressions,
+    reduce_literals,
+    reduce_statements,
 )
-from ctrace.inspector.features.fix.reduction.program import Edit, Program
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
 
 Shows = Callable[[Program], bool]
 Say = Callable[[str], None]
@@ -60,17 +60,17 @@ class Reducer:
         return self.best
 
     def _round(self) -> None:
-        self._all_or_each(statements.strip)
+        self._all_or_each(reduce_statements.strip)
         self._each(dead_code.unused)
         self._drop_statements()
         self._each(dead_code.unused)
-        self._each(statements.unwrap)
+        self._each(reduce_statements.unwrap)
         self._each(inlining.inline)
         self._each(dead_code.unused)
         self._drop_statements()
         self._each(parameters.drop)
-        self._each(expressions.simplify)
-        self._each(literals.shrink)
+        self._each(reduce_expressions.simplify)
+        self._each(reduce_literals.shrink)
         self._each(inlining.inline)
         self._each(dead_code.unused)
 
@@ -100,21 +100,21 @@ class Reducer:
         """Drop statements, large pieces first, block by block from the outside to the inside."""
         number = 0
         while True:
-            paths = statements.block_paths(self.best.tree)
+            paths = reduce_statements.block_paths(self.best.tree)
             if number >= len(paths):
                 return
             self._drop_in(paths[number])
             number += 1
 
-    def _drop_in(self, path: statements.BlockPath) -> None:
-        size = len(statements.droppable(self.best.tree, path))
+    def _drop_in(self, path: reduce_statements.BlockPath) -> None:
+        size = len(reduce_statements.droppable(self.best.tree, path))
         while size:
-            end = len(statements.droppable(self.best.tree, path))
+            end = len(reduce_statements.droppable(self.best.tree, path))
             while end > 0:
-                free = statements.droppable(self.best.tree, path)
+                free = reduce_statements.droppable(self.best.tree, path)
                 piece = free[max(end - size, 0) : end]
                 # From the end: what comes later uses what comes before.
-                self._try(statements.dropping(path, piece))
+                self._try(reduce_statements.dropping(path, piece))
                 end -= size
             size //= 2
 

@@ -1,33 +1,53 @@
-"""Make a reproducer: find a small program that shows the finding, reduce it, and verify it in a fresh process."""
+"""Make a reproducer: find a small program that shows the finding, reduce it, and verify it in a fresh process.
+
+Write the last form of a reduced program: an error shows the finding or, where that is impossible, torch's log.
+
+Run a finished reproducer in a new Python process without ctrace, and check that its output shows the finding.
+"""
 
 import ast
+import os
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Finding
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.fix.reduction.compile_calls import (
+    after_imports,
     compile_calls,
     has_backends,
+    with_fullgraph,
     without,
     without_fullgraph,
 )
 from ctrace.inspector.features.fix.reduction.edits.mentions import without_one
-from ctrace.inspector.features.fix.reduction.finding import Sought, is_shown, title_in
-from ctrace.inspector.features.fix.reduction.forms import forms
-from ctrace.inspector.features.fix.reduction.program import Program
+from ctrace.inspector.features.fix.reduction.finding import (
+    Sought,
+    gbs_of,
+    is_called,
+    is_reason,
+    is_shown,
+    shape_of,
+    title_in,
+)
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, Program
 from ctrace.inspector.features.fix.reduction.reducer import Reducer
-from ctrace.inspector.features.fix.reduction.result import Reproducer
+from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+from ctrace.inspector.features.fix.reduction.reduction_trials import NAME, Tries
+from ctrace.inspector.features.fix.reduction.reduction_writing import written
 from ctrace.inspector.features.fix.reduction.starts import SEED, Described, Start, Starts, imports_of
-from ctrace.inspector.features.fix.reduction.trying import Tries
-from ctrace.inspector.features.fix.reduction.verifying import verified
-from ctrace.inspector.features.fix.reduction.writing import written
-from ctrace.inspector.features.fix.repairs.running import Budget
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+from ctrace.inspector.files.scratch import scratch
+from ctrace.inspector.files.writing import write_text
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.target import ProgramTarget, Resolved
 
 Say = Callable[[str], None]
@@ -227,3 +247,90 @@ def _is_expected(session: Session, sought: Sought) -> bool:
     if failure is None or sought.what in (Finding.FAILURE, Finding.DANGER):
         return True
     return failure.type in ("Unsupported", "RecompileError", "UserError", "TorchRuntimeError")
+
+
+_SKIPS = "print(torch._dynamo.utils.counters['frames'])"
+
+
+def forms(what: Finding) -> Iterator[tuple[str, Edit]]:
+    """Yield the forms in which a program may show a finding, the clearest first, each with its name."""
+    match what:
+        case Finding.BREAK:
+            yield "fullgraph=True raises", with_fullgraph
+            yield "torch logs the graph break", lambda tree: after_imports(tree, _log("graph_breaks"))
+        case Finding.RECOMPILE:
+            error = "torch._dynamo.config.error_on_recompile = True"
+            yield "error_on_recompile raises", lambda tree: after_imports(tree, error)
+            yield "torch logs the recompilation", lambda tree: after_imports(tree, _log("recompiles"))
+        case Finding.SKIP:
+            yield "torch counts fewer compiled frames than frames", _counting
+
+
+def _log(what: str) -> str:
+    return f"torch._logging.set_logs({what}=True)"
+
+
+def _counting(tree: ast.Module) -> bool:
+    tree.body += ast.parse(_SKIPS).body
+    return True
+
+
+_RAISED = re.compile(r"(?:\w+\.)*(\w+): ?(.*)")
+_LONGEST = 20_000
+
+
+class Ran(Struct, frozen=True):
+    """A fresh run."""
+
+    status: int
+    output: str
+    shows: bool
+
+
+def verified(text: str, sought: Sought, lines: tuple[int, ...], seconds: float) -> Ran:
+    """Run a program as `python repro.py`, in an empty folder."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("TORCH_", "TORCHDYNAMO", "CTRACE"))
+    }
+    with scratch("repro") as folder:
+        write_text(folder / NAME, text)
+        try:
+            done = subprocess.run(
+                [sys.executable, NAME],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Ran(-1, "", shows=False)
+        output = done.stdout.decode("utf-8", "replace")[-_LONGEST:].replace(f"{os.path.realpath(folder)}/", "")
+        output = output.replace(f"{folder}/", "")
+    return Ran(done.returncode, output, is_in(output, done.returncode, sought, lines))
+
+
+def is_in(output: str, status: int, sought: Sought, lines: tuple[int, ...]) -> bool:
+    """Whether the output of a program shows a finding: the same id at its line, a recompilation, or the exception."""
+    match sought.what:
+        case Finding.BREAK:
+            return set(sought.ids[:1]) <= gbs_of(output) and is_called(sought, output) and _names(output, sought, lines)
+        case Finding.RECOMPILE:
+            return is_reason(sought, output) and _names(output, sought, lines)
+        case Finding.SKIP:
+            counts = dict(re.findall(r"'(total|ok)': (\d+)", output))
+            return status == 0 and int(counts.get("ok", 0)) < int(counts.get("total", 0))
+        case _:
+            raised = [match for each in output.splitlines() if (match := _RAISED.match(each)) is not None]
+            return status != 0 and any(each[1] in sought.ids and shape_of(each[2]) == sought.shape for each in raised)
+
+
+def _names(output: str, sought: Sought, lines: tuple[int, ...]) -> bool:
+    """Whether an output names the line of the finding."""
+    file, numbers = (Path(sought.library).name, (sought.line,)) if sought.library else (NAME, lines)
+    if not numbers:
+        return True
+    either = "|".join(map(str, numbers))
+    return bool(re.search(rf"{re.escape(file)}\"?(?:, line |:)(?:{either})\b", output))

@@ -21,9 +21,9 @@ from msgspec import DecodeError, Struct, ValidationError, json
 
 from ctrace.inspector.errors import RunError, TargetError
 from ctrace.inspector.facts.trial import NewText
-from ctrace.inspector.features.fix.repairs.texts import reversed_patch
+from ctrace.inspector.features.fix.repairs.repair_texts import reversed_patch
 from ctrace.inspector.files.disk_errors import reason, remedy
-from ctrace.inspector.files.replacing import remove_temporaries, replace_text
+from ctrace.inspector.files.replacing_files import remove_temporaries, replace_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
 

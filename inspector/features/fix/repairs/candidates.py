@@ -7,17 +7,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.diagnosis.library import package_of
-from ctrace.inspector.diagnosis.scene import Scene
 from ctrace.inspector.facts.diagnosis import Finding, RootCause
 from ctrace.inspector.facts.findings import Break, Owner
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.configuration import all_settings
 from ctrace.inspector.features.fix.repairs.mining import writers
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite
+from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.features.fix.repairs.setting import Setting
 from ctrace.inspector.features.fix.repairs.source import all_repairs
-from ctrace.inspector.features.fix.repairs.texts import replaced_lines
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.source.text import parsed
 

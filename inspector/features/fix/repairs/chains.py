@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates, conditions_of
-from ctrace.inspector.features.fix.repairs.findings import Key, keys_of, keys_of_cause, scene_of
+from ctrace.inspector.features.fix.repairs.finding_differences import Key, keys_of, keys_of_cause, scene_of
 from ctrace.inspector.features.fix.repairs.proving import Attempt
-from ctrace.inspector.features.fix.repairs.texts import merged_files
+from ctrace.inspector.features.fix.repairs.repair_texts import merged_files
 
 TOGETHER = "+"
 """Stands between the names of repairs that are tried together."""

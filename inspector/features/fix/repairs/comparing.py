@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from ctrace.inspector.facts.trial import Entry, Observed, Sides
-from ctrace.inspector.features.fix.repairs.result import Check
+from ctrace.inspector.features.fix.repairs.repair_result import Check
 
 KINDS = (
     "raised",

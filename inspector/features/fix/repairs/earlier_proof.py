@@ -20,12 +20,13 @@ from msgspec.structs import replace
 
 from ctrace.inspector.errors import SettingsError
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.fix.repairs.result import Fixes, base_of, chosen
-from ctrace.inspector.features.fix.repairs.running import Evidence
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes, base_of, chosen
+from ctrace.inspector.features.fix.repairs.trial_runs import Evidence
 from ctrace.inspector.files.disk_errors import reason
 from ctrace.inspector.files.typed_json import read_text
 from ctrace.inspector.files.writing import write_text
 from ctrace.inspector.runs import provenance
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.answers import (
     Answers,
     NotReusableError,
@@ -35,7 +36,6 @@ from ctrace.inspector.runs.dependencies.answers import (
     is_current,
 )
 from ctrace.inspector.runs.dependencies.circumstances import Circumstances
-from ctrace.inspector.runs.request import Options
 
 _FOLDER = ".proved"
 """The folder of saved proofs in the folder of runs; a name that begins with a dot is not a run."""

@@ -17,16 +17,23 @@ from ctrace.inspector.facts.trial import Mined, NewText, Trial
 from ctrace.inspector.facts.trial import Tried as TriedTrial
 from ctrace.inspector.features.fix.repairs.candidates import Candidate, Files, candidates
 from ctrace.inspector.features.fix.repairs.chains import TOGETHER, chained, gets_on, together, uncovers
-from ctrace.inspector.features.fix.repairs.findings import Key, is_left, keys_of, keys_of_cause, new_keys, scene_of
+from ctrace.inspector.features.fix.repairs.finding_differences import (
+    Key,
+    is_left,
+    keys_of,
+    keys_of_cause,
+    new_keys,
+    scene_of,
+)
 from ctrace.inspector.features.fix.repairs.mining import mined
-from ctrace.inspector.features.fix.repairs.missed import missed_findings
+from ctrace.inspector.features.fix.repairs.missed_repairs import missed_findings
 from ctrace.inspector.features.fix.repairs.monkeypatch import monkeypatched
 from ctrace.inspector.features.fix.repairs.obligations import asked, question_about
 from ctrace.inspector.features.fix.repairs.proving import Attempt, Change, Prover, trial_with
-from ctrace.inspector.features.fix.repairs.result import Combined, Fixes, Outcome, Step, Tried
-from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError, InterruptedTrialError, Runner
-from ctrace.inspector.features.fix.repairs.texts import changed_lines, merged_files, patch_of
-from ctrace.inspector.runs.trying import CALLS
+from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, Outcome, Step, Tried
+from ctrace.inspector.features.fix.repairs.repair_texts import changed_lines, merged_files, patch_of
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError, InterruptedTrialError, Runner
+from ctrace.inspector.runs.trial_runner import CALLS
 
 _ENOUGH = 2
 """Proved repairs to find for one finding: each alternative costs time."""

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ctrace.inspector.facts.trial import Condition, Mined
-from ctrace.inspector.features.fix.repairs.texts import replaced_lines
+from ctrace.inspector.features.fix.repairs.repair_texts import replaced_lines
 from ctrace.inspector.source.text import parsed
 
 _MOST_CONSTANTS = 6

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.trial import ON, Entry, Observed
 from ctrace.inspector.features.fix.repairs.comparing import Difference
-from ctrace.inspector.features.fix.repairs.result import How, Obligation
+from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
 VALUE, DTYPE, OVERFLOW, GRADIENT, IDENTITY, STATE, EXCEPTIONS, EFFECTS, RANDOM, COST, COMPILED = NAMES = (
     "value",

@@ -20,10 +20,17 @@ from ctrace.inspector.features.fix.repairs.comparing import (
     ended_check,
     sides_check,
 )
-from ctrace.inspector.features.fix.repairs.findings import ATTENTION, Key, is_left, keys_of, new_keys, words_of
-from ctrace.inspector.features.fix.repairs.result import Check, Obligation, Outcome
-from ctrace.inspector.features.fix.repairs.running import FailedTrialError, Runner
-from ctrace.inspector.runs.trying import CALLS
+from ctrace.inspector.features.fix.repairs.finding_differences import (
+    ATTENTION,
+    Key,
+    is_left,
+    keys_of,
+    new_keys,
+    words_of,
+)
+from ctrace.inspector.features.fix.repairs.repair_result import Check, Obligation, Outcome
+from ctrace.inspector.features.fix.repairs.trial_runs import FailedTrialError, Runner
+from ctrace.inspector.runs.trial_runner import CALLS
 
 _FEW_PROBES = ("negated", "zeros", "positive", "negative", "integers 0", "inverted")
 """Probes that are also compiled, besides one for each side of a condition."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from ctrace.inspector.diagnosis.scene import Candidate, Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
 from ctrace.inspector.facts.trial import Trial
 
 

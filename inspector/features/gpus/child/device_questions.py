@@ -8,7 +8,7 @@ from ctrace.inspector.capture.core.callers import OURS, folder_of_torch, folder_
 from ctrace.inspector.capture.core.environment import library_prefixes
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.findings import Owner
-from ctrace.inspector.facts.target import DeviceQuestion
+from ctrace.inspector.facts.target_facts import DeviceQuestion
 from ctrace.inspector.source.owners import owner_of
 
 _LONG = 120

@@ -16,7 +16,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.source import When
-from ctrace.inspector.facts.target import NOT_REAL
+from ctrace.inspector.facts.target_facts import NOT_REAL
 from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
 
 _LACKING = re.compile(r"not implemented for '|Could not run '")

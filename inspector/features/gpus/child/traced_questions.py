@@ -17,7 +17,7 @@ from ctrace.inspector.capture.core.source import When
 from ctrace.inspector.features.gpus.child.device_questions import DeviceQuestions
 from ctrace.inspector.features.gpus.child.torch_side.devices import CPU, Literal, is_cpu, is_gpu, on_cpu, the_gpu
 from ctrace.inspector.features.gpus.child.torch_side.whereabouts import stays_on_cpu
-from ctrace.inspector.knowledge.versions.names import TENSOR_ATTRIBUTE
+from ctrace.inspector.knowledge.versions.torch_names import TENSOR_ATTRIBUTE
 
 _ATTRIBUTES = {"type", "index"}
 _COMPARISONS = ("==", "!=", "in", "not in")

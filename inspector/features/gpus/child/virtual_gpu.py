@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from ctrace.inspector.capture.built_kernels.gpu import tf32_allowed
+from ctrace.inspector.capture.built_kernels.current_gpu import tf32_allowed
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.kernels.compile_driver import Driver
@@ -21,10 +21,10 @@ from ctrace.inspector.features.gpus.child.choices.padding import padding_left_op
 from ctrace.inspector.features.gpus.child.choices.sdpa import attention_as_on
 from ctrace.inspector.features.gpus.child.torch_side.constants import constants_on_cpu
 from ctrace.inspector.features.gpus.child.torch_side.generators import one_generator
-from ctrace.inspector.features.gpus.child.torch_side.hooks import Hooks
-from ctrace.inspector.features.gpus.child.torch_side.speed import as_fast_as
+from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import Hooks
+from ctrace.inspector.features.gpus.child.torch_side.gpu_speed import as_fast_as
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.versions.names import ALLOCATOR_CHECK
+from ctrace.inspector.knowledge.versions.torch_names import ALLOCATOR_CHECK
 
 _CACHED = {
     "torch.utils._triton": (

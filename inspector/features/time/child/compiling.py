@@ -5,11 +5,11 @@ from typing import Any
 
 from ctrace.inspector.capture.timing.compilations import Compilations
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.features.time.child.cuda_graphs import Skips
-from ctrace.inspector.features.time.child.memory import pool_bytes
+from ctrace.inspector.features.time.child.peak_memory import pool_bytes
+from ctrace.inspector.features.time.child.timed_cuda_graphs import Skips
 from ctrace.inspector.features.time.events import Compiled, Skipped
-from ctrace.inspector.features.time.request import Configuration
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.time.timing_request import Configuration
+from ctrace.inspector.runs.capture_request import Options
 
 
 def check_configuration(configuration: Configuration) -> None:

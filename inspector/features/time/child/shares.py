@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ctrace.inspector.capture.calls.ways import Call
-from ctrace.inspector.capture.timing.rounds import Bench
 from ctrace.inspector.capture.timing.stopwatch import synchronizer
+from ctrace.inspector.capture.timing.timed_rounds import Bench
 from ctrace.inspector.features.time.events import SIDES, KernelUsed, SharesMeasured
 
 _SECONDS = 0.1

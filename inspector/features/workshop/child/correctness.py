@@ -8,10 +8,10 @@ from ctrace.inspector.capture.comparing.precision import precision_of
 from ctrace.inspector.features.workshop.child.checks import layout_of
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.inputs import Case, outputs
 from ctrace.inspector.features.workshop.child.kernel_sides import Outcome
-from ctrace.inspector.features.workshop.child.launches import configuration_of_all
-from ctrace.inspector.features.workshop.kernel_packages.model import Element, Sizes
+from ctrace.inspector.features.workshop.child.package_inputs import Case, outputs
+from ctrace.inspector.features.workshop.child.recorded_launches import configuration_of_all
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Element, Sizes
 
 
 def compared(operator: Operator, case: Case, found: Outcome) -> Sizes:

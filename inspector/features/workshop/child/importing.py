@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message, message
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.kernel_packages.package import Package, check_parses
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package, check_parses
 
 _AGAIN = "correct the package, or eject the kernel again into an empty folder"
 

@@ -1,13 +1,21 @@
-"""Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none."""
+"""Call the side of an operator that launches its kernel: on the GPU, or in Triton's interpreter where there is none.
+
+CPU code for CUDA's math library, which Triton's interpreter lacks: its functions return nothing there.
+
+A value in the interpreter is a `tl.tensor` around a `TensorHandle` with a NumPy array (3.6 and 3.7,
+triton/runtime/interpreter.py). NumPy computes in the array's dtype, as the library does.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.kernels.interpreted import run_interpreted
 from ctrace.inspector.features.workshop.child.checks import (
     configurations,
@@ -17,10 +25,9 @@ from ctrace.inspector.features.workshop.child.checks import (
     with_configuration,
 )
 from ctrace.inspector.features.workshop.child.importing import Operator
-from ctrace.inspector.features.workshop.child.launches import absent, compiled, configuration_of, launches_of
-from ctrace.inspector.features.workshop.child.libdevice import on_cpu
-from ctrace.inspector.features.workshop.kernel_packages.model import Configuration
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.features.workshop.child.recorded_launches import absent, compiled, configuration_of, launches_of
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Configuration
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 _MOST_VALUES = 1 << 18
 """Above this many values, the interpreter would take longer than a person waits."""
@@ -129,3 +136,45 @@ def guarded(
     except Exception as error:
         return Outcome(None, kind, raised=kind_and_message(error)[:300])
     return Outcome(value, kind, outside or note, is_outside=bool(outside))
+
+
+_NUMPY = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "atanh": "arctanh", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh", "exp": "exp",
+    "exp2": "exp2", "expm1": "expm1", "floor": "floor", "fmod": "fmod", "hypot": "hypot", "log": "log",
+    "log10": "log10", "log1p": "log1p", "log2": "log2", "pow": "power", "rint": "rint", "nearbyint": "rint",
+    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+"""Functions of the library, and NumPy's names for them."""
+_ELEMENTWISE: dict[str, Callable[[float], float]] = {"erf": math.erf, "erfc": math.erfc}
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Let kernels in the interpreter call the library in the block."""
+    import numpy
+    from triton.language.extra import libdevice
+
+    functions = {name: getattr(numpy, of) for name, of in _NUMPY.items()}
+    functions |= {name: numpy.vectorize(of, otypes=[float]) for name, of in _ELEMENTWISE.items()}
+    functions["rsqrt"] = lambda x: 1 / numpy.sqrt(x)
+    with ExitStack() as patches:
+        for name, function in functions.items():
+            if hasattr(libdevice, name):
+                patches.enter_context(patched(libdevice, name, _interpreted(function)))
+        yield
+
+
+def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*values: Any, _semantic: Any = None, _builder: Any = None) -> Any:
+        import numpy
+        from triton import language as tl
+        from triton.runtime.interpreter import TensorHandle
+
+        first = next(each for each in values if isinstance(each, tl.tensor))
+        arrays = [each.handle.data if isinstance(each, tl.tensor) else each for each in values]
+        with numpy.errstate(all="ignore"):
+            found = numpy.asarray(function(*arrays)).astype(first.handle.data.dtype)
+        return tl.tensor(TensorHandle(found, first.handle.dtype), first.type)
+
+    return call

@@ -16,10 +16,10 @@ from ctrace.inspector.errors import telling_line
 from ctrace.inspector.features.workshop.child.checks import copied
 from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
 from ctrace.inspector.features.workshop.child.importing import Operator
+from ctrace.inspector.features.workshop.child.kernel_limits import limited, too_long
 from ctrace.inspector.features.workshop.child.kernel_sides import Outcome, called_each
-from ctrace.inspector.features.workshop.child.limits import limited, too_long
-from ctrace.inspector.features.workshop.child.passes import Rewrite
-from ctrace.inspector.features.workshop.kernel_packages.model import RegionCheck
+from ctrace.inspector.features.workshop.child.package_passes import Rewrite
+from ctrace.inspector.features.workshop.kernel_packages.package_model import RegionCheck
 from ctrace.inspector.runs.tasks import Failed
 
 _SUMS = ("aten.sum.", "aten.mean.")

@@ -4,15 +4,15 @@ import re
 from collections import Counter
 from typing import Any
 
-from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import gradients
 from ctrace.inspector.capture.timing import stopwatch
 from ctrace.inspector.capture.timing.compilations import Compilations
-from ctrace.inspector.capture.timing.rounds import Bench, run_rounds, warm_up
+from ctrace.inspector.capture.timing.timed_rounds import Bench, run_rounds, warm_up
 from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
-from ctrace.inspector.features.workshop.kernel_packages.model import Times
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Times
 from ctrace.inspector.findings.ratios import compared
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 _CALLS = 20
 """Calls under the profiler."""

@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 
 from ctrace.inspector.facts.kernels import Pointer
-from ctrace.inspector.features.workshop.ejecting.refusals import SEE_DUMP, RefusalError
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
 
 _WIDTHS = {"16": "AVX512", "8": "AVX2"}
 """Floats in a vector register, and torch's name of the instructions."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ctrace.inspector.features.workshop.ejecting.expressions import UnknownExpressionError, renamed
-from ctrace.inspector.features.workshop.ejecting.refusals import SEE_DUMP, RefusalError
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
 from ctrace.inspector.features.workshop.ejecting.region import Region, Step
+from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, renamed
 from ctrace.inspector.findings.graphs.text.fx import At
 
 _MODULES = frozenset(("torch", "math", "operator"))

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.graphs import GraphStage
+from ctrace.inspector.facts.graph_facts import GraphStage
 from ctrace.inspector.facts.kernels import Kernel, KernelBuffer, KernelCall, Pointer
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.features.workshop.ejecting.cpp_source import is_loaded, is_loaded_first
-from ctrace.inspector.features.workshop.ejecting.expressions import UnknownExpressionError, are_equal, symbols_of
-from ctrace.inspector.features.workshop.ejecting.refusals import SEE_DUMP, RefusalError
-from ctrace.inspector.findings.graphs.inputs import aten_inputs, traced_inputs
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
+from ctrace.inspector.features.workshop.ejecting.size_expressions import UnknownExpressionError, are_equal, symbols_of
+from ctrace.inspector.findings.graphs.graph_inputs import aten_inputs, traced_inputs
+from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.graphs.text.fx import At, FxGraph, FxNode, Kind
 from ctrace.inspector.findings.graphs.text.ops import is_view, op_name
-from ctrace.inspector.findings.graphs.view import compiled
 
 _RANDOM = re.compile(r"inductor_(?:random|randint|lookup_seed|seeds?)\b|philox|\brand|bernoulli|native_dropout\b")
 _DTYPES = {

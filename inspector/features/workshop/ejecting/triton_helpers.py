@@ -3,7 +3,7 @@
 import ast
 import re
 
-from ctrace.inspector.features.workshop.ejecting.refusals import SEE_DUMP, RefusalError
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import SEE_DUMP, RefusalError
 
 _OF_TL = frozenset(
     ("rsqrt", "erf", "exp", "exp2", "log", "log2", "floor", "ceil", "fma", "abs", "sin", "cos", "sqrt_rn", "div_rn")

@@ -5,8 +5,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Place
-from ctrace.inspector.features.workshop.kernel_packages.package import Package
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place
 from ctrace.inspector.runs.target import ModelTarget
 
 
@@ -14,7 +14,7 @@ def diffs_of(packages: Sequence[Package], target: ModelTarget, found: Applied) -
     """Return how to use the packages: a diff that installs them, and for each where the model's code can call it.
 
     The call is no diff: its arguments are values of the graph, which need no name in the model's code. For a model that
-    is named by its module, the diff is of a file `model.py`.
+    is named by its module, the diff is of a file `package_model.py`.
     """
     path = target.path or Path("model.py")
     try:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ctrace.inspector.features.workshop.kernel_packages.model import Checked
-from ctrace.inspector.features.workshop.kernel_packages.package import Package
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Checked
 
 POLL_SECONDS = 0.3
 _NOISE = 0.03

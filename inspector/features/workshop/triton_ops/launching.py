@@ -5,9 +5,9 @@ import copy
 from collections.abc import Mapping
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.triton_ops.functions import Argument, Function, local_values
-from ctrace.inspector.features.workshop.triton_ops.model import Kernel, Launch
+from ctrace.inspector.features.workshop.triton_ops.kernel_functions import Argument, Function, local_values
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Kernel, Launch
 
 _INTEGERS = ("numel", "size", "stride", "cdiv", "next_power_of_2", "len", "dim", "int")
 _MOST_STEPS = 6

@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ctrace.inspector.errors import TargetError, did_you_mean
-from ctrace.inspector.features.workshop.triton_ops.model import Decorator, Kernel, Launch
 from ctrace.inspector.features.workshop.triton_ops.pointers import called_name, flow_of, parameters_of, scalars_of
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Decorator, Kernel, Launch
 from ctrace.inspector.runs.target import holds
 
 _SETTINGS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "grid", "warmup", "stream")

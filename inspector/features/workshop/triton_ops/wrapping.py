@@ -5,17 +5,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ctrace.inspector.features.workshop.triton_ops.functions import refuse_wrapped
-from ctrace.inspector.features.workshop.triton_ops.limits import limits_of
-from ctrace.inspector.features.workshop.triton_ops.model import Check, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.kernel_functions import refuse_wrapped
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile, kernel_named, launches_of, parsed, split
-from ctrace.inspector.features.workshop.triton_ops.request import WrapRequest
-from ctrace.inspector.features.workshop.triton_ops.writing import wrapped
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
+from ctrace.inspector.features.workshop.triton_ops.triton_op_model import Check, WrapResult
+from ctrace.inspector.features.workshop.triton_ops.triton_op_request import WrapRequest
+from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import wrapped
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import ModelTarget, resolve
 from ctrace.inspector.runs.tasks import TaskError, run_task
 
-_CHILD = "ctrace.inspector.features.workshop.child.triton_ops.main"
+_CHILD = "ctrace.inspector.features.workshop.child.triton_ops.triton_ops_main"
 
 
 def read_only(text: str) -> WrapResult:

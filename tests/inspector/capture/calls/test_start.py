@@ -13,7 +13,7 @@ import pytest
 from ctrace.inspector.capture.calls import start as module
 from ctrace.inspector.capture.calls.start import NEW, Start
 from ctrace.inspector.processes.forking import RESTART
-from ctrace.inspector.runs.request import CaptureRequest, Options
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 
 
 class RestartedError(BaseException):

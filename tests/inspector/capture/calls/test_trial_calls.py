@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.capture.calls.trial import TrialError, prepare
+from ctrace.inspector.capture.calls.applied_trial import TrialError, prepare
 from ctrace.inspector.facts.trial import Trial
 
 CALLS = Trial(calls=(("choose", "batched"),))

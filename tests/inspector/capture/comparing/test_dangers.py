@@ -18,7 +18,7 @@ from ctrace.inspector.capture.comparing.eager import EagerRun, Traces  # noqa: E
 from ctrace.inspector.capture.comparing.verdicts import AGREED  # noqa: E402
 from ctrace.inspector.capture.isolation.random_states import RandomStates  # noqa: E402
 from ctrace.inspector.capture.state.world import World  # noqa: E402
-from ctrace.inspector.facts.events.scenarios import DangerFound  # noqa: E402
+from ctrace.inspector.facts.events.scenario_events import DangerFound  # noqa: E402
 from ctrace.inspector.facts.wire import Record  # noqa: E402
 
 

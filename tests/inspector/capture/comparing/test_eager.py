@@ -12,7 +12,7 @@ from ctrace.inspector.capture.comparing.arithmetic import Watched
 from ctrace.inspector.capture.comparing.eager import Eager, EagerError
 from ctrace.inspector.capture.comparing.float64 import Float64
 from ctrace.inspector.capture.state.world import look
-from ctrace.inspector.facts.scenarios import ScenarioKind
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
 
 
 class _Problems:

@@ -14,7 +14,7 @@ from ctrace.inspector.capture.comparing.float64 import Float64  # noqa: E402
 from ctrace.inspector.capture.comparing.judgement import Judgement  # noqa: E402
 from ctrace.inspector.capture.comparing.precision import BFLOAT16, FLOAT32, FLOAT64, Precision  # noqa: E402
 from ctrace.inspector.capture.comparing.verdicts import Budget, Court  # noqa: E402
-from ctrace.inspector.facts.scenarios import Rule  # noqa: E402
+from ctrace.inspector.facts.scenario_facts import Rule  # noqa: E402
 
 VALUES = torch.randn(2000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

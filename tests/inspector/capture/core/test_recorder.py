@@ -1,15 +1,16 @@
 """Records belong to their compilation, and failures of hooks do not reach the program."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.recorder import Postponed, Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
-from ctrace.inspector.facts.events.run import Listing, ModeChosen
+from ctrace.inspector.facts.events.run_events import Listing, ModeChosen
 from ctrace.inspector.facts.events.tracing import GraphMade
 from ctrace.inspector.log.reader import Entry, read
 
@@ -100,3 +101,33 @@ def test_the_end_of_the_program_passes_through(recorder: Recorder, tmp_path: Pat
     with pytest.raises(error), recorder.watching("bytecode"):
         raise error
     assert problems(tmp_path) == []
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def measure(self) -> None:
+        self.seen.append("measured")
+
+    def refuse(self, why: str) -> None:
+        self.seen.append(why)
+
+
+def test_each_is_measured_or_refused_once() -> None:
+    postponed, first, second = Postponed(), Waiting(), Waiting()
+    postponed.add(first)
+    postponed.measure()
+    postponed.add(second)
+    postponed.refuse("the program failed")
+    postponed.measure()
+    assert (first.seen, second.seen) == (["measured"], ["the program failed"])
+
+
+def test_a_fork_of_the_program_measures_nothing() -> None:
+    postponed, waiting = Postponed(), Waiting()
+    postponed.add(waiting)
+    postponed._process = os.getpid() + 1
+    postponed.measure()
+    postponed.refuse("why")
+    assert waiting.seen == []

@@ -5,7 +5,7 @@ from types import CodeType
 import pytest
 
 from ctrace.inspector.capture.dynamo.op_counts import OpCounter, OpCounts, countable, describe
-from ctrace.inspector.facts.events.run import FunctionOps, LeftOps, OpsCounted
+from ctrace.inspector.facts.events.run_events import FunctionOps, LeftOps, OpsCounted
 from ctrace.inspector.facts.findings import Frame
 from tests.support.helpers import MODEL
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from ctrace.inspector.capture.comparing.suspects import culprits
+from ctrace.inspector.capture.comparing.danger_search import culprits
 from ctrace.inspector.capture.state.reads import place_of
 from ctrace.inspector.capture.state.world import A_TENSOR, MISSING, Change, look
 

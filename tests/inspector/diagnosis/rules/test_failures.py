@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.advise import diagnose, planned, trials
 from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.errors import telling_line
 from ctrace.inspector.facts.diagnosis import Counts
-from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Scenario, Session
 from ctrace.inspector.facts.trial import Part, Trial, Tried
 

@@ -4,13 +4,21 @@ from msgspec.structs import replace
 from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.facts.diagnosis import Counts
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Frame, Owner, Recompile
-from ctrace.inspector.facts.guards import GuardText
-from ctrace.inspector.facts.scenarios import Outcome
+from ctrace.inspector.facts.guard_facts import GuardText
+from ctrace.inspector.facts.scenario_facts import Outcome
 from ctrace.inspector.facts.session import Failure, FailurePhase, Graph, Scenario, Session
-from ctrace.inspector.facts.shapes import Condition, ConditionKind, Dimension, DimKind, Policy, Shaped, ShapedTensor
+from ctrace.inspector.facts.shape_facts import (
+    Condition,
+    ConditionKind,
+    Dimension,
+    DimKind,
+    Policy,
+    Shaped,
+    ShapedTensor,
+)
 from ctrace.inspector.facts.trial import UNCHANGED, LaterCalls, Marked, Trial, Tried
 from ctrace.reports.markdown import render_markdown
-from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
 from tests.support.golden import drawn
 
 FILE = "/home/user/model.py"

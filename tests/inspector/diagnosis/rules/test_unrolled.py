@@ -7,7 +7,7 @@ from ctrace.inspector.diagnosis.advise import diagnose, trials
 from ctrace.inspector.diagnosis.loop_bodies import moved_body
 from ctrace.inspector.diagnosis.sentences import checked
 from ctrace.inspector.facts.diagnosis import ApplyKind
-from ctrace.inspector.facts.graphs import Unrolled
+from ctrace.inspector.facts.graph_facts import Unrolled
 from ctrace.inspector.facts.session import Compilation, Graph, Session
 from ctrace.inspector.facts.trial import Part, Trial
 from tests.inspector.diagnosis.scenes import FILE, broken, ran

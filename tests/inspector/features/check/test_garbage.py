@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ctrace.inspector.errors import CtraceError, LockError, PolicyError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.sites import Known, SiteKey, SiteKind
-from ctrace.inspector.features.check.lock.file import load_lock, lock_text, parse_lock
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
-from ctrace.inspector.features.check.policy.file import load_policy
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.lock.lock_file import load_lock, lock_text, parse_lock
+from ctrace.inspector.features.check.policy.policy_file import load_policy
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.policy.starter import starter
 from tests.support.helpers import any_json, fuzzing
 

@@ -8,12 +8,12 @@ from ctrace.inspector.errors import Exit
 from ctrace.inspector.facts.findings import Cause, CauseKind, Recompile
 from ctrace.inspector.facts.session import Problem
 from ctrace.inspector.facts.sites import SiteKind
-from ctrace.inspector.facts.target import NOT_REAL
-from ctrace.inspector.features.check.lock.file import lock_text
+from ctrace.inspector.facts.target_facts import NOT_REAL
+from ctrace.inspector.features.check.gate_model import Job, State
+from ctrace.inspector.features.check.lock.lock_file import lock_text
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.model import Job, State
 from ctrace.inspector.features.check.verdict import Seen
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from tests.support.gated import (
     MODEL,
     ROOT,

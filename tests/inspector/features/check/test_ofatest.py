@@ -3,12 +3,12 @@
 from datetime import date
 
 from ctrace.inspector.errors import Exit
+from ctrace.inspector.features.check.gate_model import Baseline, Job, JobKey, Lock, State
+from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.model import Baseline, Job, JobKey, Lock, State
-from ctrace.inspector.features.check.outcome import judged
-from ctrace.inspector.features.check.policy.model import Count, Policy
+from ctrace.inspector.features.check.policy.policy_model import Count, Policy
 from ctrace.inspector.features.check.verdict import Seen
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 TEST, MODEL = JobKey("tests/test_net.py::test_net"), JobKey("net.py")
 LOCK = Lock({"2.13": {key: Baseline({Count.GRAPHS: 1}) for key in (TEST, MODEL)}})

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from ctrace.inspector.errors import Exit, TargetError
-from ctrace.inspector.facts.scenarios import Outcome, ScenarioKind
+from ctrace.inspector.facts.scenario_facts import Outcome, ScenarioKind
 from ctrace.inspector.facts.session import (
     Environment,
     Failure,
@@ -13,10 +13,10 @@ from ctrace.inspector.facts.session import (
     Scenario,
     Session,
 )
-from ctrace.inspector.features.check.model import Job, JobKey, Ran
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran
 from ctrace.inspector.features.check.trust import seen, untrusted
 from ctrace.inspector.features.check.verdict import EXITS
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.session.build import build
 from tests.support.gated import ROOT, checked_of, kinds, lock_of, outcome_of, state_with
 from tests.support.helpers import parsed, recorded

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ctrace.inspector.features.time.child.memory import _without_line
+from ctrace.inspector.features.time.child.peak_memory import _without_line
 
 
 def test_only_the_unwanted_line_is_dropped_from_stderr(capfd: pytest.CaptureFixture[str]) -> None:

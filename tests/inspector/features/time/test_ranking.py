@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.features.time.differences import differences, short_name
 from ctrace.inspector.features.time.events import KernelUsed
-from ctrace.inspector.features.time.model import Measured, Timings
-from ctrace.inspector.features.time.view import ranking
+from ctrace.inspector.features.time.timing_differences import differences, short_name
+from ctrace.inspector.features.time.timing_model import Measured, Timings
+from ctrace.inspector.features.time.timing_view import ranking
 from ctrace.inspector.findings.ratios import Verdict
 from tests.support import timings
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.findings.breaks.fold import triton_case
+from ctrace.inspector.findings.breaks.break_fold import triton_case
 from ctrace.inspector.findings.breaks.torch_report import ParsedBreak
 
 

@@ -1,8 +1,8 @@
 """Which component of a cache key differs, and which earlier key is compared."""
 
 from ctrace.inspector.facts.compile_time import CacheLookup, CacheUse, CompileTime, KeyPart, Outcome
+from ctrace.inspector.findings.compile_time.compile_time_view import answers
 from ctrace.inspector.findings.compile_time.keys import KnownKey, differences, nearest
-from ctrace.inspector.findings.compile_time.view import answers
 
 
 def parts(**texts: str) -> tuple[KeyPart, ...]:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.fusion import NodeKind, Role
+from ctrace.inspector.facts.fusion_facts import NodeKind, Role
 from ctrace.inspector.findings.fusion.totals import Totals, session_totals, totals
 from tests.support.fusions import EAGER, FUSED, OLD, ROW, SEVERAL, SIZE, SOFTMAX, buffer, layers, node
 

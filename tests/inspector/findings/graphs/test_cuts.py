@@ -5,7 +5,7 @@ from types import CodeType
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Rewritten
 from ctrace.inspector.facts.findings import Break, BreakKind, Owner
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.findings.graphs.cuts import Cut, cuts

@@ -2,8 +2,8 @@
 
 from ctrace.inspector.facts.passes import Pass, Pattern
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.graph_view import compiled
 from ctrace.inspector.findings.graphs.passes_view import Origin, between, common_origin, origins
-from ctrace.inspector.findings.graphs.view import compiled
 from tests.support.helpers import recorded
 
 TRAINED = recorded("trained")

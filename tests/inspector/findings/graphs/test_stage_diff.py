@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.facts.graphs import GraphStage, Printed
+from ctrace.inspector.facts.graph_facts import GraphStage, Printed
+from ctrace.inspector.findings.graphs.graph_view import Compiled, compiled
 from ctrace.inspector.findings.graphs.stage_diff import StageDiff, Why, stage_diff, totals, two_stages
-from ctrace.inspector.findings.graphs.view import Compiled, compiled
 from tests.support.printed import HOSTILE, session_of, trained
 
 

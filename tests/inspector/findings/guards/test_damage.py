@@ -11,20 +11,19 @@ from hypothesis import strategies as st
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.facts.session import Session, Verdict
-from ctrace.inspector.findings.guards.tensors import tensor_guards
-from ctrace.inspector.findings.guards.view import by_line, by_object, guarded, heads
+from ctrace.inspector.findings.guards.guard_view import by_line, by_object, guarded, heads
+from ctrace.inspector.findings.guards.guarded_tensors import tensor_guards
 from ctrace.inspector.findings.kernels.built_view import text_of
-from ctrace.inspector.findings.recompiles.view import caches, groups
-from ctrace.inspector.log.decode.compile_time import LOOKUPS
-from ctrace.inspector.log.decode.dispatch import _DECODERS
-from ctrace.inspector.log.decode.graphs import STAGES
-from ctrace.inspector.log.records import RECORDS
+from ctrace.inspector.findings.recompiles.recompile_view import caches, groups
+from ctrace.inspector.log.decode.decode_compile_time import LOOKUPS
+from ctrace.inspector.log.decode.dispatch import _DECODERS, STAGES
+from ctrace.inspector.log.torch_records import RECORDS
 from ctrace.inspector.session.build import build
-from ctrace.reports.json.built import built_data
-from ctrace.reports.json.speed.compile_time import render_compile_json
+from ctrace.reports.json.built_json import built_data
+from ctrace.reports.json.speed.compile_time_json import render_compile_json
 from ctrace.reports.perfetto import render_perfetto
-from ctrace.reports.terminal.compile_time import compile_time_screen
-from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.compile_time_screen import compile_time_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
 from tests.support.golden import drawn
 from tests.support.helpers import (
     GUARD_COST,

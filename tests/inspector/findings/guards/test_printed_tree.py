@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.guards import Guard, GuardText, GuardTree, Node
+from ctrace.inspector.facts.guard_facts import Guard, GuardText, GuardTree, Node
 from ctrace.inspector.findings.guards.printed_tree import count, latency_of, parse, with_frames
 from tests.support.helpers import MODEL, PREFIXES, SITE, TORCH_PREFIXES, fuzzing, recorded
 from tests.support.places import DATA

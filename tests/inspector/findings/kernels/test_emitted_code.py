@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ctrace.inspector.facts.events.kernels import Layout, PartGenerated
+from ctrace.inspector.facts.events.kernel_events import Layout, PartGenerated
 from ctrace.inspector.facts.kernels import Argument, Stage
-from ctrace.inspector.findings.kernels.arguments import Names
 from ctrace.inspector.findings.kernels.emitted_code import parse
+from ctrace.inspector.findings.kernels.kernel_fold import Names
 
 CODE = """
 from torch._inductor.async_compile import AsyncCompile

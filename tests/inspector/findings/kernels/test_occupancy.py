@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.facts.target import Multiprocessor
+from ctrace.inspector.facts.target_facts import Multiprocessor
 from ctrace.inspector.findings.kernels.occupancy import Limit, occupancy
 from tests.support.built import H100
 

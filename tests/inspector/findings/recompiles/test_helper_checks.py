@@ -2,9 +2,9 @@
 
 import pytest
 
-from ctrace.inspector.facts.events.guards import UnmetGuard
+from ctrace.inspector.facts.events.guard_events import UnmetGuard
 from ctrace.inspector.facts.findings import Cause, CauseKind
-from ctrace.inspector.findings.recompiles.causes import cause_of
+from ctrace.inspector.findings.recompiles.recompile_causes import cause_of
 from ctrace.inspector.findings.recompiles.special_cases import Facts, case_of
 from ctrace.inspector.knowledge.advice import advice_on_cause
 

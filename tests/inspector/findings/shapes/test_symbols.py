@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctrace.inspector.facts.shapes import ConditionKind
-from ctrace.inspector.findings.shapes.fold import shapes_of
+from ctrace.inspector.facts.shape_facts import ConditionKind
+from ctrace.inspector.findings.shapes.shape_fold import shapes_of
 from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
 from ctrace.inspector.log.raw import Raw
 from ctrace.inspector.log.reader import read

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from ctrace.inspector.findings.breaks.fold import _PHRASES
+from ctrace.inspector.findings.breaks.break_fold import _PHRASES
 from ctrace.inspector.findings.breaks.registry import registered_ids
 from ctrace.inspector.knowledge.advice import Entry, advice_on_break, advice_on_cause, entries, files_of
 from ctrace.inspector.knowledge.advice.unadvised import known_ids
@@ -30,7 +30,7 @@ TRITON_CASES = {*_PHRASES.values(), "triton_unseen"}
 """The cases that `tritoncases.py` distinguishes."""
 OWNERS = {"effect", "foreign", "namesake"}
 TORCH_TEXTS = {"unbacked"}
-"""The cases that the owner of the code, or the use of a result, makes; see `breaks/fold.py`."""
+"""The cases that the owner of the code, or the use of a result, makes; see `breaks/break_fold.py`."""
 
 
 def sentences(entry: Entry) -> list[str]:

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.knowledge.gpus.facts import FACTS
 from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import FACTS, gpu_named
 
 _SCALARS = (
     st.none()

@@ -4,14 +4,14 @@ import pytest
 
 from ctrace.inspector.facts.findings import Cause
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.facts.shapes import DimKind, Policy
-from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
-from ctrace.inspector.features.bytecode.view import explained, function_codes
-from ctrace.inspector.features.check.model import JobKey
-from ctrace.inspector.features.check.state import state_of
-from ctrace.inspector.findings.guards.view import guarded, heads
-from ctrace.inspector.findings.shapes.marks import marks
-from ctrace.inspector.findings.shapes.view import by_function
+from ctrace.inspector.facts.shape_facts import DimKind, Policy
+from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
+from ctrace.inspector.features.check.check_state import state_of
+from ctrace.inspector.features.check.gate_model import JobKey
+from ctrace.inspector.findings.guards.guard_view import guarded, heads
+from ctrace.inspector.findings.shapes.dynamic_marks import marks
+from ctrace.inspector.findings.shapes.shape_view import by_function
 from tests.support.helpers import recorded
 from tests.support.places import ROOT
 

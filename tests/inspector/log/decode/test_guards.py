@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 import pytest
 
 from ctrace.inspector.facts.events import core as ev
-from ctrace.inspector.facts.events import guards as ge
+from ctrace.inspector.facts.events import guard_events as ge
 from ctrace.inspector.facts.findings import Frame
-from ctrace.inspector.facts.guards import Duration, GuardCost, KindCost, LeftOut, PartCost
-from ctrace.inspector.findings.guards.view import heads
+from ctrace.inspector.facts.guard_facts import Duration, GuardCost, KindCost, LeftOut, PartCost
+from ctrace.inspector.findings.guards.guard_view import heads
 from ctrace.inspector.log.decode.dispatch import decode
 from ctrace.inspector.log.reader import Entry
 from tests.support.helpers import GUARD_COST, MODEL, Log, stack_of, unmet

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from ctrace.inspector.runs.capture_request import CaptureRequest, Options
 from ctrace.inspector.runs.forks.suitable import why_new_process
-from ctrace.inspector.runs.request import CaptureRequest, Options
 
 GRAPHS = Options(trace_only=True)
 

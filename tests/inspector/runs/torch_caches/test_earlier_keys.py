@@ -13,8 +13,8 @@ from ctrace.inspector.runs import provenance
 from ctrace.inspector.runs.load import load
 from ctrace.inspector.runs.saving import Saving
 from ctrace.inspector.runs.store import Store
+from ctrace.inspector.runs.torch_caches.cache_folder import cache_environment, private_folder
 from ctrace.inspector.runs.torch_caches.earlier_keys import with_earlier_keys
-from ctrace.inspector.runs.torch_caches.folder import cache_environment, private_folder
 from tests.support.compiling import Log, components
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import DumpError
-from ctrace.inspector.facts.graphs import Graphs, GraphStage, Printed
+from ctrace.inspector.facts.graph_facts import Graphs, GraphStage, Printed
 from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage
 from ctrace.inspector.facts.session import Compilation, Environment, Session, Target
 from ctrace.reports.dump.dumped import Dumped

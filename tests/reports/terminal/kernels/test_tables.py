@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from ctrace.cli.kernel_views import KernelView, screen
 from ctrace.inspector.facts.session import Session
-from ctrace.reports.terminal.explain import explain_screen
+from ctrace.reports.terminal.explain_screen import explain_screen
 from ctrace.reports.terminal.kernels.tables import fitted
 from tests.support import kernelsessions as made
 from tests.support.golden import WIDTHS, assert_golden, drawn

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.knowledge.gpus.table import Listed, gpu_named, gpus
+from ctrace.inspector.knowledge.gpus.gpu_table import Listed, gpu_named, gpus
 from ctrace.reports.terminal.target.list import target_screen, targets_screen
 from tests.support.golden import WIDTHS, assert_golden, drawn
 

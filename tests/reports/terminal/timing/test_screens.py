@@ -3,10 +3,10 @@
 import pytest
 
 from ctrace.inspector.features.time.events import AutotuningPrinted
-from ctrace.inspector.features.time.model import Timings
-from ctrace.reports.terminal.timing.autotuning import autotuning_lines
-from ctrace.reports.terminal.timing.screen import timing_screen
-from ctrace.reports.terminal.timing.table import table_screen
+from ctrace.inspector.features.time.timing_model import Timings
+from ctrace.reports.terminal.timing.timed_autotuning import autotuning_lines
+from ctrace.reports.terminal.timing.timing_screen import timing_screen
+from ctrace.reports.terminal.timing.timing_table import table_screen
 from tests.support import timings
 from tests.support.golden import WIDTHS, assert_golden, drawn
 

@@ -18,10 +18,10 @@ from ctrace.inspector.capture.core.imports import watch_imports
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.capture.core.trace_log import TraceLog
 from ctrace.inspector.capture.dynamo.frames import frames
-from ctrace.inspector.capture.guards.recompiles import recompiles
-from ctrace.inspector.capture.guards.stacks import GuardStacks
+from ctrace.inspector.capture.guards.guard_stacks import GuardStacks
+from ctrace.inspector.capture.guards.record_recompiles import recompiles
 from ctrace.inspector.capture.torch_log.structured import structured
-from ctrace.inspector.facts.events.run import Ended
+from ctrace.inspector.facts.events.run_events import Ended
 from ctrace.inspector.facts.outcome import Failure, FailurePhase
 
 _RAISED = 1

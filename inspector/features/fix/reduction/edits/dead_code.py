@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.reduction.edits.nodes import numbered, on
-from ctrace.inspector.features.fix.reduction.program import Edit, blocks, holds_fast, is_anchor
+from ctrace.inspector.features.fix.reduction.edits.reduce_nodes import numbered, on
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, holds_fast, is_anchor
 
 
 def unused(tree: ast.Module) -> Iterator[Edit]:

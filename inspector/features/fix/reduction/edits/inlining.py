@@ -6,8 +6,8 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.reduction.edits.nodes import put
-from ctrace.inspector.features.fix.reduction.program import Edit, blocks, is_anchor, is_pinned, move_anchor
+from ctrace.inspector.features.fix.reduction.edits.reduce_nodes import put
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, is_anchor, is_pinned, move_anchor
 
 
 def inline(tree: ast.Module) -> Iterator[Edit]:

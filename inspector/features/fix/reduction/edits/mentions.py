@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Collection, Iterator
 
-from ctrace.inspector.features.fix.reduction.program import Edit, blocks, is_pinned
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit, blocks, is_pinned
 
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Delete)
 HOOK = "hook"

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from ctrace.inspector.features.fix.reduction.edits.nodes import at, numbered
-from ctrace.inspector.features.fix.reduction.program import Edit
+from ctrace.inspector.features.fix.reduction.edits.reduce_nodes import at, numbered
+from ctrace.inspector.features.fix.reduction.reduced_program import Edit
 
 
 def drop(tree: ast.Module) -> Iterator[Edit]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
-from ctrace.inspector.findings.shapes.marks import marks
-from ctrace.inspector.findings.shapes.view import by_function
+from ctrace.inspector.findings.shapes.dynamic_marks import marks
+from ctrace.inspector.findings.shapes.shape_view import by_function
 
 _KINDS = (RootKind.SIZE, RootKind.DUCK_SHAPE, RootKind.STRIDE, RootKind.RANGE, RootKind.ARGUMENT_VALUE)
 _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES="

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ctrace.inspector.diagnosis.scene import Scene
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting, advised
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from ctrace.inspector.diagnosis.diagnosis_scene import Scene
 from ctrace.inspector.diagnosis.naming import break_kind
-from ctrace.inspector.diagnosis.scene import Scene
 from ctrace.inspector.facts.diagnosis import RootKind
 from ctrace.inspector.features.fix.repairs.setting import ConfigurationRepair, Setting
 

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 
-from ctrace.inspector.features.fix.repairs.model import SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import SourceRepair
 
 
 @cache

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import (
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     REDUCTIONS,
     SHAPING,
     is_number,
@@ -24,13 +24,13 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     is_smooth,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.names import bound, full_name, torch_name
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, full_name, torch_name
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _ELEMENTWISE_TESTS = words("isnan isinf isfinite lt le gt ge eq ne logical_not")
 _OPERATORS = {

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, index_of
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_literal, is_pure, is_smooth
-from ctrace.inspector.features.fix.repairs.syntax.names import fresh, parameters, read, torch_name, variables
-from ctrace.inspector.features.fix.repairs.syntax.sharing import escaping
+from ctrace.inspector.features.fix.repairs.syntax.shared_names import escaping
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_literal, is_pure, is_smooth
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, parameters, read, torch_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _ROUNDS = 100
 """The first bound to try, if the code has none."""

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import lone_statement
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import op_of
-from ctrace.inspector.features.fix.repairs.syntax.names import dotted, full_name, variables
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import op_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name, variables
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _COMPUTING = frozenset(("sum", "mean", "abs", "relu"))
 """Methods that tensors have, and objects that are copied otherwise do not."""

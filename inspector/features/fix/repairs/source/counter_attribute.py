@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.classes import (
     assigned_value,
     attribute_uses,
@@ -21,15 +21,15 @@ from ctrace.inspector.features.fix.repairs.syntax.classes import (
     is_plain_module,
     mentions,
 )
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_number, number
-from ctrace.inspector.features.fix.repairs.syntax.names import self_attribute, torch_name
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_number, number
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import self_attribute, torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 
 def find(place: Place) -> Iterator[Rewrite]:

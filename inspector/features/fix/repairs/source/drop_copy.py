@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.source.clone_copy import copy_at
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
-from ctrace.inspector.features.fix.repairs.syntax.code import walk
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure_call
-from ctrace.inspector.features.fix.repairs.syntax.names import bound, dotted, full_name, read, self_attribute
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure_call
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, dotted, full_name, read, self_attribute
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 
 def find(place: Place) -> Iterator[Rewrite]:

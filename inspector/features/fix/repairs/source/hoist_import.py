@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import lone_statement, walk
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.names import bound, module_imports
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import lone_statement, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, module_imports
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 
 def find(place: Place) -> Iterator[Rewrite]:
@@ -71,7 +71,7 @@ def _heads(node: cst.CSTNode) -> set[str]:
     """Return what the head of a compound statement or expression binds."""
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.names import targets
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_names import targets
 
     if isinstance(node, cst.For | cst.CompFor | cst.NamedExpr):
         return targets(node.target)

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_pure
-from ctrace.inspector.features.fix.repairs.syntax.names import torch_name
-from ctrace.inspector.features.fix.repairs.syntax.output import is_output, output_name
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.printed_output import is_output, output_name
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _ITEM = frozenset({"item"})
 

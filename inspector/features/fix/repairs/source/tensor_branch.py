@@ -15,20 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, Side, branch_at
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_literal, shape_of
 from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, masked, needs_mask
-from ctrace.inspector.features.fix.repairs.syntax.names import fresh, read, torch_name
-from ctrace.inspector.features.fix.repairs.syntax.sharing import doubtful, escaping, is_unshared, returned_as_is
+from ctrace.inspector.features.fix.repairs.syntax.shared_names import doubtful, escaping, is_unshared, returned_as_is
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_literal, shape_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import fresh, read, torch_name
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 
 def find(place: Place) -> Iterator[Rewrite]:

@@ -13,28 +13,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.branches import Branch, branch_at
 from ctrace.inspector.features.fix.repairs.syntax.classes import assigned_value, initializer
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
 from ctrace.inspector.features.fix.repairs.syntax.conditions import as_tensor
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import (
+from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
+from ctrace.inspector.features.fix.repairs.syntax.shared_names import returned_as_is
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     is_literal,
     is_pure,
     is_safe_divisor,
     op_of,
     shape_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.masking import is_maskable, needs_mask
-from ctrace.inspector.features.fix.repairs.syntax.names import full_name, read, self_attribute, torch_name
-from ctrace.inspector.features.fix.repairs.syntax.sharing import returned_as_is
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, read, self_attribute, torch_name
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _MODULES = words(
     "Linear Identity ReLU GELU SiLU Tanh Sigmoid Conv1d Conv2d Conv3d LayerNorm RMSNorm Softmax LeakyReLU ELU"

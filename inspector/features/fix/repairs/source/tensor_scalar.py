@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
 from ctrace.inspector.features.fix.repairs.syntax.branches import bound_before
 from ctrace.inspector.features.fix.repairs.syntax.classes import mentions
-from ctrace.inspector.features.fix.repairs.syntax.code import code_of, walk
-from ctrace.inspector.features.fix.repairs.syntax.edits import Edits
-from ctrace.inspector.features.fix.repairs.syntax.effects import (
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     FACTS,
     REDUCTIONS,
     is_along,
@@ -30,7 +30,7 @@ from ctrace.inspector.features.fix.repairs.syntax.effects import (
     number,
     op_of,
 )
-from ctrace.inspector.features.fix.repairs.syntax.names import (
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import (
     dotted,
     full_name,
     read,
@@ -42,7 +42,7 @@ from ctrace.inspector.features.fix.repairs.syntax.names import (
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _SAME_DTYPE = frozenset({"max", "min", "amax", "amin", "median"})
 """Reductions whose result has the dtype of their operand."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ctrace.inspector.features.fix.repairs.syntax.code import index_of
-from ctrace.inspector.features.fix.repairs.syntax.effects import (
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import index_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
     is_literal,
 )
-from ctrace.inspector.features.fix.repairs.syntax.names import bound, parameters, read
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import bound, parameters, read
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 
 class Side(Struct, frozen=True):

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctrace.inspector.features.fix.repairs.syntax.code import walk
-from ctrace.inspector.features.fix.repairs.syntax.effects import is_along, is_literal, is_number, is_pure, number, op_of
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import (
+    is_along,
+    is_literal,
+    is_number,
+    is_pure,
+    number,
+    op_of,
+)
 from ctrace.inspector.knowledge.words.word_sets import words
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ctrace.inspector.features.fix.repairs.syntax.code import Code
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
 
 _SCALARS = words(
     """

@@ -13,7 +13,7 @@ from typing import Any
 from ctrace.inspector.capture.core.patch import patched
 from ctrace.inspector.capture.core.recorder import Recorder
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.target import Candidate, Undecided
+from ctrace.inspector.facts.target_facts import Candidate, Undecided
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 

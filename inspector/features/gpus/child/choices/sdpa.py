@@ -3,15 +3,274 @@
 C++ decomposes it differently for each kernel (2.11 to 2.13, aten/src/ATen/native/transformers/attention.cpp), and a
 torch without CUDA has only the decomposition into matmuls. The Python dispatcher, under which AOTAutograd and Inductor
 trace, prefers a Python kernel if there is one.
+
+Choose the kernel of `scaled_dot_product_attention` on a CUDA device as torch does there.
+
+This mirrors `select_sdp_backend` (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp and its sdp_utils_cpp.h; 2.11 to
+2.13, with cuDNN 9.19). The CPU build lacks that function, and other builds ask the device. A test compares the choices
+with those of torch on an H100.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec import Struct
+
 from ctrace.inspector.capture.attention import choice as attentionchoice
 from ctrace.inspector.capture.core.patch import patched
-from ctrace.inspector.features.gpus.child.choices.sdpa_choice import CUDNN, EFFICIENT, FLASH, Call, chosen
+
+MATH, FLASH, EFFICIENT, CUDNN = 0, 1, 2, 3
+"""Torch's numbers for the kernels (`torch.nn.attention.SDPBackend`)."""
+_ORDER = [FLASH, EFFICIENT, MATH, CUDNN]
+"""Torch's initial priority order; on a device that prefers cuDNN, torch moves cuDNN to the front at the first call."""
+
+
+class Call(Struct, frozen=True):
+    """The arguments of one call, and the compute capability of the device."""
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any
+    dropout: float
+    causal: bool
+    gqa: bool
+    capability: tuple[int, int]
+
+    @property
+    def tensors(self) -> tuple[Any, Any, Any]:
+        """Queries, keys and values."""
+        return self.query, self.key, self.value
+
+    @property
+    def trains(self) -> bool:
+        """Whether a backward pass follows."""
+        import torch
+
+        return torch.is_grad_enabled() and any(each.requires_grad for each in self.tensors)
+
+    @property
+    def half(self) -> bool:
+        """Whether the dtype has 16 bits."""
+        return bool(self.query.dtype.itemsize == 2)
+
+
+def chosen(call: Call) -> int:
+    """Choose a kernel as torch does.
+
+    Raises:
+        RuntimeError: the user's `sdpa_kernel` allows no kernel that supports the call; the message is torch's.
+    """
+    for backend in _order(call.capability):
+        enabled, checks = _BACKENDS.get(backend, (_never, ()))
+        if enabled() and all(check(call) for check in checks):
+            return backend
+    msg = "No available kernel. Aborting execution."
+    raise RuntimeError(msg)
+
+
+def _order(capability: tuple[int, int]) -> list[int]:
+    import torch
+
+    order = list(torch._C._get_sdp_priority_order())
+    if order[: len(_ORDER)] == _ORDER and capability[0] in (9, 10) and not _deprioritized():
+        return [CUDNN, FLASH, EFFICIENT, MATH]
+    return order
+
+
+def _deprioritized() -> bool:
+    return os.environ.get("TORCH_CUDNN_SDPA_DEPRIORITIZED") == "1"
+
+
+def _known(condition: Any) -> bool:
+    """Evaluate a condition on sizes, which may be symbolic; return False if its value is unknown."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return bool(guard_or_false(condition))
+
+
+def _same(*sizes: Any) -> bool:
+    return all(_known(size == sizes[0]) for size in sizes[1:])
+
+
+def _four_dimensional(call: Call) -> bool:
+    return all(each.dim() == 4 for each in call.tensors)
+
+
+def _not_empty(call: Call) -> bool:
+    return not any(_known(each.size(-2) == 0) for each in (call.query, call.key))
+
+
+def _heads(call: Call, *, grouped: bool, same: bool = True) -> bool:
+    """Require equal batch sizes, and numbers of heads that are equal or suit grouped-query attention (GQA).
+
+    If `grouped` and the call enables GQA, the numbers of key heads and value heads must divide the number of query
+    heads; `same` also requires as many key heads as value heads.
+    """
+    if not _same(*(each.size(0) for each in call.tensors)):
+        return False
+    queries, keys, values = (each.size(-3) for each in call.tensors)
+    if not (call.gqa and grouped):
+        return _same(queries, keys, values)
+    if same:
+        return _same(keys, values) and _known(queries % keys == 0)
+    return _known(queries % keys == 0) and _known(queries % values == 0)
+
+
+def _one_batch(call: Call) -> bool:
+    return _heads(call, grouped=False)
+
+
+def _one_batch_or_groups(call: Call) -> bool:
+    return _heads(call, grouped=True)
+
+
+def _one_batch_or_any_groups(call: Call) -> bool:
+    return _heads(call, grouped=True, same=False)
+
+
+def _mask_dense(call: Call) -> bool:
+    return call.mask is None or _known(call.mask.stride(-1) == 1)
+
+
+def _dense(call: Call) -> bool:
+    return all(_known(each.stride(-1) == 1) for each in call.tensors) and _mask_dense(call)
+
+
+def _dense_or_narrow(call: Call) -> bool:
+    dense = all(_known(each.stride(-1) == 1) for each in call.tensors) or _known(call.query.size(-1) == 1)
+    return dense and _mask_dense(call)
+
+
+def _is_half(call: Call) -> bool:
+    """Require a 16-bit dtype that the device supports, the same for queries, keys and values."""
+    import torch
+
+    formats = (torch.float16, torch.bfloat16) if call.capability[0] >= 8 else (torch.float16,)
+    return call.query.dtype in formats and _one_format(call)
+
+
+def _one_format(call: Call) -> bool:
+    return len({each.dtype for each in call.tensors}) == 1
+
+
+def _is_half_or_single(call: Call) -> bool:
+    import torch
+
+    formats = {torch.float16, torch.float32} | ({torch.bfloat16} if call.capability[0] >= 8 else set())
+    return call.query.dtype in formats and _one_format(call)
+
+
+def _from_ampere(call: Call) -> bool:
+    return call.capability >= (8, 0)
+
+
+def _no_mask(call: Call) -> bool:
+    return call.mask is None
+
+
+def _flash_width(call: Call) -> bool:
+    widths = [each.size(-1) for each in call.tensors]
+    return _same(*widths) and _known(widths[0] <= 256)
+
+
+def _flash_width_trained(call: Call) -> bool:
+    """If training on compute capability 8.6 to 8.9 or 12.x, require a width whose backward fits into shared memory."""
+    small = (8, 6) <= call.capability <= (8, 9) or call.capability[0] == 12
+    if not (call.trains and small):
+        return True
+    width = call.query.size(-1)
+    return _known(width <= 192) or (not call.dropout and _known(width > 224))
+
+
+def _square_if_causal(call: Call) -> bool:
+    return not call.causal or _same(call.query.size(-2), call.key.size(-2))
+
+
+def _alignment(call: Call) -> int:
+    """Return the number that CUTLASS requires widths to be a multiple of (`minimum_gemm_alignment`)."""
+    if call.capability[0] >= 8:
+        return 8 if call.half else 4
+    # Tensor Cores of compute capability 7.x take half precision only; older GPUs have none.
+    return 8 if call.capability[0] >= 7 and call.half else 1
+
+
+def _efficient_width(call: Call) -> bool:
+    queries, keys, values = (each.size(-1) for each in call.tensors)
+    aligned = all(_known(width % _alignment(call) == 0) and _known(width > 0) for width in (queries, values))
+    return aligned and _same(queries, keys)
+
+
+def _mask_fits(call: Call) -> bool:
+    """Require no mask, or one without gradient that has two or four dimensions and broadcasts to the scores."""
+    if call.mask is None:
+        return True
+    if call.mask.requires_grad:
+        return False
+    full = (*call.query.shape[:3], call.key.size(2))
+    broadcast = all(
+        _known(dim == 1) or _same(dim, size)
+        for dim, size in zip(reversed(call.mask.shape), reversed(full), strict=False)
+    )
+    return call.mask.dim() in (2, 4) and broadcast
+
+
+def _deterministic_enough(_call: Call) -> bool:
+    import torch
+
+    return not torch.are_deterministic_algorithms_enabled() or torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _cudnn_width(call: Call) -> bool:
+    most = 256 if call.capability == (9, 0) else 128
+    widths = [each.size(-1) for each in (call.query, call.value)]
+    return all(_known(width <= most) and _known(width % 8 == 0) for width in widths)
+
+
+def _cudnn_lengths(call: Call) -> bool:
+    one = _known(call.query.size(-2) == 1)
+    return not _known(call.key.size(-2) == 1) and not (call.dropout and one)
+
+
+def _flag(name: str) -> Callable[[], bool]:
+    """Return a function that reads one of the flags that `sdpa_kernel` and `torch.backends.cuda` set."""
+
+    def enabled() -> bool:
+        import torch
+
+        return bool(getattr(torch._C, f"_get_{name}_sdp_enabled")())
+
+    return enabled
+
+
+def _never() -> bool:
+    return False
+
+
+_BACKENDS: dict[int, tuple[Callable[[], bool], tuple[Callable[[Call], bool], ...]]] = {
+    MATH: (_flag("math"), ()),
+    FLASH: (
+        _flag("flash"),
+        (
+            _four_dimensional, _no_mask, _flash_width, _from_ampere, _flash_width_trained, _square_if_causal, _is_half,
+            _one_batch_or_groups, _not_empty, _dense_or_narrow,
+        ),
+    ),
+    EFFICIENT: (
+        _flag("mem_efficient"),
+        (_four_dimensional, _efficient_width, _not_empty, _dense, _one_batch, _is_half_or_single),
+    ),
+    CUDNN: (
+        _flag("cudnn"),
+        (
+            _four_dimensional, _deterministic_enough, _is_half, _mask_fits, _from_ampere, _not_empty,
+            _dense_or_narrow, _one_batch_or_any_groups, _cudnn_width, _cudnn_lengths,
+        ),
+    ),
+}  # fmt: skip
+
 
 _FLASH_ALIGNMENT = 8
 _MASK_ALIGNMENT = 8

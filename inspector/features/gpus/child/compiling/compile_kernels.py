@@ -1,27 +1,192 @@
 """Compile every Triton kernel that was emitted for a GPU, on all free cores.
 
 A cache keyed by source and target provides the kernels that an earlier run compiled (`cache.py`).
+
+Compile all configurations of one of Inductor's Triton kernels for the target GPU, as torch would.
+
+`CachingAutotuner.precompile` runs completely (2.11 to 2.13, _inductor/runtime/triton_heuristics.py): it sets options
+and signature, drops configurations that do not fit, and adds configurations that it derives from the register counts of
+others. Only loading is skipped: register counts come from the binary, and limits from the target's facts. Call this in
+a fork: its patches are not undone.
+
+Run jobs in forked workers on free cores, so that a crash or a hang costs only one job.
 """
 
 import ast
+import os
+import select
 import shutil
+import signal
+import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ctrace.inspector.capture.built_kernels.cubin import resources
+from ctrace.inspector.capture.built_kernels.triton_builds import TritonBuilds
 from ctrace.inspector.capture.core.cores import Cores
+from ctrace.inspector.capture.core.forks import end, exit_status, fork
 from ctrace.inspector.capture.core.part import Part
 from ctrace.inspector.capture.core.recorder import Recorder
-from ctrace.inspector.facts.built import Built, KernelRefusal
-from ctrace.inspector.facts.target import Candidate, Undecided
+from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
+from ctrace.inspector.facts.events.run_events import ProblemMet
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.target_facts import Candidate, Undecided
+from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
-from ctrace.inspector.features.gpus.child.compiling.triton import TritonCompiler
-from ctrace.inspector.features.gpus.child.compiling.workers import work_off
 from ctrace.inspector.features.gpus.child.virtual_gpu import VirtualGpu
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+from ctrace.inspector.knowledge.versions.torch_names import LIBDEVICE_PATH
+
+_R = TypeVar("_R", bound=Record)
+_TENSOR_MEMORY = 512
+"""Columns of tensor memory, if any (triton/compiler/compiler.py, 3.6, 3.7: `CompiledKernel._init_handles`)."""
+
+
+class TritonCompiler:
+    """Compiles kernels in this process; its patches leave the process unusable for anything else."""
+
+    def __init__(self, gpu: TargetGpu, folder: Path) -> None:
+        from torch._inductor.runtime import compile_tasks
+
+        self._gpu = gpu
+        # Do not touch the user's caches.
+        os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+        os.environ.pop("TRITON_INTERPRET", None)
+        for name in ("_set_triton_ptxas_path", LIBDEVICE_PATH.of(compile_tasks)):
+            if name is not None:
+                getattr(compile_tasks, name, _nothing)()
+        self._replace()
+
+    def compile(self, name: str, source: str) -> Outcome:
+        """Compile a kernel, and return what it gave."""
+        gathered = _Gathered()
+        self._builds = TritonBuilds(Recorder(gathered), on_device=False)  # type: ignore[arg-type]
+        self._loaded: list[Any] = []
+        self._refused: dict[str, str] = {}
+        error = ""
+        try:
+            kernel = _kernel(name, source)
+            kernel.precompile()
+            for result in self._loaded:
+                self._builds.compiled(kernel, result)
+            self._builds.belongs(kernel, Part({}, Stage.FORWARD))
+        except Exception as raised:  # Triton and torch's heuristics may raise anything
+            error = _reason(raised)
+        problems = tuple(each.what for each in gathered.of(ProblemMet))
+        return Outcome(gathered.of(Built), gathered.of(KernelCode), self._refused, problems, error)
+
+    def _replace(self) -> None:
+        from torch._dynamo import device_interface
+        from torch._inductor.runtime import triton_heuristics
+        from triton import knobs
+
+        devices: Any = device_interface
+        heuristics: Any = triton_heuristics
+        devices.DeviceGuard = _no_guard
+        heuristics.StaticTritonCompileResult.can_statically_launch = staticmethod(lambda *_args: None)
+        heuristics.TritonCompileResult.make_launcher = lambda result: self._launcher_of(result)
+        heuristics.CachingAutotuner._precompile_config = self._precompiling(heuristics)
+        # The autotune cache stores the best configuration of an earlier run on a GPU; opening it takes a second.
+        heuristics.AutotuneCache.create = staticmethod(_nothing)
+        heuristics.log.disabled = True  # it prints what ctrace records
+        knobs.compilation.listener = lambda **facts: self._builds.listen(
+            **{key: facts[key] for key in ("metadata", "metadata_group", "times", "cache_hit")}
+        )
+
+    def _precompiling(self, heuristics: Any) -> Any:
+        original = heuristics.CachingAutotuner._precompile_config
+
+        def precompile_config(kernel: Any, config: Any) -> Any:
+            try:
+                return original(kernel, config)
+            except Exception as raised:
+                self._refused[configuration_of(config)] = _reason(raised)
+                raise
+
+        return precompile_config
+
+    def _launcher_of(self, result: Any) -> Any:
+        """Check that a compiled configuration could be loaded, and return a launcher that only names it.
+
+        Torch makes all launchers again after it adds a configuration, so check each result only once.
+        """
+        if result not in self._loaded:
+            try:
+                self._load(result.kernel)
+            except Exception as raised:
+                self._refused[configuration_of(result.config)] = _reason(raised)
+                raise
+            self._loaded.append(result)
+        return SimpleNamespace(config=result.config)
+
+    def _load(self, binary: Any) -> None:
+        """Check a binary as loading would, and set the attributes that loading sets.
+
+        Raises:
+            OutOfResources: the binary exceeds a limit of the GPU; the caller drops its configuration.
+        """
+        limits = {
+            "shared memory": (binary.metadata.shared, self._gpu.shared_per_block_optin),
+            "tensor memory": (getattr(binary.metadata, "tmem_size", None) or 0, _TENSOR_MEMORY),
+            "threads": (binary.metadata.num_warps * self._gpu.warp, self._gpu.threads_per_block),
+        }
+        from triton.runtime.errors import OutOfResources
+
+        for name, (required, limit) in limits.items():
+            if required > limit:
+                raise OutOfResources(required, limit, name)
+        found = resources(binary.kernel)
+        binary.n_regs, binary.n_spills = found.get("registers"), found.get("spills")
+        binary.shared = binary.metadata.shared
+
+
+def _nothing(*_args: Any) -> None:
+    """Replace a function that must have no effect."""
+
+
+def _no_guard(*_args: Any) -> Any:
+    """Replace torch's context manager that selects a device."""
+    return nullcontext()
+
+
+class _Gathered:
+    """Replaces the log: collects the records to write for each graph part that calls the kernel."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def add(self, record: Record, _context: Any = None) -> None:
+        self._records.append(record)
+
+    def of(self, kind: type[_R]) -> tuple[_R, ...]:
+        return tuple(each for each in self._records if isinstance(each, kind))
+
+
+def _kernel(name: str, source: str) -> Any:
+    from torch._inductor.codecache import PyCodeCache
+
+    return getattr(PyCodeCache.load(source), name)
+
+
+def configuration_of(config: Any) -> str:
+    """Return a description of a Triton configuration."""
+    values = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]
 
 
 def sources_of(wrapper: str) -> Iterator[tuple[str, str, str]]:
@@ -186,3 +351,127 @@ def _leave_open(recorder: Recorder, built: Sequence[Built], part: Part, kernel: 
 def _configuration(built: Built) -> str:
     values = {**built.blocks, "num_warps": built.warps, "num_stages": built.stages}
     return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+_POLL = 0.05
+"""Seconds between two checks of the workers."""
+_NEXT = struct.Struct("I")
+_MESSAGE = struct.Struct("IIB")
+"""A worker's message: process id, job, and whether it is done; shorter than PIPE_BUF, so writes are atomic."""
+
+Work = Callable[[int], None]
+Failed = Callable[[int, str], None]
+
+
+def work_off(jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
+    """Run `work(number)` for each job number below `jobs`, and wait.
+
+    The first worker uses this process's core. `failed(number, why)` is called in this process for a job whose worker
+    crashes or does not finish within `limit` seconds.
+    """
+    if jobs:
+        _Driver(jobs, work, failed, cores, limit).run()
+
+
+class _Worker(Struct):
+    pid: int
+    on_core: bool
+    """Whether the worker holds a core that must be released."""
+    job: int | None = None
+    since: float = field(default_factory=time.monotonic)
+
+
+class _Driver:
+    """A queue of jobs for the workers, and a pipe for their messages."""
+
+    def __init__(self, jobs: int, work: Work, failed: Failed, cores: Cores, limit: float) -> None:
+        self._undone = set(range(jobs))
+        self._work = work
+        self._failed = failed
+        self._cores = cores
+        self._limit = limit
+        self._workers: dict[int, _Worker] = {}
+        self._reader, self._writer = os.pipe()
+        self._queue, filled = os.pipe()
+        with os.fdopen(filled, "wb") as file:
+            file.write(b"".join(map(_NEXT.pack, range(jobs))))
+
+    def run(self) -> None:
+        """Run until every job is done or has failed."""
+        try:
+            while self._undone:
+                self._start_some()
+                self._listen(_POLL)
+                for worker in list(self._workers.values()):
+                    self._look_after(worker)
+            for worker in list(self._workers.values()):
+                exit_status(worker.pid, block=True)
+                del self._workers[worker.pid]
+                self._free(worker)
+        finally:
+            for pid in self._workers:
+                end(pid)
+            for descriptor in (self._queue, self._reader, self._writer):
+                os.close(descriptor)
+
+    def _start_some(self) -> None:
+        """Start as many workers as there are free cores and jobs; the first uses the core of this waiting process."""
+        while len(self._workers) < len(self._undone):
+            has_own = any(not worker.on_core for worker in self._workers.values())
+            if has_own and not self._cores.take():
+                return
+            try:
+                pid = fork(self._serve)
+            except OSError as error:  # ulimit -u
+                if has_own:
+                    self._cores.release()
+                elif not self._workers:
+                    for job in list(self._undone):
+                        self._fail(job, f"no process could be started: {error.strerror}")
+                return
+            self._workers[pid] = _Worker(pid, on_core=has_own)
+
+    def _serve(self) -> None:
+        pid = os.getpid()
+        while data := os.read(self._queue, _NEXT.size):
+            (job,) = _NEXT.unpack(data)
+            os.write(self._writer, _MESSAGE.pack(pid, job, False))
+            self._work(job)
+            os.write(self._writer, _MESSAGE.pack(pid, job, True))
+
+    def _listen(self, seconds: float) -> None:
+        while select.select([self._reader], [], [], seconds)[0]:
+            seconds = 0
+            for pid, job, done in _MESSAGE.iter_unpack(os.read(self._reader, _MESSAGE.size * 256)):
+                worker = self._workers[pid]
+                worker.job, worker.since = None if done else job, time.monotonic()
+                if done:
+                    self._undone.discard(job)
+
+    def _look_after(self, worker: _Worker) -> None:
+        late = worker.job is not None and time.monotonic() - worker.since > self._limit
+        if late:
+            os.kill(worker.pid, signal.SIGKILL)
+        status = exit_status(worker.pid, block=late)
+        if status is None:
+            return
+        self._listen(0)  # read the worker's last message
+        del self._workers[worker.pid]
+        self._free(worker)
+        if worker.job is not None:
+            self._fail(worker.job, f"took more than {self._limit:.0f} s" if late else _how(status))
+        elif status != 0 and not self._workers:  # it ended between two jobs
+            for job in list(self._undone):
+                self._fail(job, _how(status))
+
+    def _fail(self, job: int, why: str) -> None:
+        self._undone.discard(job)
+        self._failed(job, why)
+
+    def _free(self, worker: _Worker) -> None:
+        if worker.on_core:
+            self._cores.release()
+
+
+def _how(status: int) -> str:
+    return f"crashed: {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ctrace.inspector.facts.bytecode import Constant
+from ctrace.inspector.facts.bytecode_facts import Constant
 from ctrace.inspector.features.bytecode.decompile import NotReconstructed, Source, reconstruct
 from ctrace.inspector.features.bytecode.decompile.canonical import form_of_code
-from ctrace.inspector.features.bytecode.decompile.values import StopError
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import StopError
 from ctrace.inspector.source.disassembly import disassembled
 from tests.inspector.decompile import cases, recording
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Instruction
+from ctrace.inspector.facts.bytecode_facts import Code, Instruction
 from ctrace.inspector.features.bytecode.decompile import NotReconstructed, reconstruct
 from ctrace.inspector.source.disassembly import disassembled
 

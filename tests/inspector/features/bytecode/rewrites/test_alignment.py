@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Constant, Instruction, Rewritten
+from ctrace.inspector.facts.bytecode_facts import Code, Constant, Instruction, Rewritten
+from ctrace.inspector.features.bytecode.bytecode_view import explained, function_codes
 from ctrace.inspector.features.bytecode.rewrites.alignment import Kept, Pair, align, apply, diff
 from ctrace.inspector.features.bytecode.rewrites.opcodes import index_at
 from ctrace.inspector.features.bytecode.rewrites.ownership import taken_over
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import walked
-from ctrace.inspector.features.bytecode.view import explained, function_codes
 from ctrace.inspector.source.disassembly import disassembled
 from tests.support.helpers import recorded
 

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Code, Constant
-from ctrace.inspector.features.bytecode.rewrites.pieces import PieceKind
+from ctrace.inspector.facts.bytecode_facts import Code, Constant
+from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import PieceKind
 from ctrace.inspector.features.bytecode.rewrites.stackforms import ListOf, written
 from ctrace.inspector.features.bytecode.rewrites.stackwalk import Step, walked
-from ctrace.inspector.features.bytecode.view import Explained, explained, function_codes
 from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 from tests.support.helpers import recorded
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from ctrace.inspector.facts.session import Session
-from ctrace.inspector.features.bytecode.rewrites.pieces import Piece, PieceKind
-from ctrace.inspector.features.bytecode.view import Explained, explained, function_codes
+from ctrace.inspector.features.bytecode.bytecode_view import Explained, explained, function_codes
+from ctrace.inspector.features.bytecode.rewrites.bytecode_pieces import Piece, PieceKind
 from tests.support.helpers import recorded
 
 EFFECTS, COMPREHENSION = recorded("side_effects"), recorded("comprehension")

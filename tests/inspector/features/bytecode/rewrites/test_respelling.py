@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from ctrace.inspector.facts.bytecode import Instruction
+from ctrace.inspector.facts.bytecode_facts import Instruction
 from ctrace.inspector.features.bytecode.rewrites.resumes import respelled
 from tests.inspector.features.bytecode.rewrites.test_alignment import code, instruction
 

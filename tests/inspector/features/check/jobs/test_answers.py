@@ -12,14 +12,14 @@ import pytest
 
 from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran, State
 from ctrace.inspector.features.check.jobs.reuse import Reuse
-from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import Seen
 from ctrace.inspector.processes.system_calls import answer, listing, stamp
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.answers import Observed
 from ctrace.inspector.runs.dependencies.circumstances import file_digest
-from ctrace.inspector.runs.request import Options
 
 KEY = JobKey("net.py")
 STATE = State(KEY, "2.13", {Count.GRAPHS: 1}, 100.0)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import Exit, RunError
+from ctrace.inspector.features.check.gate_model import TRACE, JobKey, Lock
+from ctrace.inspector.features.check.gate_outcome import judged
 from ctrace.inspector.features.check.jobs.from_trace import labels, traced
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.model import TRACE, JobKey, Lock
-from ctrace.inspector.features.check.outcome import judged
-from ctrace.inspector.features.check.policy.model import Count, Limits, Policy
+from ctrace.inspector.features.check.policy.policy_model import Count, Limits, Policy
 from ctrace.inspector.features.check.verdict import Outcome
 from tests.support.gated import ROOT, TODAY, kinds
 from tests.support.places import DATA

@@ -6,8 +6,8 @@ import pytest
 
 from ctrace.inspector.errors import PolicyError, TargetError
 from ctrace.inspector.features.check.jobs.jobs import Jobs, jobs_of
-from ctrace.inspector.features.check.policy.model import Count, Limits, ModelRule, Policy
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.check.policy.policy_model import Count, Limits, ModelRule, Policy
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.target import resolve
 
 MODEL = "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(2, 2),)\n"

@@ -1,8 +1,8 @@
 """Choose the next job that fits into memory."""
 
+from ctrace.inspector.features.check.gate_model import Job, JobKey
 from ctrace.inspector.features.check.jobs.pool import Room
-from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 GIB = 1 << 30
 

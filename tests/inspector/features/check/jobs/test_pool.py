@@ -14,10 +14,10 @@ import pytest
 
 from ctrace.inspector.errors import SettingsError, TargetError
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session, Target
+from ctrace.inspector.features.check.gate_model import SEED, Job, JobKey, Ran
 from ctrace.inspector.features.check.jobs.pool import run_jobs
-from ctrace.inspector.features.check.model import SEED, Job, JobKey, Ran
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.child import ChildProcess
-from ctrace.inspector.runs.request import Options
 from ctrace.inspector.runs.store import KEEP, Store
 from tests.support.places import ROOT
 
@@ -254,8 +254,8 @@ _INTERRUPTED = """
 import sys
 from pathlib import Path
 from ctrace.inspector.features.check.jobs import pool
-from ctrace.inspector.features.check.model import Job, JobKey
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.features.check.gate_model import Job, JobKey
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.store import Store
 from ctrace.inspector.processes import boot
 boot._BOOT = "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print(os.getpid(), flush=True); time.sleep(60)"

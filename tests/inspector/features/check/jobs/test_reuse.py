@@ -13,12 +13,12 @@ from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.findings import Owner
 from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.sites import Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.gate_model import Job, JobKey, Ran, State
 from ctrace.inspector.features.check.jobs.reuse import FOLDER, Reuse, reuse_note
-from ctrace.inspector.features.check.model import Job, JobKey, Ran, State
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 from ctrace.inspector.features.check.verdict import Finding, FindingKind, Seen
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.circumstances import file_digest
-from ctrace.inspector.runs.request import Options
 
 KEY = JobKey("net.py")
 SITE = Site(SiteKey(SiteKind.BREAK, ("GB0059",), Owner.USER, "net.py::f", "print(x)"), 2, "net.py", 3, span=(0, 5))

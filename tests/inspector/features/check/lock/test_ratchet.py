@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ctrace.inspector.facts.findings import Cost, Owner
 from ctrace.inspector.facts.sites import Known, Site, SiteKey, SiteKind
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock, State
 from ctrace.inspector.features.check.lock.ratchet import updated
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock, State
-from ctrace.inspector.features.check.policy.model import Allow, Count
+from ctrace.inspector.features.check.policy.policy_model import Allow, Count
 from ctrace.inspector.features.check.verdict import Finding, FindingKind, Outcome, Seen
 from tests.support.gated import MODEL, checked_of, kinds, lock_of, outcome_of, seen_of, site, state_with
 from tests.support.helpers import fuzzing

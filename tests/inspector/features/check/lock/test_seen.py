@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import LockError
-from ctrace.inspector.features.check.lock.file import load_lock, write_lock
+from ctrace.inspector.features.check.gate_model import Baseline, JobKey, Lock
+from ctrace.inspector.features.check.lock.lock_file import load_lock, write_lock
 from ctrace.inspector.features.check.lock.seen import LockOfTests
-from ctrace.inspector.features.check.model import Baseline, JobKey, Lock
-from ctrace.inspector.features.check.policy.model import Count
+from ctrace.inspector.features.check.policy.policy_model import Count
 
 MODEL = JobKey("models/net.py", "wide")
 NET, GONE = JobKey("tests/test_net.py::test_net[1-a b#c]"), JobKey("tests/test_gone.py::test_gone")

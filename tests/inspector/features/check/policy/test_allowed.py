@@ -6,7 +6,7 @@ import pytest
 
 from ctrace.inspector.facts.sites import SiteKind
 from ctrace.inspector.features.check.policy.allowed import allowing, allows, useless
-from ctrace.inspector.features.check.policy.model import Allow
+from ctrace.inspector.features.check.policy.policy_model import Allow
 from tests.support.gated import GB, TODAY, site
 
 KEY = site("print('mean', x.mean())", "models/mask.py::Mask.forward").key

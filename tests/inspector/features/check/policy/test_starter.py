@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.check.policy.file import load_policy
-from ctrace.inspector.features.check.policy.model import CPU, Count, Policy
+from ctrace.inspector.features.check.policy.policy_file import load_policy
+from ctrace.inspector.features.check.policy.policy_model import CPU, Count, Policy
 from ctrace.inspector.features.check.policy.starter import starter
-from ctrace.inspector.runs.request import Options
+from ctrace.inspector.runs.capture_request import Options
 
 MODELS = [
     "models/*.py",

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ctrace.inspector.features.compare.ranks.content import Item, items_of
-from ctrace.inspector.features.compare.ranks.detail import first_difference
-from ctrace.inspector.features.compare.ranks.summary import Kind
+from ctrace.inspector.features.compare.ranks.job import first_difference
+from ctrace.inspector.features.compare.ranks.rank_summary import Kind
 from ctrace.inspector.log.headers import Context
 from ctrace.inspector.log.reader import Entry
 

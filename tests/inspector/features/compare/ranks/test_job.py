@@ -10,10 +10,10 @@ import pytest
 
 from ctrace.inspector.errors import RunError
 from ctrace.inspector.features.compare.ranks.job import Job, read_job
-from ctrace.inspector.features.compare.ranks.summary import Kind, summary_of
+from ctrace.inspector.features.compare.ranks.rank_summary import Kind, summary_of
 from ctrace.inspector.log.folders import LogFile, choose, logs_in
-from ctrace.reports.json.ranks import render_ranks_json
-from ctrace.reports.wording.ranks import incomplete
+from ctrace.reports.json.ranks_json import render_ranks_json
+from ctrace.reports.wording.ranks_wording import incomplete
 from tests.support.places import DATA
 
 JOBS = DATA / "ranks"

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from ctrace.inspector.capture.calls.models import Loaded
+from ctrace.inspector.capture.calls.model_files import Loaded
 from ctrace.inspector.capture.calls.ways import Call, Way
 from ctrace.inspector.facts.trial import Condition, Mined, Observed, ProofRequest
-from ctrace.inspector.features.fix.child.models import ModelObserver
+from ctrace.inspector.features.fix.child.observation import ModelObserver
 from ctrace.inspector.features.fix.repairs.comparing import Difference, differences
 from ctrace.inspector.features.fix.repairs.obligations import about
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.fix.child.effects import Outside
+from ctrace.inspector.features.fix.child.observed_effects import Outside
 
 
 def _connect() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.diagnosis.causes import lead_of, root_causes
+from ctrace.inspector.diagnosis.root_causes import lead_of, root_causes
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.facts.diagnosis import Finding, RootCause, RootKind, Symptom
 from ctrace.inspector.facts.findings import Break, BreakKind, Cause, CauseKind, Danger, Recompile, Skip
@@ -20,7 +20,7 @@ from ctrace.inspector.features.fix.reduction.finding import (
     sought,
     title_in,
 )
-from ctrace.inspector.features.fix.reduction.verifying import is_in
+from ctrace.inspector.features.fix.reduction.reproducing import is_in
 from tests.support.helpers import MODEL
 from tests.support.sessions import bare_break
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from ctrace.inspector.features.fix.reduction.program import Program
+from ctrace.inspector.features.fix.reduction.reduced_program import Program
 from ctrace.inspector.features.fix.reduction.reducer import Reducer
 
 MODEL = '''

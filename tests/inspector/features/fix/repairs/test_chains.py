@@ -8,10 +8,10 @@ import pytest
 from ctrace.inspector.facts.trial import Condition, NewText, Trial
 from ctrace.inspector.features.fix.repairs.candidates import Candidate
 from ctrace.inspector.features.fix.repairs.chains import gets_on, together, uncovers
-from ctrace.inspector.features.fix.repairs.findings import keys_of
+from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.fixing import names_of
 from ctrace.inspector.features.fix.repairs.proving import Attempt
-from ctrace.inspector.features.fix.repairs.result import Check, Outcome
+from ctrace.inspector.features.fix.repairs.repair_result import Check, Outcome
 from tests.support.gated import at_text, session_of
 
 SOURCE = "def forward(x):\n    print(x)\n    y = x.item()\n    return x\n"

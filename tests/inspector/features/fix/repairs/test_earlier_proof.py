@@ -12,10 +12,10 @@ from ctrace.inspector.facts.outcome import Asked
 from ctrace.inspector.facts.session import Graph, Session
 from ctrace.inspector.facts.trial import NewText
 from ctrace.inspector.features.fix.repairs.earlier_proof import EarlierProof
-from ctrace.inspector.features.fix.repairs.result import Check, Combined, Fixes, Outcome, Step, Tried, base_of
-from ctrace.inspector.features.fix.repairs.running import Evidence
+from ctrace.inspector.features.fix.repairs.repair_result import Check, Combined, Fixes, Outcome, Step, Tried, base_of
+from ctrace.inspector.features.fix.repairs.trial_runs import Evidence
+from ctrace.inspector.runs.capture_request import Options
 from ctrace.inspector.runs.dependencies.answers import forget_answers
-from ctrace.inspector.runs.request import Options
 
 AFTER = "model = 2\n"
 

@@ -8,7 +8,7 @@ from ctrace.inspector.diagnosis.advise import counts
 from ctrace.inspector.facts.diagnosis import Effect
 from ctrace.inspector.facts.session import Failure, FailurePhase, Session
 from ctrace.inspector.facts.trial import Trial
-from ctrace.inspector.features.fix.repairs.findings import keys_of
+from ctrace.inspector.features.fix.repairs.finding_differences import keys_of
 from ctrace.inspector.features.fix.repairs.proving import Change, _graph_checks
 from tests.support.sessions import PARTIAL
 

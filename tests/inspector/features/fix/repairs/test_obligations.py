@@ -3,7 +3,7 @@
 from ctrace.inspector.facts.trial import Entry, Observed
 from ctrace.inspector.features.fix.repairs.comparing import Difference
 from ctrace.inspector.features.fix.repairs.obligations import NAMES, asked, not_tried, question_about, tried, with_cost
-from ctrace.inspector.features.fix.repairs.result import How, Obligation
+from ctrace.inspector.features.fix.repairs.repair_result import How, Obligation
 
 CALLS = Observed(
     (Entry("base"), Entry("base, model in float16"), Entry("base, all trained", gradients=[["input 0", []]]))

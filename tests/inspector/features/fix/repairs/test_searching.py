@@ -9,9 +9,9 @@ from ctrace.inspector.facts.session import Session
 from ctrace.inspector.facts.trial import Trial
 from ctrace.inspector.features.fix.repairs.fixing import Fixing, RepairChoice
 from ctrace.inspector.features.fix.repairs.proving import Change, Prover
-from ctrace.inspector.features.fix.repairs.result import Fixes
-from ctrace.inspector.features.fix.repairs.running import Budget, FailedTrialError
-from ctrace.reports.wording.fix import answer
+from ctrace.inspector.features.fix.repairs.repair_result import Fixes
+from ctrace.inspector.features.fix.repairs.trial_runs import Budget, FailedTrialError
+from ctrace.reports.wording.fix_wording import answer
 from tests.inspector.diagnosis.scenes import broken, ran
 
 BRANCH = (

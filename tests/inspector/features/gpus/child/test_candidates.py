@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctrace.inspector.facts.target import Candidate
-from ctrace.inspector.features.gpus.child.tuning import candidate, subject_of, taken_of
+from ctrace.inspector.facts.target_facts import Candidate
+from ctrace.inspector.features.gpus.child.gpu_tuning import candidate, subject_of, taken_of
 
 
 @dataclass

@@ -9,9 +9,9 @@ import pytest
 
 from ctrace.inspector.errors import TargetError
 from ctrace.inspector.features.workshop.child.importing import imported, operators_of
-from ctrace.inspector.features.workshop.ejecting.package import package_of
-from ctrace.inspector.features.workshop.kernel_packages.package import Package, package_at
-from ctrace.reports.ejecting.writing import write_package
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import package_of
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package, package_at
+from ctrace.reports.ejecting.eject_writing import write_package
 from tests.support.ejecting import session
 
 torch = pytest.importorskip("torch")

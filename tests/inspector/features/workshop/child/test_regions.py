@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from ctrace.inspector.features.workshop.child.passes import Rewrite  # noqa: E402
+from ctrace.inspector.features.workshop.child.package_passes import Rewrite  # noqa: E402
 from ctrace.inspector.features.workshop.child.regions import _noise, _values  # noqa: E402
 
 

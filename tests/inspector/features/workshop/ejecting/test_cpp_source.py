@@ -9,8 +9,8 @@ from ctrace.inspector.features.workshop.ejecting.cpp_source import (
     is_used,
     vector_instructions,
 )
-from ctrace.inspector.features.workshop.ejecting.package import package_of
-from ctrace.inspector.features.workshop.ejecting.refusals import RefusalError
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import package_of
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
 from tests.support.ejecting import session
 
 LOAD = "auto tmp0 = at::vec::Vectorized<float>::loadu({0} + static_cast<int64_t>(x0), static_cast<int64_t>({1}));"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ctrace.inspector.features.workshop.ejecting.refusals import RefusalError
+from ctrace.inspector.features.workshop.ejecting.eject_refusals import RefusalError
 from ctrace.inspector.features.workshop.ejecting.triton_helpers import HELPERS, replaced
 from ctrace.inspector.features.workshop.ejecting.triton_source import TritonKernel, plain_triton
 

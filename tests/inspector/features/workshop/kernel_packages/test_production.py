@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ctrace.inspector.features.workshop.kernel_packages.model import Applied, Place
-from ctrace.inspector.features.workshop.kernel_packages.package import Package
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
+from ctrace.inspector.features.workshop.kernel_packages.package_model import Applied, Place
 from ctrace.inspector.features.workshop.kernel_packages.production import diffs_of
 from ctrace.inspector.runs.target import ModelTarget
 

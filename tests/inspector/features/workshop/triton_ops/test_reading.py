@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.errors import TargetError
-from ctrace.inspector.features.workshop.triton_ops.flops import flops_per_element
-from ctrace.inspector.features.workshop.triton_ops.limits import limits_of
 from ctrace.inspector.features.workshop.triton_ops.pointers import flow_of
 from ctrace.inspector.features.workshop.triton_ops.reading import SourceFile, kernel_named, launches_of, parsed, split
-from ctrace.inspector.features.workshop.triton_ops.writing import wrapped
+from ctrace.inspector.features.workshop.triton_ops.triton_op_limits import limits_of
+from ctrace.inspector.features.workshop.triton_ops.triton_op_writing import flops_per_element, wrapped
 from tests.support.triton_kernels import SOURCE
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.model import Place
+from ctrace.inspector.features.fix.repairs.repair_model import Place
 from ctrace.inspector.features.fix.repairs.source import tensor_branch
 
 ASKS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrace.inspector.features.fix.repairs.model import Place
+from ctrace.inspector.features.fix.repairs.repair_model import Place
 from tests.support.repaired import REPAIRS
 from tests.support.traps import Trap, observed, traps
 

@@ -13,7 +13,7 @@ from ctrace.inspector.facts.built import Built, KernelCode, StageTime
 from ctrace.inspector.facts.kernels import Stage
 from ctrace.inspector.features.gpus.child.compiling import cache as compilecache
 from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 EMPTY: dict[str, Any] = {"built": (), "codes": (), "refused": {}, "problems": (), "error": ""}
 KEYS = ["aa" * 32, "ab" * 32, "bb" * 32]

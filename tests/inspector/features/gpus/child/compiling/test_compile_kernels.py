@@ -14,12 +14,12 @@ pytest.importorskip("triton")
 from ctrace.inspector.capture.codegen.generate import Codegen
 from ctrace.inspector.facts.built import Built, KernelCode, KernelRefusal
 from ctrace.inspector.facts.kernels import Stage
-from ctrace.inspector.facts.target import Undecided
+from ctrace.inspector.facts.target_facts import Undecided
 from ctrace.inspector.facts.wire import Record
 from ctrace.inspector.features.gpus.child.compiling import compile_kernels
 from ctrace.inspector.features.gpus.child.compiling.cache import CompileCache, Outcome
 from ctrace.inspector.features.gpus.child.compiling.compile_kernels import Job, Metal
-from ctrace.inspector.knowledge.gpus.table import gpu_named
+from ctrace.inspector.knowledge.gpus.gpu_table import gpu_named
 
 
 class Recording:

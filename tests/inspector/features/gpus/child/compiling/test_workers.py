@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctrace.inspector.capture.core.cores import Cores
-from ctrace.inspector.features.gpus.child.compiling.workers import work_off
+from ctrace.inspector.features.gpus.child.compiling.compile_kernels import work_off
 
 pytestmark = pytest.mark.skipif("not hasattr(os, 'fork')")
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ctrace.inspector.features.gpus.child.torch_side.native import slots_of
+from ctrace.inspector.features.gpus.child.torch_side.gpu_hooks import slots_of
 
 _BASE = """
 struct TORCH_API Base {

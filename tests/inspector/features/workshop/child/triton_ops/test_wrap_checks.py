@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from ctrace.inspector.features.workshop.child.triton_ops.main import _equal  # noqa: E402
+from ctrace.inspector.features.workshop.child.triton_ops.triton_ops_main import _equal  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 

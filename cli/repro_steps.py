@@ -1,0 +1,192 @@
+"""The steps of `ctrace repro`: find the run and the finding, reduce, and write the result."""
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.cli.process.signals import EndedBySignal
+from ctrace.inspector.errors import CtraceError, Exit, RunError, TargetError
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.reports.format import one_line
+
+if TYPE_CHECKING:
+    from ctrace.inspector.facts.session import Session
+    from ctrace.inspector.features.fix.reduction.reduction_result import Reproducer
+    from ctrace.inspector.runs.capture_request import Options
+    from ctrace.inspector.runs.target import Resolved
+
+_NOT_COMPILING = (FailurePhase.LOAD, FailurePhase.EAGER)
+"""Failures of the target without torch.compile."""
+_SITE = re.compile(r"(?P<file>.+\.py):(?P<line>\d+)")
+
+
+class ReproRequest(Struct, frozen=True):
+    """A command line of `ctrace repro`."""
+
+    target: str | None
+    site: str | None
+    options: "Options"
+    budget: float | None = None
+    timeout: float | None = None
+    issue: bool = False
+    json: bool = False
+    output: Path | None = None
+
+
+def reproduced(request: ReproRequest) -> Exit:
+    """Make a reproducer, and show or write it; return the exit code.
+
+    Raises:
+        CtraceError: the command line or the target is wrong, or nothing shows the finding.
+    """
+    from ctrace.cli.console import say
+    from ctrace.cli.progress import progress
+    from ctrace.inspector.diagnosis.root_causes import root_causes
+    from ctrace.inspector.features.fix.reduction.finding import at_the_same_line, chosen, sought
+    from ctrace.inspector.features.fix.reduction.reproducing import Reproduction
+    from ctrace.inspector.features.fix.repairs.trial_runs import Budget
+
+    if request.issue and request.json:
+        raise TargetError("--issue and --json exclude each other", "choose one")
+    session, resolved, options, site = _found(request)
+    if session.failure is not None and (session.failure.is_cut or session.failure.phase in _NOT_COMPILING):
+        say(f"ctrace: nothing to reproduce: the target itself failed: {one_line(_failure(session.failure), 200)}")
+        return Exit.PROGRAM
+    causes = root_causes(session)
+    cause = chosen(causes, site)
+    if site is not None and site != cause.id and (others := at_the_same_line(cause, causes)):
+        named = ", ".join(each.id for each in others)
+        say(f"ctrace: {one_line(site, 100)} has {len(others) + 1} findings; this is {cause.id}, name another: {named}")
+    with progress(is_program=False) as shown, _interruptible():
+        search = Reproduction(session, sought(cause, session), resolved, options, Budget(request.budget), say=shown.say)
+        made = search.run()
+    _save(made)
+    _show(request, made)
+    if made.interrupted:
+        return Exit.PROGRAM
+    return Exit.DONE if made.verified else Exit.UNTRUSTED
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a reduction with the best so far; elsewhere, it ends the command."""
+    before = signal.getsignal(signal.SIGINT)
+    if before in (signal.SIG_IGN, None):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise EndedBySignal(signal.SIGINT) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _failure(failure: Failure) -> str:
+    return f"{failure.type}: {failure.message}"
+
+
+def _found(request: ReproRequest) -> "tuple[Session, Resolved, Options, str | None]":
+    """Return the run, how to run its target again, and the site: of the last run, or of a target that runs now."""
+    if request.site is None:
+        last = _of_last_run(request.target, has_options=request.options != type(request.options)())
+        if last is not None:
+            return *last, request.target
+    target, site = str(request.target), request.site
+    match = _SITE.fullmatch(target)
+    if site is None and match is not None and Path(match["file"]).is_file():
+        target, site = match["file"], f"{Path(match['file']).name}:{match['line']}"
+    session, resolved = _captured(request, target)
+    return session, resolved, request.options, site
+
+
+def _captured(request: ReproRequest, target: str) -> "tuple[Session, Resolved]":
+    from ctrace.cli.view_run import captured
+    from ctrace.inspector.runs.store import Store
+    from ctrace.inspector.runs.target import resolve
+
+    resolved = resolve(target, (), has_inputs=bool(request.options.inputs))
+    return captured(resolved, request.options, request.timeout, Store()), resolved
+
+
+def _of_last_run(site: str | None, *, has_options: bool) -> "tuple[Session, Resolved, Options] | None":
+    """Return the last run if it has the site; None: the text names something else.
+
+    Raises:
+        CtraceError: the last run is meant, and there is none, it has no such finding, or it cannot be run again.
+    """
+    from ctrace.inspector.diagnosis.root_causes import root_causes
+    from ctrace.inspector.features.fix.reduction.finding import chosen
+    from ctrace.inspector.runs.load import load
+    from ctrace.inspector.runs.rerun import refuse_foreign, request_of, resolved_of
+    from ctrace.inspector.runs.store import Store
+
+    is_meant = site is None or _is_id(site)
+    if has_options and is_meant:
+        raise TargetError("options such as --input need a target", "name it: ctrace repro model.py")
+    try:
+        run = Store().load()
+        session = load(run)
+        cause = chosen(root_causes(session), site)
+    except CtraceError:
+        if is_meant:
+            raise
+        return None
+    if not is_meant and (has_options or _has_changed(cause.file, session)):
+        return None
+    if _has_changed(cause.file, session):
+        raise RunError(f"{cause.file} has changed since the last run", "name the target: ctrace repro model.py")
+    try:
+        request = request_of(run)
+        refuse_foreign(run, request, "")
+    except RunError as error:
+        raise RunError(error.what, "name the target: ctrace repro model.py") from None
+    return session, resolved_of(request), request.options
+
+
+def _has_changed(file: str | None, session: "Session") -> bool:
+    """Whether a file differs from the text that ran; False: that text is not known."""
+    text = session.listings.get(file or "")
+    if text is None:
+        return False
+    try:
+        return Path(str(file)).read_text(encoding="utf-8") != text
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def _is_id(text: str) -> bool:
+    """Whether a text looks like a finding's id, not like a file or module."""
+    return not Path(text).exists() and not any(letter in text for letter in ":./")
+
+
+def _save(made: "Reproducer") -> None:
+    """Keep the program for `ctrace fix --report`; that it cannot be kept is no reason to fail."""
+    from ctrace.cli.console import say
+    from ctrace.inspector.features.fix.reduction.saved_reproducers import save
+    from ctrace.inspector.files.disk_errors import reason
+    from ctrace.inspector.runs.store import Store
+
+    try:
+        save(Store().root, made)
+    except OSError as error:
+        say(f"ctrace: the program is not kept for ctrace fix --report: {reason(error)}")
+
+
+def _show(request: ReproRequest, made: "Reproducer") -> None:
+    from ctrace.cli.console import say, write_report
+    from ctrace.reports.reproducer import claim, render_issue, render_program
+
+    if request.json:
+        from ctrace.reports.json.repairs.repro_json import render_repro_json
+
+        write_report(render_repro_json(made), request.output)
+        return
+    write_report(render_issue(made) if request.issue else render_program(made), request.output)
+    say(f"ctrace: {claim(made)}")

@@ -1,0 +1,111 @@
+"""Run `ctrace time`: from the command line to the measuring processes, and from their results to a report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.errors import Exit, TargetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+    from ctrace.inspector.features.time.events import Event
+    from ctrace.inspector.features.time.measuring import Plan
+    from ctrace.inspector.features.time.timing_model import Timings
+    from ctrace.inspector.features.time.timing_request import Configuration
+    from ctrace.inspector.runs.capture_request import Options
+    from ctrace.inspector.runs.target import ModelTarget
+    from ctrace.reports.escape import Document
+
+
+def resolved(target: str | None, options: "Options") -> "ModelTarget":
+    """Return the model to time.
+
+    Raises:
+        TargetError: there is none, or it is a program.
+    """
+    from ctrace.inspector.runs.options import check_options
+    from ctrace.inspector.runs.target import ProgramTarget, resolve
+
+    if target is None:
+        raise TargetError("no model to time: times are measured, not read from a run", "name one: ctrace time model.py")
+    found = resolve(target, has_inputs=bool(options.inputs))
+    if isinstance(found, ProgramTarget):
+        what = f"{target} is a program: it calls torch.compile itself, when and how often it likes"
+        raise TargetError(what, "name the model in it: ctrace time file.py:name")
+    check_options(found, options)
+    return found
+
+
+def timings(plan: "Plan", target: str, *, is_table: bool) -> "Timings":
+    """Measure all configurations, with a status line on a terminal."""
+    from ctrace.cli.progress import progress
+    from ctrace.inspector.features.time.measuring import measured
+    from ctrace.inspector.features.time.timing_model import Timings
+
+    with progress() as shown:
+
+        def observe(configuration: "Configuration", event: "Event | None") -> None:
+            text = _step(event)
+            if text:
+                shown.say(f"{configuration.name}: {text}" if is_table else text)
+            else:
+                shown.observe(None)
+
+        found = measured(plan, observe, stdout=shown.child_output, stderr=shown.child_output)
+        return Timings(target, tuple(found), is_table)
+
+
+def _step(event: "Event | None") -> str:
+    from ctrace.inspector.facts.rounds import RoundDone, WarmedUp
+    from ctrace.inspector.features.time import events as ev
+
+    match event:
+        case ev.Setup():
+            return "warming up"
+        case WarmedUp(scenario=scenario, part=part, side=side):
+            return f"{scenario} {part}: {side} is warm"
+        case RoundDone(scenario=scenario, part=part):
+            return f"{scenario} {part}: measuring"
+        case ev.Peaks():
+            return "profiling"
+    return ""
+
+
+def show(timings: "Timings", output: Path | None, *, json: bool, verbose: bool = False) -> None:
+    """Print the table or the screen, or JSON.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    from ctrace.cli.show import show_either
+
+    def data() -> "Document":
+        from ctrace.reports.json.speed.timing_json import render_table_json, render_timing_json
+
+        return render_table_json(timings) if timings.is_table else render_timing_json(timings)
+
+    def screen(width: int) -> "Iterable[RenderableType]":
+        from ctrace.reports.terminal.timing.timed_autotuning import autotuning_lines
+        from ctrace.reports.terminal.timing.timing_screen import timing_screen
+        from ctrace.reports.terminal.timing.timing_table import table_screen
+
+        found = table_screen(timings, width) if timings.is_table else timing_screen(timings, width)
+        return (*found, *autotuning_lines(timings, verbose=verbose))
+
+    show_either(output, json=json, data=data, screen=screen)
+
+
+def exit_code(timings: "Timings") -> Exit:
+    """Return 3 if the model failed or was cut off; in a table, if no row was measured or it was interrupted."""
+    from ctrace.inspector.features.time.measuring import INTERRUPTED
+    from ctrace.inspector.features.time.timing_view import has_failed
+
+    found = timings.configurations
+    if any(each.stopped == INTERRUPTED for each in found):
+        return Exit.PROGRAM
+    failed = [has_failed(each) for each in found]
+    if timings.is_table:
+        return Exit.PROGRAM if not any(each.first is not None for each in found) else Exit.DONE
+    return Exit.PROGRAM if any(failed) else Exit.DONE

@@ -1,0 +1,360 @@
+"""Record the choices that Inductor has for an operation, what timing them gave, and which one it takes.
+
+A lowering passes its choices to `AlgorithmSelectorCache.__call__`, which times them in `do_autotuning`: at once, or,
+where a template may absorb other ops, when the scheduler asks its `MultiTemplateBuffer` for times (2.11 to 2.15,
+_inductor/select_algorithm.py, ir.py). With `--target`, nothing is timed: see `gpus/child/gpu_tuning.py`.
+"""
+
+import inspect
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from itertools import count
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct, field
+
+from ctrace.inspector.capture.autotuning.samples import Samples, spread
+from ctrace.inspector.capture.autotuning.untried import MODULES, RefusedTemplates
+from ctrace.inspector.capture.core.environment import library_prefixes
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.core.part import Part
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import When
+from ctrace.inspector.facts.autotuning import (
+    ChoicesListed,
+    ChoicesTimed,
+    ChoiceTaken,
+    ListedChoice,
+    Timing,
+    TunedInput,
+)
+from ctrace.inspector.source.stacks import user_lines
+
+_LONGEST = 2000
+"""Letters of an error's text."""
+
+
+@contextmanager
+def autotuning(recorder: Recorder, when: When) -> Iterator[None]:
+    """Record each operation's choices, sweep and winner."""
+    samples = Samples(recorder)
+    hooks = _Hooks(recorder, samples)
+    with ExitStack() as patches:
+        installers = {
+            "torch._inductor.runtime.benchmarking": samples.install,
+            "torch._inductor.select_algorithm": hooks.on_sweeps,
+            "torch._inductor.autotune_process": hooks.on_processes,
+            "torch._inductor.ir": hooks.on_late_choices,
+            "torch._inductor.scheduler": hooks.on_last_choices,
+            **dict.fromkeys(MODULES, hooks.untried.install),
+        }
+        for name, install in installers.items():
+            when(name, partial(install, patches=patches))
+        yield
+
+
+class _Operation(Struct, frozen=True):
+    """An operation with recorded choices."""
+
+    part: Part
+    number: int
+
+
+class _Sweep(Struct):
+    """The sweep under way in a thread: what is recorded of each choice until all are timed."""
+
+    spreads: dict[int, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[int, str] = field(default_factory=dict)
+    not_compiled: dict[int, str] = field(default_factory=dict)
+    is_measured: bool = False
+    """Whether torch times the choices, instead of finding all times in its cache."""
+    is_queued: bool = False
+    """Whether other processes time the choices, and torch reports it later (`pipeline_max_autotune_gemm`)."""
+    compile_seconds: float | None = None
+    timing_seconds: float | None = None
+
+
+class _Hooks:
+    """The hooks on torch; choices and buffers are compared by identity."""
+
+    def __init__(self, recorder: Recorder, samples: Samples) -> None:
+        self._recorder = recorder
+        self._samples = samples
+        self.untried = RefusedTemplates(recorder)
+        self._numbers = count()
+        self._operations: WeakKeyDictionary[Any, _Operation] = WeakKeyDictionary()
+        """By choice."""
+        self._not_compiled: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+        """Errors by choice: equal choices of two operations are built once."""
+        self._now = threading.local()
+
+    def on_sweeps(self, module: ModuleType, patches: ExitStack) -> None:
+        """Watch lowerings pass choices to torch, and torch build and time them."""
+        cache = module.AlgorithmSelectorCache
+        hooks = (("__call__", self._selecting), ("do_autotuning", self._swept), ("benchmark", self._measured))
+        for name, make in hooks:
+            patches.enter_context(patched(cache, name, make(getattr(cache, name))))
+        timed, logged = cache.benchmark_choice, cache.log_results
+        patches.enter_context(patched(cache, "benchmark_choice", classmethod(self._timed(timed.__func__))))
+        patches.enter_context(patched(cache, "log_results", staticmethod(self._logged(logged))))
+        failed = "_log_autotune_exceptions"
+        patches.enter_context(patched(module, failed, self._not_built(getattr(module, failed))))
+
+    def on_processes(self, module: ModuleType, patches: ExitStack) -> None:
+        """Watch choices that fail in processes of their own (`autotune_in_subproc`)."""
+        pool, process = module.TuningProcessPool, module.TuningProcess
+        target, get = pool.target, process.get
+
+        def watched_target(self_: Any, choice: Any) -> Any:
+            outer, self._now.choice = getattr(self._now, "choice", None), choice
+            try:
+                return target(self_, choice)
+            finally:
+                self._now.choice = outer
+
+        def watched_get(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return get(self_, *args, **kwargs)
+            except Exception as error:
+                choice = getattr(self._now, "choice", None)
+                if choice is not None:
+                    self._not_compiled[choice] = kind_and_message(error)[:_LONGEST]
+                raise
+
+        patches.enter_context(patched(pool, "target", watched_target))
+        patches.enter_context(patched(process, "get", watched_get))
+
+    def on_late_choices(self, module: ModuleType, patches: ExitStack) -> None:
+        """Watch the scheduler take a template."""
+        buffer = module.MultiTemplateBuffer
+        one, several, fastest = (
+            buffer.finalize_as_triton_caller,
+            buffer.finalize_as_triton_callers,
+            buffer.get_min_choice,
+        )
+
+        def finalize_one(self_: Any, caller: Any) -> Any:
+            self._take(caller, fused=not getattr(self._now, "is_last", False))
+            return one(self_, caller)
+
+        def finalize_several(self_: Any, callers: Any) -> Any:
+            self._take(callers.get(None), fused=not getattr(self._now, "is_last", False))
+            return several(self_, callers)
+
+        def get_min_choice(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            found = fastest(self_, *args, **kwargs)
+            if getattr(self._now, "is_last", False):
+                self._take(found[0])
+            return found
+
+        patches.enter_context(patched(buffer, "finalize_as_triton_caller", finalize_one))
+        patches.enter_context(patched(buffer, "finalize_as_triton_callers", finalize_several))
+        patches.enter_context(patched(buffer, "get_min_choice", get_min_choice))
+
+    def on_last_choices(self, module: ModuleType, patches: ExitStack) -> None:
+        """Watch the scheduler choose where no fusion has chosen."""
+        name = "finalize_multi_template_buffers"
+        original = getattr(module.Scheduler, name)
+
+        def finalize(scheduler: Any) -> Any:
+            self._now.is_last = True
+            try:
+                return original(scheduler)
+            finally:
+                self._now.is_last = False
+
+        patches.enter_context(patched(module.Scheduler, name, finalize))
+
+    def _selecting(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        @wraps(original)
+        def select(*args: Any, **kwargs: Any) -> Any:
+            choices: list[Any] = []
+            with self._recorder.watching("the choices of an operation"):
+                arguments = signature.bind(*args, **kwargs).arguments
+                choices = arguments["choices"]
+                self._record_choices(arguments["name"], choices, arguments["input_nodes"])
+            if "return_choice" in signature.parameters and not kwargs.get("return_choice"):  # 2.11
+                found = original(*args, **{**kwargs, "return_choice": True})
+                node, choice = found if isinstance(found, tuple) else (found, None)
+            else:
+                node = original(*args, **kwargs)
+                choice = node[-1] if isinstance(node, tuple) else None
+            if choice is None and len(choices) == 1:
+                choice = choices[0]
+            self._take(choice)  # None: the scheduler chooses later
+            return node
+
+        return select
+
+    def _record_choices(self, name: str, choices: list[Any], nodes: list[Any]) -> None:
+        from torch._inductor import config
+        from torch._inductor.virtualized import V
+
+        operation = _Operation(Part.under_way(), next(self._numbers))
+        for choice in choices:
+            self._operations[choice] = operation
+        node = getattr(V.graph, "current_node", None)
+        stack = None if node is None else node.meta.get("stack_trace")
+        listed = ChoicesListed(
+            stage=operation.part.stage,
+            number=operation.number,
+            op=name,
+            inputs=tuple(map(_input, nodes)),
+            choices=tuple(map(_choice, choices)),
+            untried=self.untried.of(node),
+            lines=user_lines([stack], library_prefixes()) if stack else (),
+            is_on=bool(config.max_autotune or config.max_autotune_gemm),
+        )
+        operation.part.add(self._recorder, listed)
+
+    def _measured(self, original: Any) -> Any:
+        @wraps(original)
+        def benchmark(*args: Any, **kwargs: Any) -> Any:
+            sweep = getattr(self._now, "sweep", None)
+            if sweep is not None:
+                sweep.is_measured = True
+            return original(*args, **kwargs)
+
+        return benchmark
+
+    def _swept(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        @wraps(original)
+        def do_autotuning(*args: Any, **kwargs: Any) -> Any:
+            outer, sweep = getattr(self._now, "sweep", None), _Sweep()
+            self._now.sweep = sweep
+            began, times = time.perf_counter(), None
+            try:
+                times = original(*args, **kwargs)
+                sweep.is_queued = not isinstance(times, dict)
+                return times
+            finally:
+                self._now.sweep = outer
+                with self._recorder.watching("the times of choices"):
+                    arguments = signature.bind(*args, **kwargs).arguments
+                    seconds = time.perf_counter() - began
+                    if not sweep.is_queued:
+                        self._record_sweep(arguments["choices"], times or {}, sweep, seconds, arguments)
+
+        return do_autotuning
+
+    def _record_sweep(
+        self, choices: list[Any], times: dict[Any, float], sweep: _Sweep, seconds: float, arguments: dict[str, Any]
+    ) -> None:
+        operation = next((self._operations[each] for each in choices if each in self._operations), None)
+        if operation is None or arguments.get("hint_override") is not None:
+            return
+        timed = ChoicesTimed(
+            stage=operation.part.stage,
+            number=operation.number,
+            timings=tuple(self._outcome(each, times, sweep) for each in choices),
+            is_cached=bool(times) and not sweep.is_measured,
+            seconds=seconds,
+            compile_seconds=sweep.compile_seconds,
+            timing_seconds=sweep.timing_seconds,
+        )
+        operation.part.add(self._recorder, timed)
+
+    def _outcome(self, choice: Any, times: dict[Any, float], sweep: _Sweep) -> Timing:
+        """Return what became of one choice; `seconds` is torch's own time, None if it has none."""
+        took = times.get(choice)
+        has_time = took is not None and math.isfinite(took)
+        error = sweep.errors.get(id(choice)) or self._not_compiled.get(choice, "")
+        is_built = not getattr(choice, "failed", False)
+        return Timing(
+            choice.name,
+            seconds=took / 1e3 if took is not None and has_time else None,
+            is_built=is_built,
+            has_run=has_time or took is None,
+            error="" if has_time else error,
+            **sweep.spreads.get(id(choice), {}),
+        )
+
+    def _timed(self, original: Any) -> Any:
+        def benchmark_choice(cls: Any, choice: Any, *args: Any, **kwargs: Any) -> Any:
+            sweep = getattr(self._now, "sweep", None)
+            if sweep is None:
+                return original(cls, choice, *args, **kwargs)
+            with self._samples.reading() as runs:
+                try:
+                    return original(cls, choice, *args, **kwargs)
+                except Exception as error:
+                    sweep.errors[id(choice)] = kind_and_message(error)[:_LONGEST]
+                    raise
+                finally:
+                    sweep.spreads[id(choice)] = spread(runs)
+
+        return benchmark_choice
+
+    def _logged(self, original: Any) -> Any:
+        """Read the seconds that torch reports for a sweep; without a report, the times come from its cache."""
+        signature = inspect.signature(original)
+
+        @wraps(original)
+        def log_results(*args: Any, **kwargs: Any) -> Any:
+            sweep = getattr(self._now, "sweep", None)
+            with self._recorder.watching("what autotuning costs"):
+                arguments = signature.bind(*args, **kwargs).arguments
+                if sweep is None:  # a sweep whose choices were queued
+                    sweep, times = _Sweep(is_measured=True), arguments["timings"]
+                    sweep.timing_seconds = arguments["elapse"]
+                    sweep.compile_seconds = arguments["precompile_elapse"]
+                    self._record_sweep(list(times), times, sweep, sweep.timing_seconds + sweep.compile_seconds, {})
+                elif sweep.is_measured:
+                    sweep.timing_seconds = arguments["elapse"]
+                    sweep.compile_seconds = arguments["precompile_elapse"]
+            return original(*args, **kwargs)
+
+        return log_results
+
+    def _not_built(self, original: Any) -> Any:
+        def note(exceptions: Any) -> Any:
+            with self._recorder.watching("choices that cannot be built"):
+                for choice, error in exceptions:
+                    self._not_compiled[choice] = kind_and_message(error)[:_LONGEST]
+            return original(exceptions)
+
+        return note
+
+    def _take(self, choice: Any, *, fused: bool = False) -> None:
+        """Record the choice that torch uses; `fused`: other ops were timed with it."""
+        with self._recorder.watching("the choice that torch takes"):
+            operation = None if choice is None else self._operations.get(choice)
+            if operation is not None:
+                taken = ChoiceTaken(operation.part.stage, operation.number, choice.name, fused)
+                operation.part.add(self._recorder, taken)
+
+
+_KINDS = {
+    "TritonTemplateCaller": "triton",
+    "ExternKernelCaller": "external",
+    "CppTemplateCaller": "cpp",
+    "SubgraphChoiceCaller": "graph",
+    "CUTLASSTemplateCaller": "cutlass",
+}
+
+
+def _choice(choice: Any) -> ListedChoice:
+    kind = _KINDS.get(type(getattr(choice, "_wrapped", choice)).__name__, "")
+    return ListedChoice(choice.name, kind, str(choice.description or ""))
+
+
+def _input(node: Any) -> TunedInput:
+    """Describe an input; sizes may be symbols."""
+    device = node.get_device()
+    return TunedInput(
+        shape=tuple(map(str, node.get_size())),
+        stride=tuple(map(str, node.get_stride())),
+        dtype=str(node.get_dtype()).removeprefix("torch."),
+        device="" if device is None else str(device.type),
+    )

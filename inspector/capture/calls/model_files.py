@@ -1,0 +1,247 @@
+"""Load the model that a target names, and its inputs.
+
+Calls that commonly cause recompilations, as far as the target's inputs allow them.
+"""
+
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.capture.calls.call_tensors import make_inputs, tensors
+from ctrace.inspector.capture.calls.program_run import first_on_path
+from ctrace.inspector.capture.calls.variations import Make, varied
+from ctrace.inspector.capture.calls.ways import Call, Way
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.errors import TargetError, did_you_mean
+from ctrace.inspector.facts.scenario_facts import ScenarioKind
+from ctrace.inspector.runs.capture_request import CaptureRequest
+from ctrace.inspector.runs.input_specs import Choice, Vary, parse_vary
+
+
+class Loaded(Struct, frozen=True):
+    """A model and the ways to call it, keyed by name and in order."""
+
+    model: Callable[..., Any]
+    scenarios: dict[str, Way]
+    parts: tuple[str, ...] = ()
+    """What to compile instead of the whole model; see `call_parts.py`."""
+
+
+def load(
+    request: CaptureRequest, preloaded: Preloaded, planned: Callable[[Mapping[str, Way]], None] = lambda _ways: None
+) -> Loaded:
+    """Import the target's module and find the model, its inputs and scenarios.
+
+    `planned` receives the scenarios before any inputs are made.
+
+    Raises:
+        TargetError: the target does not exist, or is not a model.
+        BaseException: whatever the user's file raises.
+    """
+    module = _import(request, preloaded)
+    where = request.path or str(request.module)
+    model = _model(module, request.name, where)
+    base = _base(module, request, model, where)
+    scenarios = {"base": Way(base, ScenarioKind.BASE)}
+    for name, inputs in _scenarios(module, where).items():
+        scenarios[str(name)] = Way(functools.partial(_call, inputs, model, f"scenario {name!r} of {where}"))
+    for text in request.options.vary:
+        scenarios |= varied(base, parse_vary(text))
+    planned(scenarios)
+    first = base()
+    _check_signature(model, first, where)
+    suspects = provoked(model, base, first) if request.options.provoke else {}
+    return Loaded(model, scenarios | {name: way for name, way in suspects.items() if name not in scenarios})
+
+
+def _import(request: CaptureRequest, preloaded: Preloaded) -> ModuleType:
+    if request.path is None:
+        first_on_path(Path.cwd(), preloaded)
+        return _import_by_name(str(request.module))
+    path = Path(request.path)
+    sys.argv = [str(path)]
+    first_on_path(path.resolve().parent, preloaded)
+    spec = importlib.util.spec_from_file_location(path.stem, path.absolute())
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{path} is not a Python file", "pass a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import_by_name(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise TargetError(f"there is no module {error.name}", "check the name and the current directory") from None
+        raise
+
+
+def _model(module: ModuleType, name: str | None, where: str) -> Callable[..., Any]:
+    found: Any = module
+    for part in (name or "model").split("."):
+        found = _attribute(found, part, where)
+    if isinstance(found, type) or (name is None and inspect.isfunction(found)) or _is_factory(found):
+        found = _made(found, name or "model", where)
+    if not callable(found):
+        raise TargetError(
+            f"{name or 'model'} in {where} has type {type(found).__name__}",
+            "pass the name of an nn.Module or a function",
+        )
+    model: Callable[..., Any] = found
+    return model
+
+
+def _attribute(owner: Any, name: str, where: str) -> Any:
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        names = [known for known in dir(owner) if not known.startswith("_")]
+        todo = did_you_mean(name, names, f"it has: {', '.join(names[:8]) or 'nothing'}")
+        raise TargetError(f"there is no {name} in {where}", todo) from None
+
+
+def _is_factory(found: Any) -> bool:
+    return inspect.isfunction(found) and not inspect.signature(found).parameters
+
+
+def _made(factory: Callable[[], Any], name: str, where: str) -> Any:
+    try:
+        inspect.signature(factory).bind()
+    except TypeError:
+        if isinstance(factory, type):
+            todo = "create an instance at the top of the file, `model = ...`, and pass its name"
+            raise TargetError(f"{name} in {where} is a class that needs arguments", todo) from None
+        return factory  # a function with parameters is the model itself
+    return factory()
+
+
+def _scenarios(module: ModuleType, where: str) -> Mapping[Any, Any]:
+    scenarios = getattr(module, "scenarios", {})
+    if not isinstance(scenarios, Mapping):
+        todo = 'write scenarios = {"name": lambda: (...)}'
+        raise TargetError(f"scenarios in {where} has type {type(scenarios).__name__}, not dict", todo)
+    return scenarios
+
+
+def _base(module: ModuleType, request: CaptureRequest, model: Any, where: str) -> Callable[[], Call]:
+    if request.options.inputs:
+        return lambda: make_inputs(request.options.inputs)
+    if not hasattr(module, "inputs"):
+        todo = 'add `def inputs(): return (...)`, or pass --input "float32[8,128]"'
+        raise TargetError(f"{where} defines no `inputs`", todo)
+    return lambda: _call(module.inputs, model, f"inputs of {where}")
+
+
+def _call(inputs: Any, model: Any, what: str) -> Call:
+    """Turn a model file's inputs into arguments.
+
+    They are a tuple, a dict of keyword arguments, a pair of these, one tensor, or a function that returns one of these.
+    """
+    value = inputs() if callable(inputs) and not _is_tensor(inputs) else inputs
+    if isinstance(value, Mapping):
+        return Call((), {str(name): argument for name, argument in value.items()})
+    if isinstance(value, tuple | list):
+        if _is_pair(value, model):
+            return Call(tuple(value[0]), dict(value[1]))
+        return Call(tuple(value), {})
+    if _is_tensor(value):
+        return Call((value,), {})
+    raise TargetError(f"{what}: a {type(value).__name__}", "use a tuple of arguments, or a dict of keyword arguments")
+
+
+def _is_pair(value: Any, model: Any) -> bool:
+    """Whether inputs are positional arguments and a dict of those by keyword: its names are parameters of the model."""
+    if len(value) != 2 or not isinstance(value[0], tuple | list) or not isinstance(value[1], Mapping) or not value[1]:
+        return False
+    try:
+        parameters = inspect.signature(entered_by_call(model)).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return all(name in parameters for name in value[1])
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def entered_by_call(model: Any) -> Any:
+    """Return what a call of a model enters: its forward, or the model itself if its class has only a `__call__`."""
+    import torch
+
+    function = getattr(model, "forward", model)
+    is_unimplemented = getattr(function, "__func__", None) is torch.nn.Module.forward
+    return model if is_unimplemented else function
+
+
+def _check_signature(model: Callable[..., Any], call: Call, where: str) -> None:
+    function = entered_by_call(model)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin without a signature
+        return
+    try:
+        signature.bind(*call.args, **call.kwargs)
+    except TypeError as error:
+        names = ", ".join(str(parameter) for parameter in signature.parameters.values())
+        raise TargetError(f"the inputs of {where} do not match the model: {error}", f"it takes ({names})") from None
+
+
+_SEQUENCE_DIMENSIONS = {True: 3, False: 2}
+"""Number of dimensions of a batch of sequences: True for floating point (features), False for integers (token ids)."""
+
+
+def provoked(model: Any, base: Make, call: Call) -> dict[str, Way]:
+    """Make a scenario for each suspect that changes `call`."""
+    found: dict[str, Way] = {}
+    for vary in _suspects(model, tensors(call)):
+        for name, way in varied(base, vary, ScenarioKind.PROVOKED).items():
+            if _applies(way):
+                found.setdefault(name, way)
+    return found
+
+
+def _applies(way: Way) -> bool:
+    if way.training is not None or way.grad is not None:
+        return True
+    try:
+        way.make()
+    except TargetError:
+        return False
+    return True
+
+
+def _suspects(model: Any, inputs: list[Any]) -> Iterator[Vary | Choice]:
+    import torch
+
+    yield from _sizes(inputs)
+    if isinstance(model, torch.nn.Module):
+        yield Choice("mode", ("eval" if model.training else "train",))
+    if torch.is_grad_enabled():
+        yield Choice("grad", ("off",))
+    yield Choice("stride", ("noncontiguous",))
+    floating = [tensor.dtype for tensor in inputs if tensor.is_floating_point()]
+    if floating:
+        yield Choice("dtype", ("float64" if floating[0] is torch.float32 else "float32",))
+
+
+def _sizes(inputs: list[Any]) -> Iterator[Vary]:
+    """Make scenarios with batch size 1, an odd batch size, and sequences of double length."""
+    batch = next((tensor.shape[0] for tensor in inputs if tensor.dim()), 0)
+    if batch:
+        odd = batch + 1 + batch % 2
+        yield Vary(0, tuple(size for size in (1, odd) if size != batch))
+    long = [tensor.shape[1] for tensor in inputs if tensor.dim() == _SEQUENCE_DIMENSIONS[tensor.is_floating_point()]]
+    if long and long[0]:
+        yield Vary(1, (2 * long[0],))

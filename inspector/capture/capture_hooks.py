@@ -1,0 +1,153 @@
+"""Install all sources of a capture."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from os import getpid
+from pathlib import Path
+from types import ModuleType
+
+from ctrace.inspector.capture.attention.record_attention import attention
+from ctrace.inspector.capture.autotuning.record_autotuning import autotuning
+from ctrace.inspector.capture.built_kernels.record_built_kernels import built_kernels
+from ctrace.inspector.capture.codegen.emit import emitting
+from ctrace.inspector.capture.core.child_doors import child_door
+from ctrace.inspector.capture.core.environment import environment
+from ctrace.inspector.capture.core.files_read import files_read
+from ctrace.inspector.capture.core.imports import watch_imports
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.core.source import Source, When
+from ctrace.inspector.capture.core.trace_log import TraceLog
+from ctrace.inspector.capture.dynamo.backend_of_graph import graphs
+from ctrace.inspector.capture.dynamo.collector import collector
+from ctrace.inspector.capture.dynamo.frames import frames
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.dynamo.record_bytecode import bytecode
+from ctrace.inspector.capture.dynamo.record_shapes import shapes
+from ctrace.inspector.capture.dynamo.unrolled import unrolled
+from ctrace.inspector.capture.fusion.record_fusion import fusion
+from ctrace.inspector.capture.guards.guard_stacks import GuardStacks
+from ctrace.inspector.capture.guards.record_guards import guards
+from ctrace.inspector.capture.guards.record_recompiles import recompiles
+from ctrace.inspector.capture.isolation.allocator_statistics import program_statistics
+from ctrace.inspector.capture.isolation.random_states import seeded
+from ctrace.inspector.capture.kernels.record_cuda_graphs import cuda_graphs
+from ctrace.inspector.capture.kernels.record_kernels import kernels
+from ctrace.inspector.capture.kernels.record_user_kernels import userkernels
+from ctrace.inspector.capture.passes.record_passes import passes
+from ctrace.inspector.capture.torch_log.cache_records import cache_records
+from ctrace.inspector.capture.torch_log.counters import cache_counters, counters
+from ctrace.inspector.capture.torch_log.listings import listings
+from ctrace.inspector.capture.torch_log.record_caches import no_caches, own_autotuning_cache, own_triton_cache
+from ctrace.inspector.capture.torch_log.structured import structured
+from ctrace.inspector.facts.events.run_events import Ended, ModeChosen
+from ctrace.inspector.knowledge.gpus.gpu import TargetGpu
+
+
+@contextmanager
+def capturing(
+    log: Path | None,
+    *,
+    spare: int | None = None,
+    build: bool,
+    time_kernels: bool = True,
+    fast: bool = False,
+    cost: bool = False,
+    ops: OpCounter | None = None,
+    owned: Iterable[str] = (),
+    gpu: TargetGpu | None = None,
+    cores: int | None = None,
+    files: bool = False,
+    caches: str | None = None,
+    seed: int | None = None,
+    is_whole: bool = False,
+) -> Iterator[Recorder]:
+    """Record everything that torch.compile does in this block into `log`.
+
+    Args:
+        log: the file, or None to write everything to `spare`.
+        spare: pipe for the records that the disk does not accept.
+        build: compile and run kernels as usual; else only emit their code and run graphs eagerly.
+        time_kernels: time each kernel that is built.
+        fast: record that the caller does not lower graphs.
+        cost: measure the time that guards take, which adds some seconds to each compilation.
+        ops: excludes the graphs' ops from its count, for a caller that calls the model.
+        owned: paths of code that counts as the user's.
+        gpu: emit code for this GPU, which need not exist, instead of for the program's device.
+        cores: the maximum number of cores that forks may use to emit code.
+        files: record which files the program depends on.
+        caches: keep these caches on, `private` or `user`; record only compile times and what the caches return.
+        seed: what the generators of random numbers start with; None: what Python and torch choose.
+        is_whole: the process runs nothing after this block.
+    """
+    recorder = Recorder(TraceLog(log, spare))
+    process = getpid()
+    try:
+        with ExitStack() as active:
+            when = _guarded(active.enter_context(watch_imports()), recorder)
+            recorder.add(ModeChosen(build, fast))
+            sources = _sources(build=build, time_kernels=time_kernels, cost=cost, ops=ops, gpu=gpu, cores=cores)
+            started = (environment(owned, seed), seeded(seed))
+            for source in (*started, *(sources if caches is None else _few_sources(caches))):
+                active.enter_context(source(recorder, when))
+            if files:
+                active.enter_context(files_read(owned)(recorder, when))
+            if build and is_whole:  # else the program reads a peak after the block, which only a correction can give
+                active.enter_context(program_statistics(recorder, when))
+            yield recorder
+            recorder.postponed.refuse("the capture ended before the program did")
+            if getpid() != process:
+                recorder.log.close()  # this is a fork that reached the end of the block; its parent still writes
+        recorder.add(Ended())
+    finally:
+        recorder.log.close()
+
+
+def _guarded(when: When, recorder: Recorder) -> When:
+    """Keep a hook from breaking the import that it waits for, if the hook fails on a changed torch."""
+
+    def guarded(name: str, action: Callable[[ModuleType], None]) -> None:
+        def act(module: ModuleType) -> None:
+            with recorder.watching(f"what happens in {name}"):
+                action(module)
+
+        when(name, act)
+
+    return guarded
+
+
+def _few_sources(caches: str) -> Iterator[Source]:
+    """Return the sources that do not slow down compiling: what torch itself logs and counts."""
+    yield from (structured, listings, cache_records(caches), cache_counters)
+
+
+def _sources(
+    *,
+    build: bool,
+    time_kernels: bool,
+    cost: bool,
+    ops: OpCounter | None,
+    gpu: TargetGpu | None,
+    cores: int | None,
+) -> Iterator[Source]:
+    stacks = GuardStacks()
+    yield from (structured, listings, no_caches, counters, collector, frames, bytecode)
+    yield from (
+        guards(stacks, cost=cost),
+        recompiles(stacks),
+        graphs(ops),
+        shapes,
+        unrolled,
+        passes,
+        attention,
+        fusion,
+        kernels,
+    )
+    yield from (userkernels, cuda_graphs, autotuning)
+    if gpu is not None:
+        yield from child_door("gpus").sources(gpu)
+    if build:
+        yield from (own_triton_cache, own_autotuning_cache, built_kernels(timing=time_kernels))
+    else:
+        device = None if gpu is None else partial(child_door("gpus").VirtualDevice, gpu)
+        yield emitting(device, cores)

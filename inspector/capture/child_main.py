@@ -1,0 +1,355 @@
+"""The child process of a capture: run the requested model or program, and record how it ends."""
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext, suppress
+from os import _exit as end_process
+from os import getpid
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.applied_trial import edited_sources, prepare, settings_of, tried_ways
+from ctrace.inspector.capture.calls.call_parts import described
+from ctrace.inspector.capture.calls.exits import exits
+from ctrace.inspector.capture.calls.failure_places import Place, place_of_failure
+from ctrace.inspector.capture.calls.forked import end_if_forked, in_this_process
+from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.program_run import run_program
+from ctrace.inspector.capture.calls.start import NEW, Start
+from ctrace.inspector.capture.calls.ways import Call, plan
+from ctrace.inspector.capture.capture_hooks import capturing
+from ctrace.inspector.capture.comparing.eager import Around, EagerError
+from ctrace.inspector.capture.core.callers import without_our_frames
+from ctrace.inspector.capture.core.child_doors import child_door
+from ctrace.inspector.capture.core.exception_text import kind_and_message, message, text_of, traceback_text, type_name
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.dynamo.op_counts import OpCounter
+from ctrace.inspector.capture.guards.eager_backend import every_backend_traces
+from ctrace.inspector.capture.isolation.random_states import seed
+from ctrace.inspector.capture.scenario_runs import Order, run_scenarios
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.facts.outcome import Failure, FailurePhase
+from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.processes.forking import COMPILES_FIRST
+from ctrace.inspector.processes.system_calls import begin
+from ctrace.inspector.processes.watcher import OBSERVED
+from ctrace.inspector.runs.capture_request import CaptureRequest
+
+_TODO = {
+    "load": "First make the file importable in plain Python.",
+    "eager": "First make the model run without torch.compile, with these inputs.",
+}
+
+
+_THREADS_SECONDS = 3.0
+"""Seconds for threads to end after the calls of a model file: a choice, short beside a capture."""
+
+
+def main(loaded: frozenset[str], start: Start = NEW) -> None:
+    """Carry out the request in the file named by the first argument, and exit as the program exits.
+
+    The optional second argument is the descriptor of a pipe for log records that the disk does not accept; the last one
+    may be the socket of a watcher that observes this process. `loaded` are the modules that Python itself imported at
+    startup; `start` says how this process came to be.
+    """
+    watcher = _watcher()
+    preloaded = Preloaded(loaded)
+    compiles_first = _taken(COMPILES_FIRST)
+    request = CaptureRequest.from_file(Path(sys.argv[1]))
+    if watcher is not None:
+        begin(watcher)
+    spare = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    ops = OpCounter() if request.kind == "model" else None
+    options = request.options
+    with (
+        capturing(
+            Path(request.log) if request.log else None,
+            spare=spare,
+            build=options.build,
+            time_kernels=options.time_kernels,
+            fast=options.fast,
+            cost=options.guard_cost,
+            ops=ops,
+            owned=request.owned,
+            gpu=request.gpu,
+            cores=request.cores,
+            files=request.records_files,
+            caches=options.caches,
+            seed=request.seed,
+            is_whole=True,
+        ) as recorder,
+        exits(recorder),
+    ):
+        status = _run(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
+    with suppress(Exception):  # the program may have closed or replaced it
+        sys.stdout.flush()
+    if request.kind == "model":
+        _end_despite_threads(status)
+    sys.exit(status)
+
+
+def _end_despite_threads(status: Any) -> None:
+    """End this process even if threads of the model's file or of a package still run: its calls are done.
+
+    Python waits for such threads without a limit before it ends (threading.py:_shutdown, 3.11). Threads of a pool end
+    then without help, so all get some time.
+    """
+
+    def end() -> None:
+        time.sleep(_THREADS_SECONDS)
+        if any(not each.daemon and each is not threading.main_thread() for each in threading.enumerate()):
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):  # the program may have closed or replaced it
+                    stream.flush()
+            end_process(status if isinstance(status, int) else int(status is not None))
+
+    if threading.active_count() > 1:
+        threading.Thread(target=end, daemon=True).start()
+
+
+def _watcher() -> int | None:
+    """Take the watcher's socket from the arguments, which the program can read."""
+    if not sys.argv[-1].startswith(OBSERVED):
+        return None
+    sys.orig_argv.pop()
+    return int(sys.argv.pop().removeprefix(OBSERVED))
+
+
+def _taken(argument: str) -> bool:
+    """Remove an argument of ours, which the program could read; return whether it was there."""
+    if sys.argv[-1] != argument:
+        return False
+    sys.argv.pop()
+    sys.orig_argv.remove(argument)
+    return True
+
+
+def _run(
+    request: CaptureRequest,
+    recorder: Recorder,
+    ops: OpCounter | None,
+    preloaded: Preloaded,
+    start: Start,
+    *,
+    compiles_first: bool,
+) -> Any:
+    if ops is None:
+        status = _status(lambda: _run_program(request, preloaded, recorder), _Reporting(recorder, "run"))
+        status = _status(_end_as_python_does, _Reporting(recorder, "run")) or status
+        _measure_postponed(recorder, failed=bool(status))
+        return status
+    try:
+        with in_this_process(recorder):
+            _run_model(request, recorder, ops, preloaded, start, compiles_first=compiles_first)
+    except _Reported as reported:
+        return reported.status
+    return 0
+
+
+def _run_program(request: CaptureRequest, preloaded: Preloaded, recorder: Recorder) -> None:
+    trial = request.trial or Trial()
+    with ExitStack() as around:
+        around.enter_context(edited_sources(trial.edits, trial.sources))
+        if request.options.fast:
+            around.enter_context(every_backend_traces(request.options, recorder))
+        if request.proof is not None:
+            child_door("fix").observe_program(lambda: run_program(request, preloaded), request.proof)
+        else:
+            run_program(request, preloaded)
+
+
+def _status(work: Callable[[], None], reporting: "_Reporting") -> Any:
+    try:
+        with reporting:
+            work()
+    except _Reported as reported:
+        return reported.status
+    return 0
+
+
+def _end_as_python_does() -> None:
+    """Wait for threads and call exit functions, in Python's order, while compilations are still recorded."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+
+
+def _run_model(
+    request: CaptureRequest,
+    recorder: Recorder,
+    ops: OpCounter,
+    preloaded: Preloaded,
+    start: Start,
+    *,
+    compiles_first: bool,
+) -> None:
+    loading: Around = nullcontext
+    eagerly: Around = nullcontext
+    if request.gpu is not None:
+        pretence = child_door("gpus").pretence(recorder, request.gpu)
+        loading, eagerly = pretence.loading, pretence.running
+    trial = request.trial or Trial()
+    reporting = _Reporting(recorder, "load", request.path)
+    with start.loading(request), reporting, loading(), edited_sources(trial.edits, trial.sources):
+        if request.proof is not None:
+            seed()  # models draw their weights as they are made
+        loaded = load(request, preloaded, lambda ways: recorder.add(plan(ways)))
+        end_if_forked()
+        if request.trial is None:
+            with recorder.watching("the modules of the target"):  # runs code of the user's classes of parameters
+                recorder.add(described(loaded.model))
+        prepare(loaded.model, trial)
+        ways = tried_ways(loaded.model, loaded.scenarios, trial)
+    scenarios = {name: replace(way, make=_within(loading, way.make)) for name, way in ways.items()}
+    reporting = _Reporting(recorder, "run", request.path)
+    with reporting, settings_of(trial):
+        if request.proof is not None:
+            child_door("fix").observe_model(Loaded(loaded.model, scenarios), request.proof, train=request.options.train)
+            return
+        run_scenarios(
+            Loaded(loaded.model, scenarios, trial.parts),
+            request.options,
+            recorder,
+            ops,
+            eagerly,
+            failed=reporting.note,
+            cycle=(request.calls, request.seconds),
+            order=Order.COMPILED_FIRST if compiles_first else Order.EAGER_FIRST_IF_EQUAL,
+        )
+        _measure_postponed(recorder, failed=reporting.call_failed)  # while the model is still there
+    if reporting.call_failed:
+        raise _Reported(1)
+
+
+def _measure_postponed(recorder: Recorder, *, failed: bool) -> None:
+    """Measure what would have disturbed the program; after a failure, the GPU may be unable to run anything."""
+    if failed:
+        recorder.postponed.refuse("the program failed")
+    else:
+        recorder.postponed.measure()
+
+
+def _within(around: Around, make: Callable[[], Call]) -> Callable[[], Call]:
+    def within() -> Call:
+        with around():
+            made = make()
+            end_if_forked()
+            return made
+
+    return within
+
+
+_STAY = "A model file may not end the process: leave that call out, or watch the file as a program with ctrace run."
+
+
+class _Reported(Exception):  # noqa: N818 - not an error but the end of a run
+    """The program ended early; the log has the reason."""
+
+    def __init__(self, status: Any) -> None:
+        super().__init__()
+        self.status = status
+
+
+class _Reporting:
+    """Records how the user's code failed, shows its traceback without ctrace's frames, and ends the capture.
+
+    `model` is the model file, if there is one; it must not end the process.
+    """
+
+    def __init__(self, recorder: Recorder, phase: str, model: str | None = None) -> None:
+        self._recorder = recorder
+        self._phase = phase
+        self._model = model
+        self._process = getpid()
+        self.call_failed = False
+        """Whether a call raised an exception and the run continued."""
+
+    def note(self, error: Exception) -> None:
+        """Report the exception of one of several calls; only the first one counts as the run's failure."""
+        if not self.call_failed:
+            cause = error.__cause__ or error if isinstance(error, EagerError) else error
+            self._note("eager" if isinstance(error, EagerError) else self._phase, cause)
+        self.call_failed = True
+
+    def __enter__(self) -> None:
+        """Start watching."""
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
+        """Report the exception, if any.
+
+        Raises:
+            _Reported: there was one.
+        """
+        end_if_forked()
+        match error:
+            case None:
+                return
+            case SystemExit():
+                self._left(error)
+            case TargetError():
+                self._record("target", "TargetError", error.what, todo=error.todo)
+                raise _Reported(2) from None
+            case EagerError():
+                self._fail("eager", error.__cause__ or error)
+            case KeyboardInterrupt():
+                self._fail("interrupt", error)
+            case _:
+                self._fail(self._phase, error)
+
+    def _left(self, error: SystemExit) -> None:
+        """Report an exit; a program may exit with 0, a model file must not exit at all."""
+        code = error.code
+        is_number = isinstance(code, int)
+        how = f"exit code {int(code or 0)}" if code is None or is_number else text_of(code)
+        if self._model is not None:
+            at = place_of_failure(error)
+            what = f"the model file ended the process with sys.exit: {how}"
+            self._record(self._phase, "SystemExit", what, at, _STAY)
+        elif code is not None and not (is_number and code == 0):
+            self._record(self._phase, "SystemExit", how)
+        raise _Reported(code) from None
+
+    def _fail(self, phase: str, error: BaseException) -> None:
+        if not self.call_failed or phase == "interrupt":
+            self._note(phase, error)
+        raise _Reported(1) from None
+
+    def _note(self, phase: str, error: BaseException) -> None:
+        self._record(phase, type_name(error), message(error) or phase, place_of_failure(error), _TODO.get(phase, ""))
+        _show(error)
+
+    def _record(self, phase: str, kind: str, what: str, at: Place | None = None, todo: str = "") -> None:
+        """Record a failure; one in a fork is only a problem, because the program's exit code does not show it."""
+        if getpid() != self._process:
+            self._recorder.problem(f"a process that the program forked ended with {kind}: {what}")
+            return
+        file, line = at or (None, None)
+        self._recorder.add(Failure(FailurePhase(phase), kind, what, file, line, todo))
+
+
+def _trimmed(error: BaseException) -> TracebackType | None:
+    return without_our_frames(error.__traceback__)
+
+
+def _show(error: BaseException) -> None:
+    """Print the traceback as Python would, cutting pieces that are too long."""
+    trimmed = _trimmed(error)
+    try:
+        if sys.excepthook is not sys.__excepthook__:
+            sys.excepthook(type(error), error.with_traceback(trimmed), trimmed)
+        else:
+            print(traceback_text(error, trimmed), end="", file=sys.stderr, flush=True)
+    except BaseException as broken:  # the program's hook failed, or it closed the stream; the log has the failure
+        with suppress(Exception):
+            os.write(
+                2, f"{kind_and_message(error)} ({kind_and_message(broken)} while its traceback was shown)\n".encode()
+            )

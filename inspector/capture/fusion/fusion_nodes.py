@@ -1,0 +1,395 @@
+"""Describe the scheduler's nodes of one graph part, before and after fusion.
+
+Count floating-point operations of the scheduler's nodes.
+
+External calls and templates: torch's own formula (torch.utils.flop_counter; matmuls only, without the bias), without
+running the operation and without torch's counter, which `estimate_flops` bumps. Generated loops: 1 for each
+arithmetic or transcendental operation and each element of the iteration space, even if a compiler may hoist it; 2
+for `fma`. Loads, stores, casts, roundings, selects, comparisons (including `maximum`), random numbers and integers
+count 0; masked parts count in full. Reductions, for each reduced element: 1 for a sum or a product, 0 for a maximum,
+2 for `dot`, 3 for an online softmax (subtract, exp, add), 6 for Welford's mean and variance (subtract, divide, add;
+subtract, multiply, add), 10 to combine two of those. A scan counts 1, a sort 0. Members of a fused node that compute
+the same value in the same loops share it, as in the emitted kernel: Inductor makes one node for the mean and one for
+the variance, each with all of Welford's algorithm.
+
+Compute which distinct elements of each buffer the scheduler's nodes read and write.
+
+`BaseSchedulerNode.get_read_write_buffer_accesses` (2.13, scheduler.py:1680) counts something else, for heuristics. It
+counts the whole iteration space for each dependency, up to the buffer's size: in full for a bias broadcast over rows,
+and for each of the three slices of a fused query-key-value buffer. It counts ordering dependencies as reads, and
+nothing for the views of an external call.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from ctrace.inspector.capture.core.recorder import Recorder
+from ctrace.inspector.capture.fusion.buffers import Buffers
+from ctrace.inspector.capture.fusion.extents import Pattern, hint, of_dep, of_layout
+from ctrace.inspector.capture.fusion.loop_body import Computed, Numbers, computed
+from ctrace.inspector.capture.kernels.record_kernels import ops_of, origins_of
+from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionRecord, ScheduledNode
+from ctrace.inspector.facts.fusion_facts import Access, NodeKind
+
+
+class Touch(Struct, frozen=True):
+    """One access of one operation to a buffer."""
+
+    buffer: str
+    """The name of the storage; an in-place operation writes it under another name."""
+    version: str
+    """Torch's name, which changes with each in-place write."""
+    write: bool
+    pattern: Pattern
+
+
+def touches(node: Any, buffers: Buffers) -> list[Touch]:
+    """List the accesses of an unfused node; a node that only names a part of a buffer has none."""
+    from torch._inductor import ir, scheduler
+
+    if isinstance(node, scheduler.SchedulerNode):
+        return list(_generated(node, buffers))
+    if isinstance(node, scheduler.ExternKernelSchedulerNode) and not isinstance(node.node, ir.MultiOutput):
+        return list(_external(node, buffers))
+    return []
+
+
+def accesses(members: Sequence[Any], touched: Iterable[Touch], buffers: Buffers) -> tuple[Access, ...]:
+    """Return a node's memory traffic by buffer, from its members' accesses.
+
+    A buffer made inside the node is not read, nor written if no other node uses it: it stays in registers.
+    """
+    touched = list(touched)
+    made = {touch.version for touch in touched if touch.write}
+    inside = {name for name in made if len(members) > 1 and _stays_inside(name, members)}
+    read: dict[str, set[Pattern]] = defaultdict(set)
+    written: dict[str, set[Pattern]] = defaultdict(set)
+    for touch in touched:
+        if touch.write and touch.version not in inside:
+            written[touch.buffer].add(touch.pattern)
+        elif not touch.write and touch.version not in made:
+            read[touch.buffer].add(touch.pattern)
+    names = dict.fromkeys(touch.buffer for touch in touched if touch.buffer in read or touch.buffer in written)
+    size, part = buffers.size, buffers.part
+    return tuple(
+        Access(name, size(name, read[name]), size(name, written[name]), part(read[name]), part(written[name]))
+        for name in names
+    )
+
+
+def _stays_inside(name: str, members: Sequence[Any]) -> bool:
+    names = {member.get_name() for member in members}
+    return bool(members[0].scheduler.can_buffer_be_removed_through_fusion(name, names))
+
+
+def _generated(node: Any, buffers: Buffers) -> Iterator[Touch]:
+    """Yield the accesses of a loop: its loads, stores and searches. Its other dependencies only order nodes."""
+    from torch._inductor.dependencies import MemoryDep, StarDep
+
+    searched = _searched(node)
+    for dep in node.read_writes.reads:
+        if isinstance(dep, MemoryDep):
+            yield Touch(buffers.real(dep.name), dep.name, False, of_dep(dep, node.get_name()))
+        elif isinstance(dep, StarDep) and buffers.real(dep.name) in searched:
+            yield Touch(buffers.real(dep.name), dep.name, False, buffers.whole(dep.name))
+    for dep in node.read_writes.writes:
+        real, pattern = buffers.real(dep.name), _written(dep, node, buffers)
+        yield Touch(real, dep.name, True, pattern)
+        if getattr(dep, "mode", None) == "atomic_add":
+            yield Touch(real, real, False, pattern)
+
+
+def _written(dep: Any, node: Any, buffers: Buffers) -> Pattern:
+    return of_dep(dep, node.get_name()) if hasattr(dep, "var_names") else buffers.whole(dep.name)
+
+
+def _searched(node: Any) -> set[str]:
+    """Return the buffers that `ops.bucketize` searches; the loop reads them at unknown places."""
+    usage = getattr(getattr(node, "_body", None), "memory_usage", {})
+    return {
+        entry.buffer_name
+        for kind, entries in usage.items()
+        if kind.name == "BUCKETIZE"
+        for entry in entries
+        if entry.buffer_name is not None
+    }
+
+
+def _external(node: Any, buffers: Buffers) -> Iterator[Touch]:
+    """Yield the accesses of a call, by the layouts of arguments and results; it also reads what it changes in place.
+
+    A user-written kernel counts as writing but not reading what it changes: most only write their results.
+    """
+    changed, user = _changed(node.node), _is_users(node.node)
+    for tensor in _tensors(node.node.inputs):
+        name, pattern = tensor.get_name(), _laid_out(tensor)
+        if pattern is None:
+            continue
+        if name in changed:
+            yield Touch(buffers.real(name), f"{name} of {node.get_name()}", True, pattern)
+        if name not in changed or not user:
+            yield Touch(buffers.real(name), name, False, pattern)
+    for output in _outputs(node.node):
+        pattern = _laid_out(output)
+        if pattern is not None and not output.get_mutation_names():
+            yield Touch(buffers.real(output.get_name()), output.get_name(), True, pattern)
+
+
+def _changed(operation: Any) -> set[str]:
+    """Return the buffers that a call changes in place: from the operation, or from outputs that alias arguments."""
+    names = {name for output in operation.get_outputs() for name in output.get_mutation_names()}
+    return names | set(operation.get_mutation_names())
+
+
+def _is_users(operation: Any) -> bool:
+    from torch._inductor import ir
+
+    return isinstance(operation, ir.UserDefinedTritonKernel)
+
+
+def _tensors(inputs: Any) -> Iterator[Any]:
+    from torch._inductor import ir
+
+    for each in inputs:
+        if isinstance(each, list | tuple):
+            yield from _tensors(each)
+        elif isinstance(each, ir.TMADescriptor):
+            yield each.tensor
+        elif isinstance(each, ir.IRNode) and not isinstance(each, ir.NonTensorObj):
+            yield each
+
+
+def _outputs(operation: Any) -> list[Any]:
+    """Return the buffers that a call makes; for a call with several results, return each of them but not the tuple."""
+    from torch._inductor import ir
+
+    if not isinstance(operation.get_output_spec(), ir.MultiOutputLayout):
+        return list(operation.get_outputs())
+    made = getattr(operation, "outputs", None) or ()
+    return [each for each in _tensors(made if isinstance(made, list | tuple) else [made]) if hasattr(each, "layout")]
+
+
+def _laid_out(tensor: Any) -> Pattern | None:
+    """Return the elements of a tensor, or None for a value without any, such as a number or a side-effect token."""
+    layout = tensor.maybe_get_layout()
+    if layout is None or not hasattr(layout, "size"):
+        return None
+    return of_layout(layout.size, layout.stride, layout.offset)
+
+
+class _Facts(Struct, frozen=True):
+    """Facts of an unfused node that fusion preserves, though it may rewrite the loops."""
+
+    touches: list[Touch]
+    flops: Computed | int | None
+
+
+class GraphPart:
+    """Describes nodes; first call `see` with the nodes before fusion."""
+
+    def __init__(self, scheduler: Any, recorder: Recorder) -> None:
+        self._buffers = Buffers(scheduler)
+        self._recorder = recorder
+        self._facts: dict[str, _Facts] = {}
+        self._numbers: Numbers = {}
+        self._ops: dict[str, int] = {}
+        self._stacks: dict[str, int] = {}
+        self._nodes: tuple[ScheduledNode, ...] = ()
+
+    def see(self, nodes: Sequence[Any]) -> None:
+        """Store the nodes before fusion."""
+        self._nodes = tuple(self._scheduled(node) for node in nodes)
+
+    def added_to(self, record: FusionRecord, result: Sequence[Any]) -> FusionRecord:
+        """Return a record with all nodes and their buffers; a node that fusion did not change is its number."""
+        numbers = {node.name: number for number, node in enumerate(self._nodes)}
+        after = tuple(numbers[name] if (name := node.get_name()) in numbers else self._fused(node) for node in result)
+        outputs = self._buffers.outputs()
+        used = [access.buffer for node in self._nodes for access in node.accesses]
+        return replace(
+            record,
+            nodes=self._nodes,
+            result=after,
+            ops=tuple(self._ops),
+            stacks=tuple(self._stacks),
+            buffers=self._buffers.table(dict.fromkeys([*self._buffers.inputs(), *used, *outputs])),
+            outputs=tuple(outputs),
+        )
+
+    def _fused(self, node: Any) -> FusedNode:
+        members = node.get_nodes()
+        facts = [self._facts_of(member) for member in members]
+        touched = [touch for each in facts for touch in each.touches]
+        return FusedNode(
+            name=node.get_name(),
+            kind=_kind(node),
+            operations=tuple(member.get_name() for member in members),
+            loops=_loops(node),
+            accesses=accesses(members, touched, self._buffers),
+            flops=total([each.flops for each in facts]),
+        )
+
+    def _facts_of(self, member: Any) -> _Facts:
+        name = member.get_name()
+        if name not in self._facts:
+            touched: list[Touch] = []
+            flops: Computed | int | None = None
+            with self._recorder.watching(f"memory accesses of a {type(member).__name__}"):
+                touched = touches(member, self._buffers)
+                flops = None if touched else 0
+            with self._recorder.watching(f"the FLOPs of a {type(member).__name__}"):
+                flops = flops_of(member, self._numbers) if touched else flops
+            self._facts[name] = _Facts(touched, flops)
+        return self._facts[name]
+
+    def _scheduled(self, node: Any) -> ScheduledNode:
+        fused = self._fused(node)
+        members = [member.node for member in node.get_nodes() if member.node is not None]
+        origins = [
+            origin for member in members for origin in origins_of(member, exact=node.is_extern() and len(members) == 1)
+        ]
+        stacks = [stack for member in members for stack in member.get_stack_traces()]
+        return ScheduledNode(
+            **asdict(fused), ops=_interned(ops_of(origins), self._ops), stacks=_interned(stacks, self._stacks)
+        )
+
+
+def _interned(texts: Sequence[str], table: dict[str, int]) -> tuple[int, ...]:
+    return tuple(table.setdefault(text, len(table)) for text in dict.fromkeys(texts))
+
+
+def _loops(node: Any) -> str:
+    """Format the loop sizes in a node's group (2.13, scheduler.py: `(device, group_fn(sizes))`).
+
+    A group for the CPU lists all sizes; a group for another device has only their products.
+    """
+    group = getattr(node, "group", None)
+    parts = group[1] if group else ()
+    texts = [", ".join(map(str, part)) if isinstance(part, list | tuple) else str(part) for part in parts]
+    outer, inner = texts if len(texts) == 2 else (", ".join(texts), "")
+    return f"{outer or 1} | {inner}" if inner not in ("", "1") else outer
+
+
+def _kind(node: Any) -> NodeKind:
+    from torch._inductor import ir, scheduler
+
+    members = node.get_nodes()
+    if isinstance(node, scheduler.ForeachKernelSchedulerNode):
+        return NodeKind.FOREACH
+    if all(
+        isinstance(each, scheduler.NopKernelSchedulerNode) or isinstance(each.node, ir.MultiOutput) for each in members
+    ):
+        return NodeKind.NOTHING
+    if any(isinstance(each.node, ir.UserDefinedTritonKernel) for each in members):
+        return NodeKind.USER
+    if node.is_template():
+        return NodeKind.TEMPLATE
+    if node.is_extern():
+        return NodeKind.EXTERNAL
+    return next((name for name, holds in _generated_kinds() if any(map(holds, members))), NodeKind.OTHER)
+
+
+def _generated_kinds() -> list[tuple[NodeKind, Callable[[Any], bool]]]:
+    from torch._inductor import ir, scheduler
+
+    def computes(kind: type) -> Callable[[Any], bool]:
+        return lambda member: isinstance(getattr(member.node, "data", None), kind)
+
+    return [
+        (NodeKind.SORT, computes(ir.Sort)),
+        (NodeKind.SCAN, computes(ir.Scan)),
+        (NodeKind.REDUCTION, lambda member: bool(member.is_reduction())),
+        (NodeKind.POINTWISE, lambda member: isinstance(member, scheduler.SchedulerNode)),
+    ]
+
+
+_WITHOUT_ARITHMETIC = frozenset(
+    (
+        "aten.bucketize", "aten.clone", "aten.copy", "aten.copy_", "aten.cummax", "aten.cummin", "aten.empty",
+        "aten.empty_strided", "aten.gather", "aten.index", "aten.index_select", "aten.masked_select", "aten.nonzero",
+        "aten.searchsorted", "aten.sort", "aten.topk",
+    )
+)  # fmt: skip
+"""Operations that move or compare values."""
+_ON_CPU = "_for_cpu"
+"""Suffix of an attention op for the CPU; torch has a formula only for the op without the suffix."""
+
+
+def flops_of(node: Any, numbers: Numbers) -> Computed | int | None:
+    """Count an unfused node's FLOPs; those of a loop are listed by value, so that fused nodes can share values."""
+    from torch._inductor import ir, scheduler
+    from torch._inductor.virtualized import V
+
+    if isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput):
+        return 0
+    if isinstance(node, scheduler.SchedulerNode) and not node.is_template():
+        (iteration, reduced), device = node._sizes, node.node.get_device_or_error()
+        with V.graph.set_current_device(device):  # torch looks up low-precision arithmetic by device
+            return computed(node._body, prod(map(hint, (*iteration, *reduced))), numbers)
+    if isinstance(node.node, ir.UserDefinedTritonKernel):
+        return None
+    return _by_formula(origins_of(node.node, exact=True))
+
+
+def total(parts: list[Computed | int | None]) -> int | None:
+    """Return the sum over the members of a node, or None if one is unknown."""
+    values: Computed = {}
+    known = 0
+    for part in parts:
+        if part is None:
+            return None
+        if isinstance(part, int):
+            known += part
+        else:
+            values |= part
+    return known + sum(values.values())
+
+
+def _by_formula(origins: list[Any]) -> int | None:
+    """Return the FLOPs by torch's formula if one operation has a formula, 0 if none computes, else None."""
+    from torch.utils.flop_counter import flop_registry
+
+    calls = [origin for origin in origins if origin.op == "call_function"]
+    known = [call for call in calls if _counted(call) in flop_registry]
+    if len(known) == 1:
+        return _evaluate(flop_registry[_counted(known[0])], known[0])
+    moves = all(str(_packet(call)) in _WITHOUT_ARITHMETIC or not _on_floats(call) for call in calls)
+    return 0 if calls and not known and moves else None
+
+
+def _packet(call: Any) -> Any:
+    return getattr(call.target, "overloadpacket", call.target)
+
+
+def _counted(call: Any) -> Any:
+    """Return the operation whose formula applies to a call."""
+    import torch
+
+    name = str(_packet(call))
+    if not (name.startswith("aten.") and name.endswith((_ON_CPU, f"{_ON_CPU}_backward"))):
+        return _packet(call)
+    return getattr(torch.ops.aten, name.removeprefix("aten.").replace(_ON_CPU, ""), None)
+
+
+def _evaluate(formula: Any, call: Any) -> int:
+    import torch
+
+    # A graph argument, such as FlexAttention's score function, has no value, and no formula reads it.
+    args, kwargs = torch.fx.map_arg((call.args, call.kwargs), lambda node: node.meta.get("val"))
+    count = formula(*args, **kwargs, out_val=call.meta["val"])
+    return hint(count.node.expr if isinstance(count, torch.SymInt) else count)
+
+
+def _on_floats(call: Any) -> bool:
+    """Whether an operation takes or returns values other than integers; True if unknown."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    values = [*tree_leaves(call.meta.get("val", 0.0)), *(node.meta.get("val", 0.0) for node in call.all_input_nodes)]
+    tensors = (each for each in tree_leaves(values) if isinstance(each, torch.Tensor | float))
+    return any(isinstance(each, float) or each.is_floating_point() or each.is_complex() for each in tensors)

@@ -1,0 +1,352 @@
+"""Advice on branches on a tensor's value: both sides produce tensors, or one side only raises."""
+
+import ast
+import copy
+import json
+from collections.abc import Iterator
+from itertools import count, pairwise
+from typing import NamedTuple
+
+from ctrace.inspector.diagnosis.advice_edits import Change, line_edits, source_of, statement_at
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.rules.value_rules import at_break, branch_on
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.knowledge.unselected_sides import DRAWING, STEEP
+from ctrace.inspector.source.text import parsed
+
+_KINDS = (RootKind.TENSOR_BRANCH, RootKind.TENSOR_VALUE)
+
+
+def choices(scene: Scene) -> Iterator[Candidate]:
+    """Offer torch.where for an `if` that sets one name, or returns, on both sides; the trial makes that edit."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            yield from _choice(scene, cause, each)
+
+
+def checks(scene: Scene) -> Iterator[Candidate]:
+    """Offer torch._assert_async for an `if` that only raises; the trial makes that edit.
+
+    torch._check takes no tensors: it raises TypeError for one (torch/__init__.py:_check, 2.13).
+    """
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            yield from _check(scene, cause, each)
+
+
+def _check(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+    torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+    found = raising_branch(text, each.line)
+    if found is None or not torch or not scene.is_users(each.file):
+        return
+    branch, test, read = found
+    condition = _opposite(text, torch, test, read)
+    if not condition:
+        return
+    raised = _raised(branch)
+    asserted = f"{torch}._assert_async({condition}, {_message(text, branch)})"
+    changes: list[tuple[ast.stmt | ast.expr, str]] = [(branch, asserted)]
+    if read is not None:
+        changes.append((read.value, source_of(text, _tensor(read.value))))
+    edits = line_edits(each.file, text, changes)
+    # Python raises the user's exception, and the graph a RuntimeError.
+    other = "" if raised == "RuntimeError" else ", and raises RuntimeError"
+    if other and raised:
+        other += f" instead of {raised}"
+    place = f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{branch.lineno}"
+    kept = f"keep `{source_of(text, read.targets[0])}` a tensor, and " if read is not None else ""
+    advice = f"{place}: {kept}replace the check by `{asserted}`, which stays in the graph{other}."
+    if edits:
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=77)
+
+
+def raising_branch(text: str, line: int) -> tuple[ast.If, ast.expr, ast.Assign | None] | None:
+    """Return an `if` that only raises, for which Python needs a tensor's value at a line, and its condition; also the
+    statement at the line if it reads the value into a variable that the condition tests. None if there is none.
+    """
+    tree = parsed(text)
+    branch = _if_at(text, line)
+    if branch is not None:
+        return (branch, branch.test, None) if _only_raises(branch) else None
+    if tree is None:
+        return None
+    for block in (getattr(node, "body", None) for node in ast.walk(tree)):
+        for before, after in pairwise(block) if isinstance(block, list) else ():
+            match before:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                    before.lineno == line and isinstance(after, ast.If) and _only_raises(after)
+                ):
+                    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+                    if len(uses) == 2 and _tensor(value) is not value and name in _names(after.test):
+                        return after, after.test, before
+    return None
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _only_raises(branch: ast.If) -> bool:
+    return not branch.orelse and len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise)
+
+
+def _tensor(node: ast.expr) -> ast.expr:
+    """Return the tensor that `bool(t)` or `t.item()` reads; any other expression itself."""
+    match node:
+        case ast.Call(func=ast.Name(id="bool"), args=[tensor], keywords=[]):
+            return _tensor(tensor)
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[], keywords=[]):
+            return tensor
+    return node
+
+
+def _opposite(text: str, torch: str, test: ast.expr, read: ast.Assign | None) -> str:
+    """Write what holds if a check does not raise, as a tensor; empty for tests of several parts, or of numbers."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        held = _tensor(test.operand)
+        return "" if isinstance(held, ast.BoolOp) else source_of(text, held)
+    test = _tensor(test)
+    match test:
+        case ast.BoolOp() | ast.Constant() | ast.NamedExpr():
+            return ""
+        case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq() | ast.NotEq()]) if read is None:
+            written = _without_number(text, test)
+            return "" if _is_cast(test) else f"~({written})"
+        case ast.Compare():
+            return ""
+    return f"{torch}.logical_not({source_of(text, test)})"
+
+
+def _is_cast(test: ast.expr) -> bool:
+    """Whether a part of a condition is cast to a number, as in `float(x.max()) > 1`."""
+    names = (node.func.id for node in ast.walk(test) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    return any(name in ("bool", "float", "int", "len") for name in names)
+
+
+def _raised(branch: ast.If) -> str:
+    """Return the name of the exception that a check raises; empty if it is not known."""
+    match branch.body[0]:
+        case ast.Raise(exc=ast.Call(func=ast.Name(id=name)) | ast.Name(id=name)):
+            return name
+    return ""
+
+
+def _message(text: str, branch: ast.If) -> str:
+    """Return a plain string that says what a check raises, or what it tests, as source."""
+    match branch.body[0]:
+        case ast.Raise(exc=ast.Call(args=[ast.Constant(value=str(message)), *_])):
+            return json.dumps(message)
+        case ast.Raise(exc=ast.Call(args=[ast.JoinedStr(values=[ast.Constant(value=str(message)), *_]), *_])):
+            if message.strip():
+                return json.dumps(message.strip())
+    return json.dumps(source_of(text, branch.test))
+
+
+def loops(scene: Scene) -> Iterator[Candidate]:
+    """Offer a fixed number of steps, or a compiled step, for a loop whose end depends on a tensor's values."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause) if cause.kind in _KINDS else ():
+            end = _end_of_loop(scene.session.listings.get(each.file, ""), each.line)
+            if end and scene.is_users(each.file):
+                text = (
+                    f"{at_break(each)}: {end}, and keep what is finished with torch.where; or leave the loop outside "
+                    "and compile one step of it."
+                )
+                yield Candidate(text, (cause.id,), general=True)
+
+
+def _end_of_loop(text: str, line: int) -> str:
+    """Say how to give the loop that the statement at a line ends a fixed number of steps; empty if it ends none."""
+    tree = parsed(text)
+    for loop in ast.walk(tree) if tree is not None else ():
+        match loop:
+            case ast.For(iter=ast.Call(func=ast.Name(id="range"))) if (
+                loop.lineno <= line <= (loop.iter.end_lineno or 0)
+            ):
+                return "loop to a size, such as x.size(1), instead of to a value"
+            case ast.While() if loop.lineno <= line <= (loop.test.end_lineno or 0):
+                return "make the number of steps a constant"
+            case ast.For() | ast.While():
+                branch = next((each for each in loop.body if isinstance(each, ast.If) and _is_at(each, line)), None)
+                if branch is not None and isinstance(branch.body[-1], ast.Break | ast.Return):
+                    return "run the loop to its end"
+    return ""
+
+
+def _is_at(branch: ast.If, line: int) -> bool:
+    return branch.lineno <= line <= (branch.test.end_lineno or branch.lineno)
+
+
+def _choice(scene: Scene, cause: RootCause, each: Break) -> Iterator[Candidate]:
+    torch, text = scene.torch_name(each.file), scene.session.listings.get(each.file, "")
+    branch, read = _if_at(text, each.line), None
+    if branch is None:
+        branch, read = _if_after(scene, each)
+    if branch is None or not torch or not scene.is_users(each.file):
+        return
+    found = _sides(text, branch)
+    if found is None:
+        return
+    if _draws(found.yes) or _draws(found.no):
+        return
+    test = _without_number(text, branch.test)
+    chosen = _selection(text, torch, test, found)
+    statements = (*chosen.before, found.start + chosen.value)
+    changes: list[Change] = [(branch.test, "True"), (found.place, "; ".join(statements))]
+    shown = " and ".join(f"`{statement}`" for statement in statements)
+    advice = f"{at_break(each)}: replace the branch by {shown}."
+    if read is not None:
+        kept = source_of(text, _tensor(read.value))
+        changes.append((read.value, kept))
+        name = source_of(text, read.targets[0])
+        advice = (
+            f"{at_break(each)}: keep `{name}` a tensor (`{name} = {kept}`), and replace the branch at line "
+            f"{branch.lineno} by {shown}."
+        )
+    edits = line_edits(each.file, text, changes)
+    if edits:
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=76, only_checked=True)
+
+
+def _if_after(scene: Scene, each: Break) -> tuple[ast.If | None, ast.Assign | None]:
+    """Return the `if` that tests the number which the statement at a break reads, and that statement."""
+    text = scene.session.listings.get(each.file, "")
+    match statement_at(text, each.line):
+        case ast.Assign(targets=[ast.Name()], value=value) as read if _tensor(value) is not value:
+            line = branch_on(scene, each)
+            return (_if_at(text, line), read) if line is not None else (None, None)
+    return None, None
+
+
+class _Sides(NamedTuple):
+    """Both values of a branch."""
+
+    place: ast.stmt
+    """The statement to replace."""
+    start: str
+    """How that statement begins: `y = `, or `return `."""
+    yes: ast.expr
+    no: ast.expr
+
+
+class _Selection(NamedTuple):
+    """How `torch.where` selects between two sides."""
+
+    before: tuple[str, ...]
+    """Statements that come first."""
+    value: str
+
+
+def _selection(text: str, torch: str, test: str, sides: _Sides) -> _Selection:
+    """Select one of two sides; ops that may leave NaN in the gradients of the other one get ones there."""
+    name = next(each for each in _condition_names() if each not in text)
+    yes = _Masking(torch, f"{torch}.where({name}, {{}}, 1)")
+    no = _Masking(torch, f"{torch}.where({name}, 1, {{}})")
+    first, second = yes.masked(text, sides.yes), no.masked(text, sides.no)
+    if not yes.found and not no.found:
+        return _Selection((), f"{torch}.where({test}, {first}, {second})")
+    return _Selection((f"{name} = {test}",), f"{torch}.where({name}, {first}, {second})")
+
+
+def _condition_names() -> Iterator[str]:
+    yield "condition"
+    for number in count(2):
+        yield f"condition_{number}"
+
+
+class _Masking(ast.NodeTransformer):
+    """Puts ones where an operand is not selected; `ones` has braces for the operand.
+
+    `fix` proves a stricter form of this edit (`syntax/masking.py`).
+    """
+
+    def __init__(self, torch: str, ones: str) -> None:
+        self._torch = torch
+        self._ones = ones
+        self.found = False
+
+    def masked(self, text: str, side: ast.expr) -> str:
+        """Return a side of a text with ones for the operands that need them, or as it is."""
+        changed = self.visit(copy.deepcopy(side))
+        return ast.unparse(changed) if self.found else source_of(text, side) or ast.unparse(side)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """Mask a divisor, and the base of a power."""
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(op=ast.Div(), right=ast.Constant()) | ast.BinOp(op=ast.Pow(), right=ast.Constant(value=1)):
+                pass
+            case ast.BinOp(op=ast.Div()):
+                node.right = self._with_ones(node.right)
+            case ast.BinOp(op=ast.Pow()):
+                node.left = self._with_ones(node.left)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Mask the operand of a steep op, a function of torch or a method."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=op)) if module == self._torch:
+                if op in STEEP and node.args:
+                    node.args[0] = self._with_ones(node.args[0])
+            case ast.Call(func=ast.Attribute(value=operand, attr=op) as method) if op in STEEP:
+                method.value = self._with_ones(operand)
+        return node
+
+    def _with_ones(self, operand: ast.expr) -> ast.expr:
+        self.found = True
+        return ast.parse(self._ones.format(ast.unparse(operand)), mode="eval").body
+
+
+def _draws(side: ast.expr) -> bool:
+    """Whether computing a side draws random numbers."""
+    called = [node.func for node in ast.walk(side) if isinstance(node, ast.Call)]
+    return any(getattr(each, "attr", getattr(each, "id", "")) in DRAWING for each in called)
+
+
+def _if_at(text: str, line: int) -> ast.If | None:
+    tree = parsed(text)
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.If)) if tree is not None else iter(())
+    return next((node for node in found if _is_at(node, line)), None)
+
+
+def _sides(text: str, branch: ast.If) -> _Sides | None:
+    """Return what a branch assigns or returns on both sides; None if one side does more."""
+    match branch.body, branch.orelse:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place], []:
+            return _Sides(place, f"{name} = ", yes, ast.Name(name, ast.Load()))
+        case (
+            [ast.Assign(targets=[ast.Name(id=name)], value=yes) as place],
+            [ast.Assign(targets=[ast.Name(id=same)], value=no)],
+        ) if name == same:
+            return _Sides(place, f"{name} = ", yes, no)
+        case [ast.Return(value=ast.expr() as yes) as place], [ast.Return(value=ast.expr() as no)]:
+            return _Sides(place, "return ", yes, no)
+        case [ast.Return(value=ast.expr() as yes) as place], []:
+            after = _after(text, branch)
+            if isinstance(after, ast.Return) and after.value is not None:
+                return _Sides(place, "return ", yes, after.value)
+    return None
+
+
+def _after(text: str, branch: ast.If) -> ast.stmt | None:
+    """Return the statement that follows in the same block."""
+    tree = parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        for block in (getattr(node, "body", None), getattr(node, "orelse", None)):
+            if isinstance(block, list) and branch in block[:-1]:
+                found: ast.stmt = block[block.index(branch) + 1]
+                return found
+    return None
+
+
+def _without_number(text: str, test: ast.expr) -> str:
+    """Write a condition as a tensor: `x.sum().item() > 0` becomes `x.sum() > 0`."""
+    written = source_of(text, test)
+    for node in ast.walk(test):
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+                written = written.replace(source_of(text, node), source_of(text, tensor))
+    return written

@@ -1,0 +1,162 @@
+"""Advice on generation: a prompt and single tokens need one graph each, and a growing cache costs more graphs."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.advice_edits import functions_at
+from ctrace.inspector.diagnosis.decoding import Growth, growth_in, is_switch, plain_name, sized
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.naming import at
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.findings import Cause, CauseKind
+from ctrace.inspector.facts.shape_facts import DimKind
+from ctrace.inspector.knowledge.words.counting import count
+from ctrace.inspector.source.text import parsed
+
+_CACHE_TYPE = re.compile(r"GuardManager: source=[^\n]*type=<class 'transformers\.cache_utils\.\w+'>")
+_ADDING = ("add", "append", "extend", "insert", "setdefault", "update")
+_COUNTERS = (CauseKind.ATTRIBUTE_VALUE, CauseKind.GLOBAL_VALUE)
+_LEAST = 2
+"""The fewest lengths after the first that show that a list grows in each call."""
+
+
+def generation(scene: Scene) -> Iterator[Candidate]:
+    """Offer a cache of fixed size if a cache grows; otherwise say that prompt and single tokens need one graph each."""
+    grown = [(cause, found) for cause in scene.causes if (found := _growth(scene, cause)) is not None]
+    switched = [
+        cause for cause in scene.causes if any(is_switch(scene.session, each) for each in scene.recompiles(cause))
+    ]
+    if grown:
+        causes = dict.fromkeys([cause.id for cause, _ in grown] + [cause.id for cause in switched])
+        number = len({each.compilation for cause, _ in grown for each in scene.recompiles(cause)})
+        text = _fixed_size(scene, grown[0][1], number, has_switch=bool(switched))
+        yield Candidate(text, tuple(causes), worth=85)
+    elif switched and len(switched) == len(scene.causes):
+        text = f"Nothing to change: a prompt and single tokens ({_change(scene, switched[0])}) need one graph each."
+        yield Candidate(text, tuple(cause.id for cause in switched), worth=85)
+
+
+def _growth(scene: Scene, cause: RootCause) -> Growth | None:
+    return next((found for each in scene.recompiles(cause) if (found := growth_in(scene.session, each))), None)
+
+
+def _fixed_size(scene: Scene, growth: Growth, number: int, *, has_switch: bool) -> str:
+    """Advise a cache that does not grow, and say how often this one recompiled in the run."""
+    how = (
+        'Use a cache of fixed size: StaticCache, or cache_implementation="static" in generate()'
+        if _is_of_transformers(scene)
+        else "Preallocate the cache at its largest size, and write each step into it"
+    )
+    cost = f"{count(number, 'recompilation')} in this run"
+    if _is_dynamic(scene, growth.name):
+        cost += ", after which one graph takes all lengths"
+    rest = " Prefill and decode need one graph each in any case." if has_switch else ""
+    return f"{how}. This one grows ({growth.name} {growth.was} → {growth.now}): {cost}.{rest}"
+
+
+def _is_dynamic(scene: Scene, name: str) -> bool:
+    """Whether the last graph that has a size takes other values of it, too."""
+    kinds = [
+        dim.kind
+        for shaped in scene.session.shapes
+        for tensor in shaped.tensors
+        for dim in tensor.dims
+        if f"{plain_name(tensor.name)}.size({dim.index})" == name
+    ]
+    return bool(kinds) and kinds[-1] in (DimKind.SYMBOLIC, DimKind.DUCK)
+
+
+def _is_of_transformers(scene: Scene) -> bool:
+    """Whether a guard checks a cache of transformers; the model itself may come from elsewhere."""
+    return any(_CACHE_TYPE.search(each.text) for each in scene.session.guards.values())
+
+
+def _change(scene: Scene, cause: RootCause) -> str:
+    guard = next(each for each in scene.guards(cause) if (at_ := sized(each)) and at_[1] >= 1)
+    return f"{plain_name(guard.subject)} {guard.was} → {guard.now}"
+
+
+def growing_lists(scene: Scene) -> Iterator[Candidate]:
+    """Offer a tensor of fixed size instead of a list that grows in each call."""
+    for cause in scene.causes:
+        lengths = _growing(scene, cause)
+        if not lengths or cause.title.startswith(_counters_changed(scene, cause)):
+            continue
+        name = lengths[0].subject.removeprefix("len(").removesuffix(")")
+        if name.isidentifier() and not _fills(scene, cause, name):
+            continue
+        place = f"{at(cause)}: " if at(cause) else ""
+        if _is_of_argument(name) and not _is_filled(scene, cause, name.rpartition(".")[2]):
+            text = (
+                f"{place}{lengths[0].subject} differs between calls, and each length costs a graph: pass objects with "
+                "few different lengths, or move the code that goes through the items out of compiled code."
+            )
+            yield Candidate(text, (cause.id,), worth=55)
+            continue
+        text = (
+            f"{place}{lengths[0].subject} grows from call to call, and each length costs a graph. "
+            "Keep the items outside of compiled code, or in one tensor of fixed size that each call writes into."
+        )
+        if counters := _counters_changed(scene, cause):
+            text += f" Count {counters[0].removesuffix(' changed')} outside, too: each value also costs a graph."
+        yield Candidate(text, (cause.id,), worth=60)
+
+
+def _growing(scene: Scene, cause: RootCause) -> list[Cause]:
+    """Return the changes of the one length that grows in several calls; empty if there is none, or more than one."""
+    found: dict[str, list[Cause]] = {}
+    for each in scene.guards(cause):
+        if each.kind is CauseKind.LENGTH and _grows(each.was, each.now):
+            found.setdefault(each.subject, []).append(each)
+    several = [each for each in found.values() if len({guard.now for guard in each}) >= _LEAST]
+    return several[0] if len(several) == 1 else []
+
+
+def _counters_changed(scene: Scene, cause: RootCause) -> tuple[str, ...]:
+    """Return how titles about integers begin that change in each recompilation, such as `self.step changed`."""
+    in_each = [{each.subject for each in every.causes if each.kind in _COUNTERS} for every in scene.recompiles(cause)]
+    return tuple(f"{subject} changed" for subject in sorted(set.intersection(*in_each))) if in_each else ()
+
+
+def _fills(scene: Scene, cause: RootCause, name: str) -> bool:
+    """Whether the function itself adds to the container; if not, the caller just passes other numbers of items."""
+    functions = functions_at(scene.session.listings.get(cause.file or "", ""), cause.line or 0)
+    for node in (node for function in functions for node in ast.walk(function)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr=attr)) if attr in _ADDING:
+                pass
+            case ast.Subscript(value=ast.Name(id=found), ctx=ast.Store()):
+                pass
+            case _:
+                continue
+        if found == name:
+            return True
+    return False
+
+
+def _is_of_argument(name: str) -> bool:
+    """Whether a name is an attribute of anything but the model, such as `node.children`."""
+    return bool(re.fullmatch(r"(?!(?:self|model)\.)\w+(?:\.\w+)+", name))
+
+
+def _is_filled(scene: Scene, cause: RootCause, attribute: str) -> bool:
+    """Whether code in the cause's file adds to an attribute; if the file is not known, assume so."""
+    tree = parsed(scene.session.listings.get(cause.file or "", ""))
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=found), attr=attr)) if attr in _ADDING:
+                pass
+            case ast.Subscript(value=ast.Attribute(attr=found), ctx=ast.Store()):
+                pass
+            case ast.AugAssign(target=ast.Attribute(attr=found)):
+                pass
+            case _:
+                continue
+        if found == attribute:
+            return True
+    return tree is None
+
+
+def _grows(was: str | None, now: str | None) -> bool:
+    return was is not None and now is not None and was.isdecimal() and now.isdecimal() and int(was) < int(now)

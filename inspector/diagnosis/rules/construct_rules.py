@@ -1,0 +1,223 @@
+"""Advice on constructs that have an exact replacement: wrappers of old torch, and conditions on symbolic numbers."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from msgspec import Struct
+
+from ctrace.inspector.diagnosis.advice_edits import Change, covers, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.library import in_library
+from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.source.text import parsed
+
+_VARIABLE = "Variable"
+_MAKERS = frozenset(
+    """
+    arange as_tensor empty empty_like eye from_numpy full full_like linspace new new_empty new_full new_ones new_tensor
+    new_zeros normal ones ones_like rand rand_like randint randn randn_like randperm tensor zeros zeros_like
+    Tensor FloatTensor LongTensor IntTensor ByteTensor BoolTensor DoubleTensor HalfTensor
+    """.split()  # noqa: SIM905 - one word a line would fill the screen
+)
+"""Functions of torch whose result requires no gradient."""
+_SAME = frozenset(("cuda", "cpu", "to", "float", "double", "half", "long", "int", "bool", "type", "type_as", "view",
+                   "reshape", "unsqueeze", "repeat", "expand"))  # fmt: skip
+"""Methods whose result requires no gradient if their tensor requires none."""
+_NO_BOOL = re.compile(r"argument '(?P<name>\w+)' (?:\(position (?P<position>\d+)\) )?must be bool, not SymBool")
+
+
+def variables(scene: Scene) -> Iterator[Candidate]:
+    """Offer the tensor in place of torch.autograd.Variable, which only returns it, detached, since torch 0.4."""
+    files: dict[str, list[tuple[str, Break]]] = {}
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            if _VARIABLE in scene.session.listings.get(each.file, ""):
+                files.setdefault(each.file, []).append((cause.id, each))
+    for file, found in files.items():
+        text = scene.session.listings.get(file, "")
+        calls = list(_variables(text))
+        mine = [(id_, each) for id_, each in found if any(covers(call, each.line) for call in calls)]
+        changes: list[Change] = [(call, tensor) for call in calls if (tensor := _tensor_of(text, call))]
+        edits = line_edits(file, text, changes)
+        first = next((new for _, each in mine for call, new in changes if covers(call, each.line)), "")
+        if first and edits:
+            more = f" ({len(changes)} places)" if len(changes) > 1 else ""
+            advice = (
+                f"{at_break(mine[0][1])}: remove Variable{more}, which Dynamo does not trace: write "
+                f"`{shortened(first)}`{in_library(file)}. Since torch 0.4, Variable only returns its tensor, detached."
+            )
+            ids = tuple(dict.fromkeys(id_ for id_, _ in mine))
+            yield Candidate(advice, ids, Trial(edits=edits), worth=91, short="remove torch.autograd.Variable")
+
+
+class _Rewrite(Struct, frozen=True):
+    """A piece of a line that breaks, with another text for it."""
+
+    node: ast.stmt | ast.expr
+    text: str
+    advice: str
+
+
+def _rewritten(
+    scene: Scene, cause: RootCause, rewrites: Callable[[Break, str], Iterator[_Rewrite]], worth: int
+) -> Iterator[Candidate]:
+    """Offer other text for the lines at which a cause breaks the graph."""
+    for broken in scene.breaks(cause):
+        text = scene.session.listings.get(broken.file, "")
+        for found in rewrites(broken, text):
+            edits = line_edits(broken.file, text, [(found.node, found.text)])
+            if edits:
+                yield Candidate(f"{at_break(broken)}: {found.advice}", (cause.id,), Trial(edits=edits), worth=worth)
+
+
+def new_leaves(scene: Scene) -> Iterator[Candidate]:
+    """Offer the tensor in place of Variable(tensor, requires_grad=True), which cuts the gradient of what it is made of.
+
+    That makes a new leaf amid the graph, which Dynamo does not trace. Most code that has it predates torch 0.4.
+    """
+    for cause in scene.causes:
+        yield from islice(_rewritten(scene, cause, _without_new_leaf, 89), 1)
+
+
+def _without_new_leaf(broken: Break, text: str) -> Iterator[_Rewrite]:
+    calls = _variables(text) if _VARIABLE in text else iter(())
+    call = next((call for call in calls if covers(call, broken.line)), None)
+    match call:
+        case ast.Call(args=[ast.expr() as tensor], keywords=[ast.keyword(arg="requires_grad")]) if not (
+            _tensor_of(text, call) or _has_no_gradient(tensor)
+        ):
+            written = source_of(text, tensor)
+            advice = (
+                f"use `{shortened(written)}` itself{in_library(broken.file)}, unless its gradient has to end here: "
+                f"`{shortened(source_of(text, call))}` makes a new leaf, which Dynamo does not trace."
+            )
+            yield _Rewrite(call, f"({written})", advice)
+
+
+def detached(scene: Scene) -> Iterator[Candidate]:
+    """Offer detach() in place of an assignment to a tensor's requires_grad."""
+    for cause in scene.causes:
+        yield from islice(_rewritten(scene, cause, _with_detach, 88), 1)
+
+
+def _with_detach(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line)
+    match statement:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=False)
+        ):
+            new = f"{name} = {name}.detach()"
+            advice = f"write `{new}`{in_library(broken.file)}: Dynamo does not trace a change of requires_grad."
+            yield _Rewrite(statement, new, advice)
+
+
+def made_with_gradients(scene: Scene) -> Iterator[Candidate]:
+    """Offer to create a tensor without requires_grad=True: Dynamo traces no creation of a tensor that has it."""
+    for cause in scene.causes:
+        yield from _rewritten(scene, cause, _without_gradient, 87)
+
+
+def _without_gradient(broken: Break, text: str) -> Iterator[_Rewrite]:
+    statement = statement_at(text, broken.line) if _NEW_LEAF in broken.gb else None
+    for call in ast.walk(statement) if statement is not None else ():
+        match call:
+            case ast.Call(keywords=[*others, ast.keyword(arg="requires_grad", value=ast.Constant(value=True))]):
+                arguments = ", ".join(source_of(text, argument) for argument in (*call.args, *others))
+                new = f"{source_of(text, call.func)}({arguments})"
+                advice = (
+                    f"write `{shortened(new)}`{in_library(broken.file)}, if nothing reads its gradient; else create it "
+                    "before the compiled call and pass it in."
+                )
+                yield _Rewrite(call, new, advice)
+
+
+_NEW_LEAF = "GB0225"
+"""The id of a break for a tensor that is created with requires_grad=True."""
+
+
+def _variables(text: str) -> Iterator[ast.Call]:
+    """Yield the calls of torch.autograd.Variable."""
+    tree = parsed(text)
+    nodes = list(ast.walk(tree)) if tree is not None else []
+    names = {f"torch.autograd.{_VARIABLE}", *(name for node in nodes for name in _names_of(node))}
+    for node in nodes:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
+            yield node
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    """Yield the names under which a statement imports Variable."""
+    match node:
+        case ast.ImportFrom(module="torch.autograd" | "torch.autograd.variable", names=aliases):
+            yield from (each.asname or each.name for each in aliases if each.name == _VARIABLE)
+        case ast.ImportFrom(module="torch", names=aliases):
+            yield from (f"{each.asname or each.name}.{_VARIABLE}" for each in aliases if each.name == "autograd")
+        case ast.Import(names=aliases):
+            renamed = {each.name: each.asname for each in aliases if each.asname}
+            yield from (f"{renamed[name]}.{_VARIABLE}" for name in ("torch.autograd",) if name in renamed)
+            yield from (f"{renamed[name]}.autograd.{_VARIABLE}" for name in ("torch",) if name in renamed)
+
+
+def _tensor_of(text: str, call: ast.Call) -> str:
+    """Write the tensor that a Variable returns; empty if it is asked for a gradient, or for more."""
+    match call:
+        case ast.Call(args=[ast.Starred()]):
+            return ""
+        case ast.Call(args=[tensor], keywords=[]):
+            pass
+        case ast.Call(args=[tensor], keywords=[ast.keyword(arg="requires_grad", value=ast.Constant(value=False))]):
+            pass
+        case _:
+            return ""
+    written = source_of(text, tensor)
+    plain = f"({written})" if isinstance(tensor, ast.BinOp | ast.UnaryOp | ast.IfExp | ast.Compare) else written
+    return plain if _has_no_gradient(tensor) else f"{plain}.detach()"
+
+
+def _has_no_gradient(tensor: ast.expr) -> bool:
+    match tensor:
+        case ast.Attribute(attr="data"):
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), keywords=keywords):
+            if name in _MAKERS:
+                return not any(each.arg == "requires_grad" for each in keywords)
+            return name in _SAME and _has_no_gradient(inner)
+    return False
+
+
+def symbolic_conditions(scene: Scene) -> Iterator[Candidate]:
+    """Offer a conditional expression where an operation takes a bool and gets a condition on a dynamic size."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            match = _NO_BOOL.search(f"{each.reason} {each.called}")
+            text = scene.session.listings.get(each.file, "")
+            value = _argument(text, each.line, match) if match is not None else None
+            if match is None or value is None:
+                continue
+            written = source_of(text, value)
+            new = f"True if {written} else False"
+            advice = (
+                f"{at_break(each)}: write `{new}` for `{shortened(written)}`{in_library(each.file)}: the size is "
+                f"dynamic here, and {match['name']} takes a bool, no condition on it. bool(...) does not help."
+            )
+            edits = line_edits(each.file, text, [(value, f"({new})")])
+            if edits:
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=88)
+
+
+def _argument(text: str, line: int, match: re.Match[str]) -> ast.expr | None:
+    """Return what a call at a line passes for an argument."""
+    statement = statement_at(text, line)
+    for node in ast.walk(statement) if statement is not None else ():
+        if isinstance(node, ast.Call) and covers(node, line):
+            value = next((each.value for each in node.keywords if each.arg == match["name"]), None)
+            at = int(match["position"]) - 1 if match["position"] else -1
+            positional = node.args[at] if 0 <= at < len(node.args) else None
+            if value is not None or positional is not None:
+                return value if value is not None else positional
+    return None

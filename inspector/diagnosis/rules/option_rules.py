@@ -1,0 +1,98 @@
+"""Advice on options: those of torch that trace what breaks, and those of a library that a statement depends on."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.library import package_of
+from ctrace.inspector.diagnosis.rules.value_rules import at_break, named
+from ctrace.inspector.facts.diagnosis import RootCause
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import Trial
+
+_SETTING = re.compile(r"torch\._dynamo\.config\.(?P<name>\w+) = True")
+_WITH_RULES = frozenset(("capture_scalar_outputs", "capture_dynamic_output_shape_ops", "allow_rnn"))
+"""Settings that other rules offer, with advice on the code."""
+_NESTED = "nested_graph_breaks"
+
+
+def torchs_options(scene: Scene) -> Iterator[Candidate]:
+    """Offer the settings that the advice tables name for a break; a trial decides."""
+    found: dict[str, list[RootCause]] = {}
+    for cause in scene.causes:
+        for broken in scene.breaks(cause):
+            match = _SETTING.fullmatch(broken.advice.switch)
+            if match is not None and match["name"] not in _WITH_RULES:
+                found.setdefault(match["name"], []).append(cause)
+    for name, causes in found.items():
+        switch = f"set torch._dynamo.config.{name} = True"
+        ids = tuple(dict.fromkeys(each.id for each in causes))
+        text = f"{named(causes)} {switch}: Dynamo then traces it."
+        yield Candidate(text, ids, Trial(settings=((name, True),)), worth=73, only_checked=True, short=switch)
+
+
+def nested_breaks(scene: Scene) -> Iterator[Candidate]:
+    """Offer to resume inside of a called function that breaks, where a break leaves its callers in eager."""
+    found = [cause for cause in scene.causes if not cause.expected and any(map(_is_nested, scene.breaks(cause)))]
+    if found:
+        switch = f"set torch._dynamo.config.{_NESTED} = True"
+        text = (
+            f"{named(found)} {switch}, which is off by default: Dynamo then resumes inside of the function that "
+            "breaks, and its callers stay compiled."
+        )
+        trial = Trial(settings=((_NESTED, True),))
+        yield Candidate(text, tuple(each.id for each in found), trial, worth=42, only_checked=True, short=switch)
+
+
+def _is_nested(found: Break) -> bool:
+    return any(len(path) > 1 for path in found.paths)
+
+
+_STATE = frozenset(("training",))
+"""Attributes that are not options."""
+
+
+def optional_statements(scene: Scene) -> Iterator[Candidate]:
+    """Offer to turn off the option that a statement depends on; the trial removes the statement."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
+            branch = _branch_at(text, each.line) if package and not scene.is_users(each.file) else None
+            option = _option(branch.test) if branch is not None else None
+            edits = line_edits(each.file, text, [(branch.test, "False")]) if branch is not None and option else ()
+            if edits:
+                change = f"pass {option} to the model or its config"
+                advice = (
+                    f"{at_break(each)}: {change} if you do not need it: `{each.source}` of {package} then does not run."
+                )
+                trial = Trial(edits=edits)
+                yield Candidate(advice, (cause.id,), trial, worth=74, only_checked=True, short=change)
+                break
+
+
+def _branch_at(text: str, line: int) -> ast.If | None:
+    """Return the innermost `if` without `else` that decides whether a line runs."""
+    holders = functions_at(text, line)
+    branches = [node for node in ast.walk(holders[-1]) if isinstance(node, ast.If)] if holders else []
+    around = [node for node in branches if any(covers(each, line) for each in node.body)]
+    return around[-1] if around and not around[-1].orelse else None
+
+
+def _option(test: ast.expr) -> str | None:
+    """Return the option that makes a condition false, or None: `seed=None` for `self.seed is not None`."""
+    match test:
+        case ast.Compare(left=ast.Attribute() as read, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return f"{read.attr}=None" if _is_kept(read) else None
+        case ast.Attribute() as read:
+            return f"{read.attr}=False" if _is_kept(read) else None
+    return None
+
+
+def _is_kept(read: ast.Attribute) -> bool:
+    """Whether an expression is an attribute of `self` or of its config."""
+    match read.value:
+        case ast.Name(id="self" | "config") | ast.Attribute(value=ast.Name(id="self"), attr="config"):
+            return read.attr not in _STATE
+    return False

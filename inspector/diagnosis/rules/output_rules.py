@@ -1,0 +1,127 @@
+"""Advice on printing, logging, warnings and clocks in compiled code."""
+
+import ast
+from collections.abc import Iterator
+
+from ctrace.inspector.diagnosis.advice_edits import line_edits, source_of
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.diagnosis.rules.value_rules import at_break
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break
+from ctrace.inspector.facts.trial import LineEdit, Trial
+from ctrace.inspector.findings.breaks.break_fold import logger_method
+from ctrace.inspector.source.text import parsed
+
+_NAMED = 4
+"""How many statements the advice names; it only counts the rest."""
+
+
+def printing(scene: Scene) -> Iterator[Candidate]:
+    """Offer to guard all statements that write output; the trial makes that edit."""
+    causes = [cause for cause in scene.causes if cause.kind is RootKind.OUTPUT and scene.is_users(cause.file)]
+    if not causes:
+        return
+    breaks = [each for cause in causes for each in scene.breaks(cause)]
+    edits = [edit for each in breaks for edit in [_edit(scene, each)] if edit is not None]
+    trial = Trial(edits=tuple(dict.fromkeys(edits))) if len(edits) == len(breaks) else None
+    others = ", ".join(at(cause) for cause in causes[1:_NAMED])
+    more = f" and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
+    what, also = _written(scene, causes[0]), f" The same at {others}{more}." if others else ""
+    text = f"{at(causes[0])}: remove {what}, or guard it with `if not torch.compiler.is_compiling():`.{also}"
+    short = f"remove {what} at {', '.join(at(cause) for cause in causes[:_NAMED])}{more}"
+    yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, short=short)
+
+
+def _written(scene: Scene, cause: RootCause) -> str:
+    breaks = scene.breaks(cause)
+    shown = next((each.expression for each in breaks if break_kind(each) is RootKind.OUTPUT), "")
+    return f"`{shown}`" if shown else "the statement"
+
+
+def loggers(scene: Scene) -> Iterator[Candidate]:
+    """Offer the setting that drops a logger's methods from compiled code, for lines outside of the user's code."""
+    found: dict[str, list[RootCause]] = {}
+    for cause in scene.causes if not _all_users(scene) else ():
+        for each in scene.breaks(cause) if cause.kind is RootKind.OUTPUT else ():
+            name = logger_method(each.called)
+            if name and not scene.is_users(each.file):
+                found.setdefault(name, []).append(cause)
+    for name, causes in found.items():
+        text = (
+            f"{at(causes[0])}: torch._dynamo.config.ignore_logging_functions.add(logging.Logger.{name}): "
+            "compiled code then drops the message."
+        )
+        trial = Trial(ignored=(f"logging:Logger.{name}",))
+        yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=80, only_checked=True)
+
+
+def warnings_of_libraries(scene: Scene) -> Iterator[Candidate]:
+    """Offer the setting that drops warnings from compiled code, for a library's code that warns."""
+    causes = [
+        cause
+        for cause in scene.causes
+        if any(_WARN in each.called and not scene.is_users(each.place.file) for each in scene.breaks(cause))
+    ]
+    if causes:
+        place = f"{at(causes[0])}: " if at(causes[0]) else ""
+        switch = "torch._dynamo.config.ignore_logging_functions.add(warnings.warn)"
+        text = f"{place}{switch}: compiled code then drops the warning of the library."
+        trial = Trial(ignored=("warnings:warn",))
+        yield Candidate(text, tuple(cause.id for cause in causes), trial, worth=79, only_checked=True)
+
+
+_WARN = "module: _warnings, qualname: warn"
+"""How torch names warnings.warn in the reason of a break."""
+
+
+def filters(scene: Scene) -> Iterator[Candidate]:
+    """Offer to set filters of warnings before the compiled call; the trial removes the statement."""
+    for cause in scene.causes:
+        for each in filter(lambda broken: scene.is_users(broken.file), scene.breaks(cause)):
+            statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
+            match statement:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="warnings"), attr=name))) if (
+                    name in _FILTERS
+                ):
+                    text = scene.session.listings[each.file]
+                    edits = line_edits(each.file, text, [(statement, "pass")])
+                    call = source_of(text, statement)
+                    advice = f"{at_break(each)}: remove `{call}`, and call it once before the compiled model is called."
+                    yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=79, only_checked=True)
+                    break
+
+
+_FILTERS = frozenset(("filterwarnings", "resetwarnings", "simplefilter"))
+
+
+def _all_users(scene: Scene) -> bool:
+    return all(scene.is_users(each.file) for each in scene.session.breaks)
+
+
+def _edit(scene: Scene, each: Break) -> LineEdit | None:
+    """Guard a simple statement; return None if it is not alone on its line, or if the file does not import torch."""
+    line, name = scene.line(each.file, each.line), scene.torch_name(each.file)
+    statement = _statement_at(scene.session.listings.get(each.file, ""), each.line)
+    if not name or statement is None or statement.lineno != each.line:
+        return None
+    indent = line[: len(line) - len(line.lstrip())]
+    if len(indent.encode()) != statement.col_offset:
+        return None
+    guarded = f"{indent}if not {name}.compiler.is_compiling(): {line.lstrip()}"
+    return LineEdit(each.file, each.line, guarded, line.strip())
+
+
+def _statement_at(text: str, line: int) -> ast.stmt | None:
+    """Return the innermost statement at a line that is a bare call."""
+    tree = parsed(text)
+    calls = [
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _covers(node, line)
+    ]
+    return calls[-1] if len(calls) == 1 else None
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)

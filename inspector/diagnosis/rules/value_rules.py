@@ -1,0 +1,457 @@
+"""Advice on code that reads the values of tensors as Python numbers, such as `.item()`."""
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ctrace.inspector.diagnosis.advice_edits import covers, functions_at, line_edits, shortened, source_of, statement_at
+from ctrace.inspector.diagnosis.diagnosis_scene import Candidate, Scene
+from ctrace.inspector.diagnosis.library import in_library, package_of
+from ctrace.inspector.diagnosis.naming import at, break_kind
+from ctrace.inspector.facts.diagnosis import RootCause, RootKind
+from ctrace.inspector.facts.findings import Break, CauseKind
+from ctrace.inspector.facts.trial import Trial
+from ctrace.inspector.source.constructs import is_index
+from ctrace.inspector.source.source_names import RESULT
+from ctrace.inspector.source.text import parsed
+
+SCALARS = Trial(settings=(("capture_scalar_outputs", True),))
+_CASTS = frozenset(("int", "float", "bool", "complex"))
+_COLLECT = frozenset(("append", "add", "extend", "update", "insert", "setdefault"))
+_RECURRENT = "GB0014"
+_LOOPS = (ast.For, ast.While)
+
+
+def numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to capture `.item()` and similar calls in the graph; the trial shows whether that is enough.
+
+    It is not where Python branches on the number: the branch then breaks the graph instead.
+    """
+    found = [
+        cause
+        for cause in scene.causes
+        if any(map(_is_number, scene.breaks(cause)))
+        and not any(_decides(scene, each) or _container_of(scene, each) for each in scene.breaks(cause))
+    ]
+    if found:
+        bound = next((_tensor_bound(scene, each) for each in scene.breaks(found[0])), "")
+        mask = f"; or keep all positions and mask with torch.arange(size) < {bound}" if bound else ""
+        switch = "set torch._dynamo.config.capture_scalar_outputs = True"
+        moved = _moved(scene, SCALARS)
+        stays = f"the graph then breaks at {moved} instead" if moved else "the number then stays in the graph"
+        text = f"{named(found)} {switch}: {stays}{mask}."
+        yield Candidate(text, tuple(cause.id for cause in found), SCALARS, worth=70, only_checked=True, short=switch)
+
+
+def _moved(scene: Scene, trial: Trial) -> str:
+    """Return where the graph breaks in a trial and did not before, such as `net.py:8`; empty if nowhere."""
+    tried = scene.tried(trial)
+    places = scene.new_breaks(tried) if tried is not None else ()
+    return places[0].replace("\\", "/").rpartition("/")[2] if places else ""
+
+
+def indexing_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to stack what a number chooses from a list of modules or of other values: a tensor cannot index it."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            container = _container_of(scene, each)
+            if container is not None and scene.is_users(each.file):
+                what = (
+                    "the parameters of its modules" if container.holds_modules else "what it holds, if it is tensors,"
+                )
+                line = f" (line {container.line})" if container.line != each.line else ""
+                text = (
+                    f"{at_break(each)}: the number indexes `{container.name}`{line}, which Python does, not a tensor: "
+                    f"stack {what} with torch.stack and choose with torch.index_select, or compute all results and "
+                    "select one."
+                )
+                yield Candidate(text, (cause.id,))
+                break
+
+
+class _Container(NamedTuple):
+    """A list that a number indexes."""
+
+    name: str
+    line: int
+    """The line that indexes it."""
+    holds_modules: bool
+
+
+def _container_of(scene: Scene, each: Break) -> _Container | None:
+    """Return the list that the number of a break indexes, as far as the code shows that it is one."""
+    text = scene.session.listings.get(each.file, "")
+    statement, holders, tree = statement_at(text, each.line), functions_at(text, each.line), parsed(text)
+    read = _read_of(statement, each.line) if statement is not None else None
+    if statement is None or read is None or not holders or tree is None:
+        return None
+    owners = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and covers(node, each.line)]
+    attributes = {name: kind for name, kind in _lists(owners[-1] if owners else tree).items() if "." in name}
+    taken = {each.arg for each in ast.walk(holders[-1]) if isinstance(each, ast.arg)}
+    lists = {**attributes, **{name: kind for name, kind in _lists(holders[-1]).items() if name not in taken}}
+    names = _assigned(statement) if getattr(statement, "value", None) is read[0] else set()
+    for node in ast.walk(holders[-1]):
+        match node:
+            case ast.Subscript(value=value, slice=index, ctx=ast.Load()) if node.lineno >= each.line:
+                is_it = index is read[0] or (isinstance(index, ast.Name) and index.id in names)
+                name = ast.unparse(value)
+                if is_it and name in lists:
+                    return _Container(name, node.lineno, lists[name])
+    return None
+
+
+def _lists(owner: ast.AST) -> dict[str, bool]:
+    """Return the variables and attributes to which code assigns only lists, and whether they are lists of modules."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(owner):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=value)
+                | ast.AnnAssign(target=ast.Name() | ast.Attribute() as target, value=ast.expr() as value)
+            ):
+                found.setdefault(ast.unparse(target), set()).add(_kind_of(value))
+    return {name: kinds == {"modules"} for name, kinds in found.items() if kinds in ({"modules"}, {"list"})}
+
+
+def _kind_of(value: ast.expr) -> str:
+    """Say what an expression makes: `modules`, `list`, or empty for anything else."""
+    match value:
+        case ast.List() | ast.ListComp() | ast.Tuple():
+            return "list"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return {"ModuleList": "modules", "Sequential": "modules", "ParameterList": "list", "list": "list"}.get(
+                name, ""
+            )
+    return ""
+
+
+def _is_number(each: Break) -> bool:
+    return break_kind(each) is RootKind.TENSOR_VALUE
+
+
+def kept_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to store the tensor if the code only stores its number."""
+    for cause, each, statement in _reads(scene):
+        call = _read_of(statement, each.line)
+        if call is None or not _is_stored(statement):
+            continue
+        text = scene.session.listings[each.file]
+        tensor = source_of(text, call[1])
+        if _collects(statement):
+            advice = (
+                f"{at_break(each)}: return `{tensor}` and collect it outside of the compiled call: here each call "
+                "reads it on the host and changes the container, which compiled code guards on."
+            )
+            edits = line_edits(each.file, text, [(statement, "pass")])
+        else:
+            kept = _detached(text, call[1])
+            advice = (
+                f"{at_break(each)}: store the tensor, `{kept}`, and convert it to a number after the compiled call."
+            )
+            edits = line_edits(each.file, text, [(call[0], kept)])
+        yield Candidate(advice, (cause.id,), Trial(edits=edits) if edits else None, worth=78)
+
+
+def used_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to compute with the tensor instead of its number, if the trial succeeds."""
+    for cause, each, statement in _reads(scene):
+        call = _read_of(statement, each.line)
+        if call is None or _is_stored(statement) or _tests(statement, each.line) or _container_of(scene, each):
+            continue
+        text = scene.session.listings[each.file]
+        edits = line_edits(each.file, text, [(call[0], source_of(text, call[1]))])
+        tensor = source_of(text, call[1])
+        moved = _moved(scene, Trial(edits=edits)) if edits else ""
+        why = f"the graph then breaks at {moved} instead" if moved else "nothing here needs the number"
+        advice = f"{at_break(each)}: compute with the tensor, `{tensor}`: {why}."
+        if edits:
+            # What the number is returned in may need it: there, the setting comes first, which keeps it.
+            worth = 72 if _computes_with(statement, call[0]) else 62
+            yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=worth, only_checked=True)
+
+
+def _computes_with(statement: ast.stmt, number: ast.expr) -> bool:
+    """Whether a number goes into arithmetic or into a call, which take a tensor as well."""
+    for node in ast.walk(statement):
+        match node:
+            case ast.BinOp() | ast.UnaryOp() | ast.Call() | ast.AugAssign() if number in ast.iter_child_nodes(node):
+                return True
+    return False
+
+
+def indexed_stores(scene: Scene) -> Iterator[Candidate]:
+    """Offer an index of one element where a store is indexed by a tensor with a single number, which Python reads."""
+    for cause in scene.causes:
+        for broken in filter(_is_number, scene.breaks(cause)):
+            text = scene.session.listings.get(broken.file, "")
+            match statement_at(text, broken.line):
+                case (
+                    ast.AugAssign(target=ast.Subscript(slice=index)) | ast.Assign(targets=[ast.Subscript(slice=index)])
+                ):
+                    items = index.elts if isinstance(index, ast.Tuple) else [index]
+                    name = next((item for item in reversed(items) if isinstance(item, ast.Name)), None)
+                case _:
+                    continue
+            if name is None:
+                continue
+            edits = line_edits(broken.file, text, [(name, f"{name.id}[None]")])
+            if edits:
+                advice = (
+                    f"{at_break(broken)}: index with `{name.id}[None]`{in_library(broken.file)}: Python reads the "
+                    "value of an index that is a tensor with a single number, and none of a tensor with one dimension."
+                )
+                yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=69, only_checked=True)
+                break
+
+
+def branched_numbers(scene: Scene) -> Iterator[Candidate]:
+    """Offer alternatives if code branches on a number; removing `.item()` would only move the break there."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            line = branch_on(scene, each)
+            if line is not None:
+                yield from _constant(scene, cause, each, line)
+                yield Candidate(_of_branch(scene, cause, each, line), (cause.id,))
+                break
+
+
+def _constant(scene: Scene, cause: RootCause, each: Break, line: int) -> Iterator[Candidate]:
+    """Offer to replace a library's check of all values, such as `mask.any().item()`, by False."""
+    text, package = scene.session.listings.get(each.file, ""), package_of(each.file)
+    statement = statement_at(text, each.line)
+    call = _read_of(statement, each.line) if statement is not None and package else None
+    if call is None or not _checks_all(call[1]):
+        return
+    edits = line_edits(each.file, text, [(call[0], "False")])
+    check = shortened(source_of(text, call[0]))
+    advice = (
+        f"{at_break(each)}: replace `{check}` by False if none of your calls needs the other case ({package}: patch "
+        f"it from your code): Python branches on it at line {line}. Else keep the break."
+    )
+    if edits:
+        yield Candidate(advice, (cause.id,), Trial(edits=edits), worth=71, only_checked=True)
+
+
+def _checks_all(tensor: ast.expr) -> bool:
+    match tensor:
+        case ast.Call(func=ast.Attribute(attr="any" | "all")):
+            return True
+    return False
+
+
+def _of_branch(scene: Scene, cause: RootCause, each: Break, line: int) -> str:
+    text = scene.session.listings.get(each.file, "")
+    where = "the same line" if line == each.line else f"line {line}"
+    package = package_of(each.file)
+    value = f"`{shortened(each.expression)}`" if each.expression else "this value"
+    if package:
+        return (
+            f"{at_break(each)}: {package} branches on {value} ({where}), so the break is needed as long as both "
+            "cases occur. If you know which one does, patch this line to that constant; else keep the break."
+        )
+    if _leaves_loop(text, each.line, line) or any(skip.rule == "loop" for skip in scene.skips(cause)):
+        return (
+            f"{at_break(each)}: the loop reads {value} in Python and branches on it ({where}): compile the part "
+            "that computes one step, as a separate method or module, and run the loop eagerly."
+        )
+    if _only_raises(text, line):
+        return (
+            f"{at_break(each)}: the code tests {value} ({where}) only to raise: use torch._assert_async with a "
+            "condition that is a tensor, which stays in the graph, or check outside of compiled code."
+        )
+    return (
+        f"{at_break(each)}: the code branches on {value} ({where}): select with torch.where or torch.cond if both "
+        "sides are tensors; else keep the break. Without the number, the branch itself breaks the graph."
+    )
+
+
+def _decides(scene: Scene, each: Break) -> bool:
+    """Whether Python branches on the number that a break reads, and does more on one side than to raise."""
+    line = branch_on(scene, each) if _is_number(each) else None
+    return line is not None and not _only_raises(scene.session.listings.get(each.file, ""), line)
+
+
+def _only_raises(text: str, line: int) -> bool:
+    """Whether the `if` whose condition is at a line does nothing but raise."""
+    tree = parsed(text)
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and covers(node.test, line)] if tree else []
+    return any(not each.orelse and isinstance(each.body[-1], ast.Raise) for each in branches)
+
+
+def branch_on(scene: Scene, each: Break) -> int | None:
+    """Find the line that branches on a number, in the source or else by the trial that kept the number in the graph."""
+    text = scene.session.listings.get(each.file, "")
+    statement = statement_at(text, each.line)
+    if statement is not None and _tests(statement, each.line):
+        return each.line
+    if _indexes(each.expression):
+        return None  # the statement assigns the item, not the number
+    names = _assigned(statement)
+    holders = functions_at(text, each.line)
+    tests = (test for test in _conditions(holders[-1]) if test.lineno > each.line) if holders and names else iter(())
+    found = min((test.lineno for test in tests if _uses(test, names)), default=None)
+    if found is None:
+        found = _range_after(scene, each)
+    return found if found is not None else _break_after(scene, each)
+
+
+def _range_after(scene: Scene, each: Break) -> int | None:
+    """Return the line with a condition on the number, for which the code after the break has recompiled."""
+    for recompile in scene.session.recompiles:
+        for cause in recompile.causes:
+            is_condition = cause.kind is CauseKind.RANGE and cause.subject == RESULT and cause.line is not None
+            if is_condition and (recompile.file, recompile.line) == (each.file, each.line):
+                return cause.line
+    return None
+
+
+def _indexes(expression: str) -> bool:
+    tree = parsed(expression)
+    return tree is not None and any(isinstance(node, ast.Expr) and is_index(node.value) for node in tree.body)
+
+
+def _break_after(scene: Scene, each: Break) -> int | None:
+    """Return the line with a condition, in the same file, at which the trial that keeps numbers in the graph broke."""
+    tried = scene.tried(SCALARS)
+    before = {f"{known.file}:{known.line}" for known in scene.session.breaks}
+    new = [place for place in (tried.breaks if tried is not None else ()) if place not in before]
+    lines = [int(place.rpartition(":")[2]) for place in new if place.rpartition(":")[0] == each.file]
+    text = scene.session.listings.get(each.file, "")
+    tests = (line for line in lines if line > each.line and (found := statement_at(text, line)) and _tests(found, line))
+    return min(tests, default=None)
+
+
+def slices(scene: Scene) -> Iterator[Candidate]:
+    """Offer a mask instead of a slice whose length is a tensor."""
+    for cause in scene.causes:
+        for each in filter(_is_number, scene.breaks(cause)):
+            bound = _tensor_bound(scene, each)
+            if bound:
+                advice = (
+                    f"{at_break(each)}: mask instead of slicing: `{bound}` is a tensor, so the slice's size depends "
+                    f"on data. Keep all positions, and mask with torch.arange(size) < {bound}."
+                )
+                yield Candidate(advice, (cause.id,))
+                break
+
+
+def _tensor_bound(scene: Scene, each: Break) -> str:
+    """Return the source of a slice's bound that is a tensor; empty if there is none."""
+    text = scene.session.listings.get(each.file, "")
+    statement = statement_at(text, each.line)
+    shown = each.expression.strip()
+    for node in ast.walk(statement) if statement is not None else ():
+        if isinstance(node, ast.Slice) and _covers(node, each.line):
+            bounds = [bound for bound in (node.lower, node.upper) if bound is not None]
+            named_ = [bound for bound in bounds if not isinstance(bound, ast.Constant)]
+            if named_ and (not shown or source_of(text, named_[-1]) in shown):
+                return source_of(text, named_[-1])
+    return ""
+
+
+def _covers(node: ast.Slice, line: int) -> bool:
+    """Whether a slice includes a line."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def recurrent_layers(scene: Scene) -> Iterator[Candidate]:
+    """Offer to trace torch's recurrent layers, which Dynamo skips by default."""
+    for cause in scene.causes:
+        if any(_RECURRENT in each.gb for each in scene.breaks(cause)):
+            text = f"{at(cause)}: set torch._dynamo.config.allow_rnn = True: Dynamo then traces the recurrent layer."
+            short = "set torch._dynamo.config.allow_rnn = True"
+            trial = Trial(settings=(("allow_rnn", True),))
+            yield Candidate(text, (cause.id,), trial, worth=90, only_checked=True, short=short)
+
+
+def named(causes: list[RootCause]) -> str:
+    """Write the place of the first cause, and the number of other places."""
+    place = at(causes[0])
+    more = f" and {len(causes) - 1} more" if len(causes) > 1 else ""
+    return f"{place}{more}:" if place else ""
+
+
+def at_break(each: Break) -> str:
+    """Write `file.py:12`."""
+    return f"{each.file.replace(chr(92), '/').rpartition('/')[2]}:{each.line}"
+
+
+def _reads(scene: Scene) -> Iterator[tuple[RootCause, Break, ast.stmt]]:
+    """Yield the user's statements that read a tensor as a number, with their breaks."""
+    for cause in scene.causes:
+        for each in scene.breaks(cause):
+            statement = statement_at(scene.session.listings.get(each.file, ""), each.line)
+            is_read = any(name in each.called for name in ("item", "_local_scalar_dense"))
+            if is_read and statement is not None and scene.is_users(each.file) and not in_library(each.file):
+                yield cause, each, statement
+
+
+def _read_of(statement: ast.stmt, line: int) -> tuple[ast.expr, ast.expr] | None:
+    """Return the call that reads a tensor as a number, with the tensor; None unless there is exactly one such call."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for node in ast.walk(statement):
+        match node:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]) if covers(node, line):
+                found.append((node, tensor))
+            case ast.Call(func=ast.Name(id=cast), args=[tensor], keywords=[]) if cast in _CASTS and covers(node, line):
+                found.append((node, tensor))
+    return found[0] if len(found) == 1 else None
+
+
+def _detached(text: str, tensor: ast.expr) -> str:
+    """Write a tensor without its gradient, with `.detach()` as early as the chain of methods allows."""
+    root = tensor
+    while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute) and root.func.attr != "detach":
+        root = root.func.value
+    whole, first = source_of(text, tensor), source_of(text, root)
+    if isinstance(root, ast.Call):
+        return whole  # already detached, or the result of a function
+    if first == "torch" or not isinstance(root, ast.Name | ast.Attribute | ast.Subscript):
+        return f"({whole}).detach()" if isinstance(tensor, ast.BinOp | ast.UnaryOp) else f"{whole}.detach()"
+    return f"{first}.detach(){whole.removeprefix(first)}"
+
+
+def _is_stored(statement: ast.stmt) -> bool:
+    """Whether a statement only stores a value in a container or an attribute."""
+    match statement:
+        case ast.Assign(targets=targets):
+            return all(isinstance(target, ast.Subscript | ast.Attribute) for target in targets)
+    return _collects(statement)
+
+
+def _collects(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
+            return method in _COLLECT
+    return False
+
+
+def _assigned(statement: ast.stmt | None) -> set[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _conditions(function: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            yield node.test
+
+
+def _tests(statement: ast.stmt, line: int) -> bool:
+    """Whether a statement has a condition at a line."""
+    return any(covers(test, line) for test in _conditions(statement))
+
+
+def _uses(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
+
+def _leaves_loop(text: str, line: int, branch: int) -> bool:
+    """Whether both lines are in the same loop."""
+    holders = functions_at(text, line)
+    loops = [node for node in ast.walk(holders[-1]) if isinstance(node, _LOOPS)] if holders else []
+    return any(covers(loop, line) and covers(loop, branch) for loop in loops)

@@ -1,0 +1,175 @@
+"""How Inductor's scheduler fused the nodes of a graph part; plain frozen records."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.wire import Integer
+
+
+class NodeKind(StrEnum):
+    """What a node of Inductor's scheduler does."""
+
+    POINTWISE = "pointwise"
+    REDUCTION = "reduction"
+    SCAN = "scan"
+    SORT = "sort"
+    TEMPLATE = "template"
+    """A matmul or convolution from an Inductor template."""
+    EXTERNAL = "external"
+    """A library call (extern kernel)."""
+    USER = "user"
+    """A Triton kernel that the user wrote."""
+    FOREACH = "foreach"
+    NOTHING = "nothing"
+    """An op that generates no code, because its buffer is a part of another buffer."""
+    OTHER = "other"
+
+
+class Role(StrEnum):
+    """The role of a buffer in its graph part."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INNER = "inner"
+
+
+class Buffer(Struct, frozen=True):
+    """A tensor in memory, as the scheduler knows it."""
+
+    name: str
+    role: Role
+    dtype: str
+    """Such as `float32`; empty for a buffer that is not a single tensor."""
+    shape: tuple[str, ...]
+    """Sizes as torch prints them; a dynamic size is a symbol."""
+    stride: tuple[str, ...]
+    device: str
+    bytes: Integer | None = None
+    """Bytes of its distinct elements: a dimension of stride 0 counts once. A symbol stands for the size in the call
+    that the graph was compiled for. None: not known.
+    """
+
+
+class Access(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The memory traffic between a node and one buffer.
+
+    Bytes count distinct elements: an element that is read twice counts once, and a broadcast dimension does not count.
+    If an index depends on data (a gather), the bytes are an upper bound. If a size depends on data (the buffer's
+    `bytes` are None), the bytes follow from torch's guess of that size.
+    """
+
+    buffer: str
+    read: Integer
+    written: Integer
+    part_read: Integer | None = None
+    """Identifies the set of elements that the node reads: equal numbers mean equal sets. None: not recorded."""
+    part_written: Integer | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse one of two sets of elements.
+
+        Raises:
+            ValueError: the other is missing.
+        """
+        if (self.part_read is None) != (self.part_written is None):
+            raise ValueError("an access is not a name and two numbers, or four")
+
+
+class Node(Struct, frozen=True):
+    """A node of Inductor's scheduler: it becomes one kernel, or one loop nest of a C++ kernel."""
+
+    name: str
+    """Torch's name: the names of its operations, joined by `_`."""
+    kind: NodeKind
+    operations: tuple[str, ...]
+    """The names of the original nodes that it consists of; only its own name if nothing was fused into it."""
+    loops: str
+    """The loop ranges as torch groups them, reduction last: `64, 128 | 256`."""
+    ops: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    """`file:line` of the user's code; empty: torch does not know."""
+    accesses: tuple[Access, ...] = ()
+    flops: int | None = None
+    """Floating-point operations; see `capture/fusion/fusion_nodes.py` for what counts. None: not known."""
+
+    @property
+    def read(self) -> int:
+        """Bytes read."""
+        return sum(access.read for access in self.accesses)
+
+    @property
+    def written(self) -> int:
+        """Bytes written."""
+        return sum(access.written for access in self.accesses)
+
+
+class Score(Struct, frozen=True):
+    """The rank of a pair in the scheduler's order: the first number that differs decides, and the higher one comes
+    first.
+
+    If one pair shares more than 16 times as many bytes as the other, `shared` comes before `kind` (2.13,
+    choices.py:81).
+    """
+
+    template: int
+    kind: int
+    """1: both nodes are reductions, or neither is; -1: one reduction contains the other."""
+    shared: int
+    """Bytes that both nodes access with the same indexing."""
+    overlap: int
+    """Bytes of buffers that both read with different indexing; 0 if torch does not count these (`OVERLAP_SCORE`)."""
+    proximity: int
+    """The negative distance between the two nodes in program order."""
+
+
+class Candidate(Struct, frozen=True):
+    """A pair that may be fused, and its rank."""
+
+    first: str
+    second: str
+    score: Score | None = None
+
+
+class Refusal(Struct, frozen=True):
+    """A pair that the scheduler tried and did not fuse."""
+
+    first: str
+    second: str
+    reason: str
+    """Torch's reason, or a note that a benchmark decided; empty: torch logged no reason."""
+
+
+class FusionRound(Struct, frozen=True):
+    """One round of the scheduler: the number of nodes before and after, and the fused pairs in order."""
+
+    before: int
+    after: int
+    fused: tuple[tuple[str, str], ...] = ()
+    reorder: bool = False
+    """Whether this is the last round, in which the scheduler may reorder loops; torch logs no header for it."""
+    tried: int | None = None
+    """Number of distinct pairs that the scheduler checked."""
+    candidates: tuple[Candidate, ...] = ()
+    """Pairs that may be fused, in the order in which the scheduler tried them."""
+    refused: tuple[Refusal, ...] = ()
+
+
+class Fusion(Struct, frozen=True):
+    """How the scheduler fused the nodes of one graph part."""
+
+    graph: str
+    stage: Stage
+    before: int
+    after: int
+    rounds: tuple[FusionRound, ...] = ()
+    refused: int = 0
+    """How often the scheduler refused a pair and logged a reason."""
+    nodes: tuple[Node, ...] = ()
+    """Nodes before the first round; empty in a log of an older ctrace."""
+    result: tuple[Node, ...] = ()
+    """Nodes after the last round, in the order in which they run."""
+    buffers: tuple[Buffer, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """Names of the buffers that the graph part returns or mutates, each once; these may include inputs."""

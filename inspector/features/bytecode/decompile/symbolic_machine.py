@@ -1,0 +1,285 @@
+"""Execute a code object symbolically along every path, and record the steps that are visible outside it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ctrace.inspector.facts.bytecode_facts import Code, Handler, Instruction
+from ctrace.inspector.features.bytecode.decompile.symbolic_values import (
+    NULL,
+    Arg,
+    Born,
+    Branch,
+    Contents,
+    Event,
+    Fresh,
+    Is,
+    Leave,
+    Loop,
+    Made,
+    Not,
+    Pair,
+    Saved,
+    Spread,
+    State,
+    StopError,
+    Traced,
+    Value,
+)
+
+_BUDGET = 60_000
+"""Maximum number of instructions to execute on all paths together, because each branch can double the paths."""
+_NESTED = 60
+_UNSUPPORTED = {0x20: "a generator", 0x80: "a coroutine", 0x100: "a coroutine", 0x200: "an asynchronous generator"}
+_VARARGS, _VARKEYWORDS = 0x04, 0x08
+
+Next = int | None
+"""The offset where execution continues; None continues with the next instruction, and END ends the path."""
+END = -1
+Operation = Callable[["Machine", State, Instruction], Next]
+
+
+Placeholders = frozenset[str] | None
+"""Variables that replace constants in reconstructed code; None for original code, whose constants get these names."""
+
+
+class Machine:
+    """The symbolic execution of one code object."""
+
+    def __init__(self, code: Code, operations: dict[str, Operation], placeholders: Placeholders = None) -> None:
+        for flag, what in _UNSUPPORTED.items():
+            if code.flags & flag:
+                raise StopError(f"It is {what}.")
+        self.code = code
+        self.version = tuple(int(part) for part in code.python.split("."))
+        self.placeholders = placeholders
+        self.hints: dict[Value, str] = {}
+        self.bools: set[int] = set()
+        self.slots = _slots(code)
+        self.shared = _shared(code, self.slots)
+        self._operations = operations
+        self._at = {each.offset: each for each in code.instructions}
+        offsets = list(self._at)
+        self._after = dict(zip(offsets, [*offsets[1:], END], strict=True))
+        self._spent = self._numbers = self._depth = 0
+
+    def traced(self) -> Traced:
+        """Execute the code from its start."""
+        arguments = self.code.variables[: _argument_count(self.code)]
+        state = State(locals={name: Arg(name) for name in arguments})
+        block = self.run(self.code.instructions[0].offset, state).block
+        return Traced(self.code, block, self.hints, frozenset(self.shared - set(self.code.free)))
+
+    def run(self, offset: int, state: State) -> State:
+        """Execute from an offset to the ends of all paths, and add the steps to the state's block."""
+        self._depth += 1
+        while offset != END:
+            here = self._instruction(offset)
+            follows = self._operations[here.opname](self, state, here)
+            offset = self._after[offset] if follows is None else follows
+            if follows is None and offset == END:
+                raise StopError(f"The code ends at offset {here.offset} without leaving the function.")
+        self._depth -= 1
+        return state
+
+    def _instruction(self, offset: int) -> Instruction:
+        self._spent += 1
+        if self._spent > _BUDGET or self._depth > _NESTED:
+            raise StopError(f"The function has too many paths (at offset {offset}).")
+        here = self._at.get(offset)
+        if here is None:
+            raise StopError(f"A jump leads to offset {offset}, where no instruction starts.")
+        if here.opname not in self._operations:
+            raise StopError(f"The instruction {here.opname} at offset {offset} is not supported yet.")
+        return here
+
+    def after(self, here: Instruction) -> int:
+        """Return the offset of the next instruction."""
+        return self._after[here.offset]
+
+    def instruction_after(self, here: Instruction) -> Instruction | None:
+        """Return the next instruction."""
+        return self._at.get(self._after[here.offset])
+
+    def number(self) -> int:
+        """Return a new number; events and containers share one numbering."""
+        self._numbers += 1
+        return self._numbers
+
+    def fresh(self, state: State, kind: str, contents: Contents) -> Fresh:
+        """Create a container that has not escaped."""
+        made = Fresh(self.number(), kind)
+        state.heap[made] = contents
+        return made
+
+    def own(self, state: State, value: Value, kind: str) -> bool:
+        """Return whether a value is a container of this kind that has not escaped."""
+        if not isinstance(value, Fresh) or value.kind != kind or value in state.escaped:
+            return False
+        if value.number < state.frozen:
+            raise StopError("A container created before a loop changes in the loop.")
+        return True
+
+    def event(
+        self,
+        state: State,
+        here: Instruction,
+        op: str,
+        operands: tuple[Value, ...],
+        detail: Any = None,
+        results: int = 1,
+    ) -> Event:
+        """Add a step to the path; its operands escape."""
+        born = self.escape(state, operands)
+        made = Event(self.number(), op, detail, operands, results, state.handled, born, here.offset)
+        made.failure = self._failure(state, here.offset)
+        made.regions = () if made.failure is None else self._regions(here.offset)
+        state.block.append(made)
+        return made
+
+    def value(self, state: State, here: Instruction, op: str, operands: tuple[Value, ...], detail: Any = None) -> Made:
+        """Add a step with one result, and return the result."""
+        return Made(self.event(state, here, op, operands, detail).number)
+
+    def truth(self, state: State, here: Instruction, value: Value) -> Value:
+        """Add a truth test of a value, unless the value is a bool already."""
+        if isinstance(value, Not | Is) or (isinstance(value, Made) and value.event in self.bools):
+            return value
+        tested = self.value(state, here, "test", (value,))
+        self.bools.add(tested.event)
+        return tested
+
+    def leave(self, state: State, here: Instruction, how: str, value: Value) -> Next:
+        """End the path."""
+        born = self.escape(state, (value,))
+        state.block.append(Leave(how, value, state.handled, born, here.offset))
+        return END
+
+    def branch(
+        self, state: State, here: Instruction, test: Value, yes: State, no: State, ways: tuple[int, int]
+    ) -> Next:
+        """Follow both branches of a test, each with its own state; `ways` has the offsets of the branches."""
+        if isinstance(test, Not):
+            return self.branch(state, here, test.value, no, yes, (ways[1], ways[0]))
+        if test in state.facts:
+            chosen, offset = (yes, ways[0]) if state.facts[test] else (no, ways[1])
+            chosen.block = state.block
+            self.run(offset, chosen)
+            return END
+        yes.facts[test], no.facts[test] = True, False
+        made = Branch(test, yes.block, no.block, here.offset)
+        state.block.append(made)
+        self.run(ways[0], yes)
+        self.run(ways[1], no)
+        return END
+
+    def raised(self, state: State, here: Instruction, exception: Value) -> Next:
+        """Pass an exception on to the handler that protects the instruction, or out of the function."""
+        handler = self._handler(here.offset)
+        if handler is None:
+            return self.leave(state, here, "raise", exception)
+        _unwind(state, handler, exception)
+        return handler.target
+
+    def escape(self, state: State, values: tuple[Value, ...]) -> Born:
+        """Mark the containers among the values, and those inside them, as escaped; return them in source order."""
+        born: list[tuple[Fresh, Contents]] = []
+        waiting = list(values)[::-1]
+        while waiting:
+            value = waiting.pop()
+            waiting.extend(_parts(value))
+            if isinstance(value, Fresh) and value not in state.escaped:
+                if value.number < state.frozen:
+                    raise StopError("A container created before a loop is first used in the loop.")
+                state.escaped.add(value)
+                born.append((value, state.heap[value]))
+                waiting.extend(state.heap[value].items[::-1])
+        return tuple(born)
+
+    def loop(self, state: State, here: Instruction, after: int) -> None:
+        """Execute one iteration of a `for` whose iterator is on top of the stack, and record it as the step's body."""
+        head, iterator = here.offset, state.stack[-1]
+        state.carried |= self._variables_assigned_in_loop(head)
+        made = self.event(state, here, "for", (iterator,))
+        turn = state.copy()
+        turn.frozen = made.number
+        turn.loops.append(Loop(head, list(state.stack)))
+        turn.stack.append(Made(made.number))
+        made.body = self.run(after, turn).block
+
+    def _variables_assigned_in_loop(self, head: int) -> set[str]:
+        ends = [each.offset for each in self.code.instructions if each.target == head and each.offset > head]
+        if not ends:
+            raise StopError(f"The loop at offset {head} has no jump back to its start.")
+        inside = [each for each in self.code.instructions if head < each.offset <= max(ends)]
+        changed = [each for each in inside if "FAST" in each.opname or each.opname in ("STORE_DEREF", "DELETE_DEREF")]
+        changed = [each for each in changed if each.opname not in ("LOAD_FAST", "LOAD_FAST_LOAD_FAST")]
+        return {name for each in changed for name in self.touched(each)}
+
+    def touched(self, here: Instruction) -> list[str]:
+        """Return the variables that an instruction on fast locals reads or writes."""
+        if here.arg is None:
+            return []
+        double = here.opname.count("FAST") == 2
+        return [self.slots[slot] for slot in ((here.arg >> 4, here.arg & 15) if double else (here.arg,))]
+
+    def _handler(self, offset: int) -> Handler | None:
+        return next((each for each in self.code.handlers if each.start <= offset < each.end), None)
+
+    def _failure(self, state: State, offset: int) -> list[Any] | None:
+        handler = self._handler(offset)
+        if handler is None:
+            return None
+        other = state.copy()
+        exception = Made(self.number())
+        _unwind(other, handler, exception)
+        block = self.run(handler.target, other).block
+        match block:
+            case [Leave(how="raise", value=value)] if value == exception:
+                return None
+        return block
+
+    def _regions(self, offset: int) -> tuple[int, ...]:
+        found: list[int] = []
+        while (handler := self._handler(offset)) is not None and handler.target not in found:
+            found.append(handler.target)
+            offset = handler.target
+        return tuple(each for each in found[::-1] if self._at[each].opname == "PUSH_EXC_INFO")
+
+
+def _unwind(state: State, handler: Handler, exception: Value) -> None:
+    if len(state.stack) < handler.depth:
+        raise StopError(f"The handler at offset {handler.target} needs more values than the stack has.")
+    state.stack = [*state.stack[: handler.depth], *([NULL] if handler.lasti else []), exception]
+
+
+def _parts(value: Value) -> tuple[Value, ...]:
+    match value:
+        case Not(inner) | Spread(inner):
+            return (inner,)
+        case Is(left, right) | Pair(left, right):
+            return (right, left)
+        case Saved():
+            raise StopError("The exception being handled is used as a value.")
+        case _:
+            return ()
+
+
+def _argument_count(code: Code) -> int:
+    return code.arguments + code.keyword_only + bool(code.flags & _VARARGS) + bool(code.flags & _VARKEYWORDS)
+
+
+def _slots(code: Code) -> list[str]:
+    """Return the names of a frame's slots: variables, cells of other names, free variables."""
+    return [*code.variables, *(name for name in code.cells if name not in code.variables), *code.free]
+
+
+def _shared(code: Code, slots: list[str]) -> set[str]:
+    """Return the variables that another function may share: free variables, and cells passed to closures."""
+    names = set(code.free)
+    for each in code.instructions:
+        if each.arg is None or each.arg >= len(slots):
+            continue
+        passed_on = each.opname == "LOAD_CLOSURE" or (each.opname == "LOAD_FAST" and code.python >= "3.13")
+        if passed_on and slots[each.arg] in code.cells:
+            names.add(slots[each.arg])
+    return names

@@ -1,0 +1,347 @@
+"""Observe one call: what it returns, changes, prints and raises.
+
+Compare the calls of a changed target with those of the unchanged one within rounding, by float64 as the reference.
+
+The unchanged target's run writes, for each call, its values, the same call in float64, and calls that round every
+operation at random; the changed target's run reads them. Both are runs of one command, in a private folder.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.call_tensors import tensors
+from ctrace.inspector.capture.calls.ways import Call
+from ctrace.inspector.capture.comparing.arithmetic import Noisy, Watched
+from ctrace.inspector.capture.comparing.compare_results import agree, rms, wide
+from ctrace.inspector.capture.comparing.float64 import Float64
+from ctrace.inspector.capture.comparing.judgement import Judgement, judged
+from ctrace.inspector.capture.comparing.precision import FLOAT32, coarser, precision_of
+from ctrace.inspector.capture.core.exception_text import kind_and_message
+from ctrace.inspector.capture.isolation.random_states import RandomStates
+from ctrace.inspector.capture.isolation.unnoticed import unnoticed
+from ctrace.inspector.capture.state.state_copies import copied
+from ctrace.inspector.errors import telling_line
+from ctrace.inspector.facts.trial import Entry, ProofRequest
+from ctrace.inspector.features.fix.child.digests import Storages, describe, digest_of, without_addresses
+from ctrace.inspector.features.fix.child.observed_effects import noting_effects, random_digest
+from ctrace.inspector.features.fix.child.observed_state import State, leaves_of
+
+_NOISY = 2
+Gradients = Callable[[Any, Call, Any], list[tuple[str, Any]] | None]
+
+
+class Values(Struct, frozen=True):
+    """The floating values of a call."""
+
+    outputs: list[Any]
+    gradients: list[Any]
+
+
+def values_of(subject: Any, call: Call, outputs: Any, gradients: list[tuple[str, Any]] | None) -> Values:
+    """Return copies of all floating values that a call returned or may have changed, in order."""
+    import torch
+    from torch.utils import _pytree
+
+    def floats(value: Any) -> list[Any]:
+        leaves = [torch.tensor(leaf) if isinstance(leaf, float) else leaf for leaf in _pytree.tree_leaves(value)]
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and precision_of(leaf.dtype) is not None]
+        return [leaf.detach().as_subclass(torch.Tensor).to_dense().clone() for leaf in tensors]
+
+    buffers = list(subject.buffers()) if isinstance(subject, torch.nn.Module) else []
+    return Values(floats([outputs, tensors(call), buffers]), floats([each for _, each in gradients or []]))
+
+
+class Reference:
+    """Writes the values that a later run compares with."""
+
+    def __init__(self, folder: str, subject: Any, call: Call) -> None:
+        self._folder = Path(folder)
+        self._random = RandomStates()
+        self._before: tuple[Any, Call] | None = None
+        """The subject and the arguments before the call; None: they cannot be copied."""
+        with suppress(Exception):  # only equal values pass then
+            self._before = copy.deepcopy(subject), copied(call)
+
+    def write(self, name: str, values: Values, gradients: Gradients) -> None:
+        """Write the values of a call, of the same call in float64, and of calls that are rounded at random."""
+        import torch
+
+        others = [self._again(Float64(), gradients), *(self._again(Noisy(seed), gradients) for seed in range(_NOISY))]
+        kept = [None if each is None else [each.outputs, each.gradients] for each in others]
+        torch.save([[values.outputs, values.gradients], kept], self._folder / name)
+
+    def _again(self, arithmetic: Watched, gradients: Gradients) -> Values | None:
+        """Call a copy with different arithmetic; None: that is impossible."""
+        if self._before is None:
+            return None
+        try:
+            with unnoticed():
+                self._random.restore()
+                subject, call = self._before
+                subject, call = arithmetic.model(copy.deepcopy(subject)), arithmetic.call(copied(call))
+                with arithmetic.active():
+                    outputs = subject(*call.args, **call.kwargs)
+                    found = gradients(subject, call, outputs)
+                return values_of(subject, call, outputs, found)
+        except Exception:
+            return None  # there is no reference then, and only equal values pass
+
+
+def unexplained(folder: str, name: str, values: Values) -> str:
+    """Return how a call differs by more than rounding from the other run's; empty: it does not."""
+    import torch
+
+    path = Path(folder) / name
+    if not path.exists():
+        return "there is nothing to compare with"
+    before, others = torch.load(path, weights_only=True)
+    for group, now in enumerate((values.outputs, values.gradients)):
+        what = ("value", "gradient")[group]
+        if len(before[group]) != len(now):
+            return f"{len(before[group])} {what}s before, {len(now)} after"
+        for index, (one, other) in enumerate(zip(before[group], now, strict=True)):
+            exact = [each[group][index] if each and len(each[group]) == len(now) else None for each in others]
+            if why := _judged(one, other, exact, before[group] if group else []):
+                return f"{what} {index}: {why}"
+    return ""
+
+
+def _judged(one: Any, other: Any, exact: list[Any], every: list[Any]) -> str:
+    import torch
+
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return "another shape or dtype"
+    if torch.equal(one, other) or agree(one, other):
+        return ""
+    reference, *noisy = exact
+    if reference is None:
+        return "it differs, and the call is impossible in float64"
+    scale = max((rms(wide(each)) for each in every if each.numel()), default=0.0)
+    coarsest = coarser(precision_of(one.dtype) or FLOAT32, FLOAT32)
+    found = judged(one, other, reference, [each for each in noisy if each is not None], scale, coarsest)
+    if found.judgement is Judgement.FINE:
+        return ""
+    if found.judgement is Judgement.UNDECIDED:
+        return f"it differs, and cannot be judged: {found.why}"
+    return "it differs by more than rounding"
+
+
+Running = Callable[[], AbstractContextManager[Any]]
+_GRADIENT_STEP = 0.37
+_MOST_STORED = 16
+"""Tensors in the state from which a backward pass starts."""
+
+
+class Seen(Struct, frozen=True):
+    """An observed call, and the values for a comparison within rounding."""
+
+    entry: Entry
+    outputs: Any = None
+    gradients: Any = None
+
+
+def observe(
+    subject: Any,
+    call: Call,
+    entry: Entry,
+    *,
+    called: Callable[..., Any] | None = None,
+    around: AbstractContextManager[Any] | None = None,
+    running: Running = nullcontext,
+    backward: bool = True,
+    rounding: "Rounding | None" = None,
+) -> Seen:
+    """Call a subject and describe the call.
+
+    Args:
+        subject: the model or function, whose state is observed.
+        entry: the names of the call.
+        called: the callable to call instead, such as its compiled form.
+        around: a context for the call alone.
+        running: makes a context for each time that the program's code runs: in the call, and in each backward pass.
+        backward: whether to compute gradients of what the call returns.
+        rounding: saves the call's values, or compares them with those of another run.
+    """
+    before = State(subject)
+    storages = Storages()
+    leaves = tensors(call)
+    for index, leaf in enumerate(leaves):
+        storages.add(f"input {index}", leaf)
+    for name, leaf in _named(subject):
+        storages.add(f"state {name}", leaf)
+    shared = before.sharing(storages)
+    own = [leaf for _, leaf in leaves_of(subject, before)]
+    if backward:
+        _clear_gradients(*own, *leaves)
+    reference = None if rounding is None else rounding.reference(subject, call)
+    raised, outputs, described, failed = "", None, None, None
+    gradients: list[tuple[str, Any]] | None = None
+    with noting_effects() as effects:
+        try:
+            with nullcontext() if around is None else around, running():
+                outputs = (subject if called is None else called)(*call.args, **call.kwargs)
+        except Exception as error:
+            raised = without_addresses(kind_and_message(error))
+    if not raised:
+        described = describe(outputs, storages, name="output")
+        failed = _backward(outputs, running) if backward else None
+    after = State(subject)  # with what hooks of the backward pass changed
+    reached = leaves_of(subject, after)
+    if not raised:
+        gradients = _collected(call, reached, failed) if backward else None
+        if rounding is not None:
+            rounding.finish(
+                entry,
+                reference,
+                values_of(subject, call, outputs, gradients),
+                _gradients if backward else _no_gradients,
+            )
+    described_gradients = None
+    if gradients is not None:
+        described_gradients = [[name, describe(each, exact=False)] for name, each in gradients]
+    found = replace(
+        entry,
+        raised=raised,
+        outputs=described,
+        inputs=[describe(leaf) for leaf in leaves],
+        gradients=described_gradients,
+        printed=effects.printed,
+        logged=tuple(effects.logged),
+        warned=tuple(effects.warned),
+        random=random_digest(),
+    )
+    if backward:
+        _clear_gradients(*own, *leaves, *(leaf for _, leaf in reached))
+    changes = before.changes(after)
+    memory = _moved(shared, after.sharing(storages))
+    stored = _stored_gradients(call, after, reached, running) if backward and not raised else None
+    return Seen(replace(found, state=changes, memory=memory, stored=stored), outputs, gradients)
+
+
+class Rounding:
+    """Saves the values of calls for another run, or compares them with those of another run."""
+
+    def __init__(self, request: ProofRequest) -> None:
+        self._values = request.values
+        self._against = request.against
+        self.compared = 0
+        self.unexplained: list[str] = []
+        """Calls that differ by more than rounding."""
+
+    def reference(self, subject: Any, call: Call) -> Reference | None:
+        """Return the writer for the values of a call; create it before the call."""
+        return Reference(self._values, subject, call) if self._values else None
+
+    def finish(self, entry: Entry, reference: Reference | None, values: Values, gradients: Any) -> None:
+        """Write or compare the values of a call."""
+        name = f"{digest_of((entry.name, str(entry.call)))}.pt"
+        if reference is not None:
+            reference.write(name, values, gradients)
+        if self._against:
+            self.compared += 1
+            why = unexplained(self._against, name, values)
+            self.unexplained += [f"{entry.name}: {why}"] if why else []
+
+
+def _moved(was: dict[str, str], now: dict[str, str]) -> list[Any]:
+    """List the tensors of the state that share memory with others than before the call."""
+    own = "its own"
+    return [
+        [path, was.get(path, own), now.get(path, own)]
+        for path in sorted({*was, *now})
+        if was.get(path) != now.get(path)
+    ]
+
+
+def _no_gradients(_subject: Any, _call: Call, _outputs: Any) -> None:
+    return None
+
+
+def _clear_gradients(*leaves: Any) -> None:
+    for leaf in leaves:
+        if leaf.is_leaf:
+            leaf.grad = None
+
+
+def _named(subject: Any) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(subject, torch.nn.Module):
+        yield from subject.named_parameters()
+        yield from subject.named_buffers()
+
+
+def _gradients(subject: Any, call: Call, outputs: Any) -> list[tuple[str, Any]] | None:
+    """Run a backward pass from all outputs; return the gradients by name. None: no output has a gradient."""
+    return _collected(call, leaves_of(subject), _backward(outputs))
+
+
+def _backward(outputs: Any, running: Running = nullcontext) -> str | None:
+    """Run a backward pass from all outputs, each value with a different weight; return how it failed.
+
+    None: no output has a gradient.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    leaves = [
+        leaf
+        for leaf in _pytree.tree_leaves(outputs)
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.grad_fn is not None
+    ]
+    if not leaves:
+        return None
+    try:
+        total = sum((_real(leaf) * _weights(leaf)).sum() for leaf in leaves)
+        with running():  # hooks run
+            total.backward(retain_graph=True)
+    except Exception as error:
+        return telling_line(kind_and_message(error))
+    return ""
+
+
+def _collected(call: Call, reached: list[tuple[str, Any]], failed: str | None) -> list[tuple[str, Any]] | None:
+    """Return the gradients that a backward pass left, by name, or how it failed; None: there was none."""
+    if failed is None:
+        return None
+    if failed:
+        return [("backward", failed)]
+    inputs = ((f"input {index}", leaf) for index, leaf in enumerate(tensors(call)))
+    every = [(name, leaf) for name, leaf in (*inputs, *reached) if leaf.is_leaf and leaf.requires_grad]
+    return [(name, leaf.grad) for name, leaf in every]
+
+
+def _stored_gradients(call: Call, state: State, reached: list[tuple[str, Any]], running: Running) -> list[Any] | None:
+    """Run a backward pass from each tensor that a call left in the state; return the gradients by its path.
+
+    None: it left none that has a history.
+    """
+    found = []
+    for path, leaf in state.with_history()[:_MOST_STORED]:
+        gradients = _collected(call, reached, _backward(leaf, running)) or []
+        found.append([path, [[name, describe(each, exact=False)] for name, each in gradients]])
+        _clear_gradients(*(leaf for _, leaf in reached), *tensors(call))
+    return found or None
+
+
+def _real(leaf: Any) -> Any:
+    import torch
+
+    return torch.view_as_real(leaf).sum(-1) if leaf.is_complex() else leaf
+
+
+def _weights(leaf: Any) -> Any:
+    import torch
+
+    count = torch.arange(leaf.numel(), device=leaf.device, dtype=torch.float64)
+    return (
+        (1.0 + _GRADIENT_STEP * (count % 7))
+        .reshape(leaf.shape)
+        .to(leaf.real.dtype if leaf.is_complex() else leaf.dtype)
+    )

@@ -1,0 +1,166 @@
+"""What `ctrace fix` found: the repairs that it tried, what each check showed, and their combination."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.diagnosis import Counts, Effect, RootCause, Suggestion
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import NewText
+from ctrace.inspector.features.fix.repairs.missed_repairs import MissedFinding
+
+
+class Check(Struct, frozen=True):
+    """One part of a proof."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+    """What differed; for a passed check, its evidence."""
+
+
+class How(StrEnum):
+    """What closes an obligation."""
+
+    READING = "reading"
+    TRYING = "trying"
+    QUESTION = "question"
+
+
+class Obligation(Struct, frozen=True):
+    """One way to tell two programs apart."""
+
+    name: str
+    closed: bool
+    how: How
+    detail: str = ""
+    """What closes it, or how the programs differ."""
+
+
+class Outcome(Struct, frozen=True):
+    """What the proof of a change showed."""
+
+    checks: tuple[Check, ...]
+    effect: Effect | None = None
+    note: str = ""
+    """How far the proof reaches, such as `proved up to Inductor`."""
+    obligations: tuple[Obligation, ...] = ()
+    eager_slowdown: float | None = None
+    """How many times as long the slowest eager call takes with the change; None: not measured."""
+    questions: tuple[tuple[str, str], ...] = ()
+    """What trying left to the author, as the name of an obligation and the question."""
+    later: tuple[int, int] | None = None
+    """Recompilations in ten calls, before and after, where two calls show no difference; None: not counted."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether there was a check, and all passed."""
+        return bool(self.checks) and all(each.passed for each in self.checks)
+
+    @property
+    def why(self) -> str:
+        """Why the change is not proved; empty: it is."""
+        return next((each.detail for each in self.checks if not each.passed), "" if self.checks else "it was not tried")
+
+
+class Tried(Struct, frozen=True):
+    """A repair, and the outcome of its proof."""
+
+    finding: str
+    """Id of the finding that it repairs."""
+    findings: tuple[str, ...]
+    """Ids of all findings that it removes; empty: it only saves graphs or recompilations."""
+    name: str
+    kind: str
+    """`configuration` or `source`."""
+    summary: str
+    outcome: Outcome
+    files: tuple[NewText, ...] = ()
+    """The changed files, whole."""
+    patch: str = ""
+    how: str = ""
+    """What to do where no file can be changed, such as an argument of torch.compile."""
+    question: str = ""
+    """What only the author can decide."""
+    changes_arithmetic: bool = False
+    library: str = ""
+    """The package that it would change; empty: the user's own files."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether every check passed."""
+        return self.outcome.proved
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it is proved and asks no question."""
+        return self.proved and not self.question
+
+
+class Step(Struct, frozen=True):
+    """One repair of a combination, and the counts after it."""
+
+    name: str
+    summary: str
+    counts: Counts
+
+
+class Combined(Struct, frozen=True):
+    """Repairs that are proved together."""
+
+    steps: tuple[Step, ...]
+    outcome: Outcome
+    files: tuple[NewText, ...]
+    patch: str
+    how: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    """Ids of the findings that are gone."""
+
+
+class Fixes(Struct, frozen=True):
+    """The result of `ctrace fix`."""
+
+    session: Session
+    """The run that the repairs are for."""
+    findings: tuple[RootCause, ...]
+    missed: tuple[MissedFinding, ...] = ()
+    repairs: tuple[Tried, ...] = ()
+    combined: Combined | None = None
+    unstable: str = ""
+    """How two eager runs of the unchanged target differ; then nothing can be proved."""
+    problems: tuple[str, ...] = ()
+    seconds: float = 0.0
+    budget: float | None = None
+    """Seconds that the search could take; None: as long as it needs."""
+    budget_spent: bool = False
+    untried: int = 0
+    """Candidates not tried, because no time was left."""
+    left_out: tuple[str, ...] = ()
+    """What else was not done, because no time was left."""
+    interrupted: bool = False
+    not_asked: tuple[str, ...] = ()
+    """Ids of the findings that `--only` or `--finding` leaves out."""
+    advice: tuple[Suggestion, ...] = ()
+    """The advice of `explain`, best first; trials check it where there is no repair to prove."""
+    texts: tuple[NewText, ...] = ()
+    """The files that repairs change, as they are on disk."""
+    proved_at: float | None = None
+    """When an earlier command proved it, in seconds since the epoch; None: this one did."""
+
+    def proved_for(self, finding: str) -> tuple[Tried, ...]:
+        """Return the proved repairs of a finding, best first."""
+        return tuple(each for each in self.repairs if each.proved and finding in (each.finding, *each.findings))
+
+    def is_fixed(self, finding: str) -> bool:
+        """Whether a proved repair removes a finding."""
+        return any(finding in each.findings for each in self.proved_for(finding))
+
+
+def chosen(fixes: Fixes) -> Combined | None:
+    """Return the combination to apply; None: none is proved."""
+    return fixes.combined if fixes.combined is not None and fixes.combined.outcome.proved else None
+
+
+def base_of(fixes: Fixes) -> dict[str, str]:
+    """Return the files that repairs change, as they are on disk."""
+    return {each.file: each.text for each in fixes.texts}

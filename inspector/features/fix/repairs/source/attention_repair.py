@@ -1,0 +1,222 @@
+"""Call scaled_dot_product_attention instead of spelling attention out.
+
+Matches `softmax(q @ k.transpose(-2, -1) * scale + mask, dim=-1) @ v` in one expression, or over consecutive assignments
+whose names are read once: the product, a scale by `*` or `/`, one added mask, the softmax, the product with v.
+The sums run in a different order, so rounding differs.
+
+Leaves alone weights that are used elsewhere (returned, printed), dropout, masked_fill (a fully masked row is
+NaN in one form and zero in the other), a softmax with a dtype, and other dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ctrace.inspector.features.fix.repairs.repair_model import Place, Rewrite, SourceRepair
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import code_of, index_of, walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_edits import Edits
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_number
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import full_name, module_name, variables
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+
+
+class _Scores(Struct, frozen=True):
+    """The parts of attention's scores."""
+
+    query: str
+    key: str
+    scale: str = "1.0"
+    mask: str = ""
+
+
+def find(place: Place) -> Iterator[Rewrite]:
+    """Yield the attention around a place as one call."""
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    function = code.function(statement) if code is not None and statement is not None else None
+    if code is None or function is None:
+        return
+    for node in walk(function):
+        product = _product(code, node)
+        if product is None or code.function(node) is not function:
+            continue
+        used: list[cst.SimpleStatementLine] = []
+        weights = _unnamed(code, product[0], used)
+        scores = _softmax(code, weights)
+        parts = _scores(code, scores, used) if scores is not None else None
+        lines = {line for one in (*used, node) for line in range(code.lines(one)[0], code.lines(one)[1] + 1)}
+        if parts is None or place.line not in lines:
+            continue
+        yield from _rewrite(code, node, parts, code.text(product[1]), used)
+        return
+
+
+def _rewrite(
+    code: Code, node: cst.CSTNode, parts: _Scores, value: str, used: list[cst.SimpleStatementLine]
+) -> Iterator[Rewrite]:
+    edits = Edits(code)
+    functional = module_name(code, edits, "torch.nn.functional")
+    if functional is None:
+        return
+    mask = f", attn_mask={parts.mask}" if parts.mask else ""
+    call = f"{functional}.scaled_dot_product_attention({parts.query}, {parts.key}, {value}{mask}, scale={parts.scale})"
+    edits.expression(node, call)
+    for line in used:
+        edits.remove(line)
+    yield Rewrite(
+        edits.apply(), "Call scaled_dot_product_attention instead of spelling it out.", changes_arithmetic=True
+    )
+
+
+def _product(code: Code, node: cst.CSTNode) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """Return the operands of a matrix product."""
+    import libcst as cst
+
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.MatrixMultiply):
+        return node.left, node.right
+    if (
+        isinstance(node, cst.Call)
+        and len(node.args) == 2
+        and full_name(code, node.func) in {"torch.matmul", "torch.bmm"}
+    ):
+        return node.args[0].value, node.args[1].value
+    return None
+
+
+def _unnamed(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> cst.BaseExpression:
+    """Return the value assigned to a name, if nothing else reads it; the statement is then not needed."""
+    import libcst as cst
+
+    here = code.around(node, cst.SimpleStatementLine)
+    block = code.block(here) if here is not None else []
+    if not isinstance(node, cst.Name) or here is None or not block:
+        return node
+    place = index_of(block, here)
+    stores = [index for index, line in enumerate(block) if _assigned(line, node.value) is not None]
+    last = max((index for index in stores if index < place), default=None)
+    if last is None:
+        return node
+    end = place if place in stores else min((index for index in stores if index > place), default=len(block) - 1)
+    reads = sum(_reads(line, node.value) for line in block[last + 1 : end + 1])
+    if reads != 1 or _outside(code, node.value, block):
+        return node
+    line, value = block[last], _assigned(block[last], node.value)
+    assert isinstance(line, cst.SimpleStatementLine)
+    assert value is not None
+    used.append(line)
+    return value
+
+
+def _assigned(line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
+    """Return the value of a statement that is one assignment to a name."""
+    import libcst as cst
+
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    if not isinstance(small, cst.Assign) or len(small.targets) != 1:
+        return None
+    target = small.targets[0].target
+    return small.value if isinstance(target, cst.Name) and target.value == name else None
+
+
+def _reads(line: cst.CSTNode, name: str) -> int:
+    """Count how often a statement reads a name."""
+
+    count = sum(one.value == name for one in variables(line))
+    return count - (_assigned(line, name) is not None)
+
+
+def _outside(code: Code, name: str, block: list[cst.BaseStatement]) -> bool:
+    """Whether a function uses a name outside of a block, as a loop or a nested function may."""
+
+    function = code.function(block[0])
+    inside = sum(one.value == name for line in block for one in variables(line))
+    return function is None or inside != sum(one.value == name for one in variables(function))
+
+
+def _softmax(code: Code, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return the operand of a softmax over the last dimension."""
+    import libcst as cst
+
+    if not isinstance(node, cst.Call):
+        return None
+    texts = [code.text(arg).strip().rstrip(",").replace(" ", "") for arg in node.args]
+    if full_name(code, node.func) in {"torch.softmax", "torch.nn.functional.softmax"}:
+        return node.args[0].value if len(texts) == 2 and texts[1] in {"-1", "dim=-1"} else None
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "softmax" and texts in (["-1"], ["dim=-1"]):
+        return None if full_name(code, node.func).startswith("torch.") else node.func.value
+    return None
+
+
+def _scores(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
+    """Return the parts of scores: a scaled product, with at most one mask added."""
+    import libcst as cst
+
+    node = _unnamed(code, node, used)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        parts = _scaled(code, node.left, used)
+        if parts is not None and isinstance(node.right, cst.Name | cst.Attribute):
+            return _Scores(parts.query, parts.key, parts.scale, code.text(node.right))
+        return None
+    return _scaled(code, node, used)
+
+
+def _scaled(code: Code, node: cst.BaseExpression, used: list[cst.SimpleStatementLine]) -> _Scores | None:
+    import libcst as cst
+
+    node = _unnamed(code, node, used)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply | cst.Divide):
+        inner = _keys(code, _unnamed(code, node.left, used))
+        if inner is None or not _is_scale(code, node.right):
+            return None
+        scale = code.text(node.right)
+        if isinstance(node.operator, cst.Divide):
+            scale = f"1 / {scale}" if _is_atom(node.right) else f"1 / ({scale})"
+        return _Scores(*inner, scale=scale)
+    inner = _keys(code, node)
+    return _Scores(*inner) if inner is not None else None
+
+
+def _is_atom(node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    return isinstance(node, cst.Name | cst.Call | cst.Attribute | cst.Integer | cst.Float)
+
+
+def _is_scale(code: Code, node: cst.BaseExpression) -> bool:
+    """Whether a factor is certainly a number: a literal, math, or an attribute with the name of a scale."""
+    import libcst as cst
+
+    if is_number(node):
+        return True
+    if isinstance(node, cst.Call):
+        return full_name(code, node.func) == "math.sqrt"
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power):
+        return is_number(node.right)
+    return isinstance(node, cst.Attribute | cst.Name) and "scal" in code.text(node).lower()
+
+
+def _keys(code: Code, node: cst.BaseExpression) -> tuple[str, str] | None:
+    """Return the query and the key of `q @ k.transpose(-2, -1)`."""
+    import libcst as cst
+
+    product = _product(code, node)
+    if product is None:
+        return None
+    query, key = product
+    if isinstance(key, cst.Attribute) and key.attr.value == "mT":
+        return code.text(query), code.text(key.value)
+    if not isinstance(key, cst.Call) or not isinstance(key.func, cst.Attribute) or key.func.attr.value != "transpose":
+        return None
+    dims = sorted(code.text(arg.value) for arg in key.args)
+    return (code.text(query), code.text(key.func.value)) if dims == ["-1", "-2"] else None
+
+
+REPAIR = SourceRepair("attention", "scaled_dot_product_attention instead of its parts", find)

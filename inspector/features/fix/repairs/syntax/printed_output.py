@@ -1,0 +1,78 @@
+"""Which statements only produce output: prints, log messages, warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctrace.inspector.features.fix.repairs.syntax.syntax_code import walk
+from ctrace.inspector.features.fix.repairs.syntax.syntax_effects import is_pure
+from ctrace.inspector.features.fix.repairs.syntax.syntax_names import dotted, full_name
+from ctrace.inspector.knowledge.words.word_sets import words
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ctrace.inspector.features.fix.repairs.syntax.syntax_code import Code
+
+_PRINTS = frozenset({"print", "warnings.warn", "pprint.pprint", "sys.stdout.write", "sys.stderr.write"})
+_LEVELS = words("debug info warning warn error critical exception log warning_once info_once")
+_LOGGERS = ("log", "logger", "logging", "_log", "_logger", "LOG", "LOGGER")
+_READS = words("item tolist numpy cpu detach format join str repr round type get_device_name")
+
+
+def is_output(code: Code, node: cst.CSTNode) -> bool:
+    """Whether a statement is one call that prints, logs or warns, with arguments that only compute values."""
+    import libcst as cst
+
+    if not isinstance(node, cst.SimpleStatementLine) or len(node.body) != 1:
+        return False
+    small = node.body[0]
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return False
+    call = small.value
+    return output_name(code, call) != "" and all(_is_readable(code, arg.value) for arg in call.args)
+
+
+def output_name(code: Code, call: cst.Call) -> str:
+    """Return the function that prints, logs or warns; empty: the call is something else."""
+    import libcst as cst
+
+    whole = full_name(code, call.func)
+    if whole in _PRINTS:
+        return dotted(call.func)
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LEVELS:
+        owner = dotted(call.func.value).rpartition(".")[2]
+        if owner in _LOGGERS or owner.endswith(("logger", "_log")):
+            return dotted(call.func)
+    return ""
+
+
+def _is_readable(code: Code, node: cst.CSTNode) -> bool:
+    """Whether an argument only computes a value or a text."""
+    import libcst as cst
+
+    for one in walk(node):
+        if isinstance(one, cst.FormattedString):
+            return all(
+                _is_readable(code, part.expression)
+                for part in one.parts
+                if isinstance(part, cst.FormattedStringExpression)
+            )
+        if isinstance(one, cst.Call):
+            name = one.func.attr.value if isinstance(one.func, cst.Attribute) else dotted(one.func)
+            if name in _READS:
+                continue
+        if isinstance(one, cst.NamedExpr | cst.Await | cst.Yield | cst.Lambda | cst.BaseComp):
+            return False
+    return is_pure(code, node, extra=_READS) or _only_reads(code, node)
+
+
+def _only_reads(code: Code, node: cst.CSTNode) -> bool:
+    import libcst as cst
+
+    calls = [one for one in walk(node) if isinstance(one, cst.Call)]
+    return all(
+        dotted(one.func) in _READS or is_pure(code, one, extra=_READS)
+        for one in calls
+        if not any(one is below for other in calls if other is not one for below in walk(other))
+    )

@@ -1,0 +1,190 @@
+"""A file as a tree that keeps comments and formatting, with queries for repairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar, cast
+
+if TYPE_CHECKING:
+    import libcst as cst
+    from libcst.metadata import CodeRange
+
+    from ctrace.inspector.features.fix.repairs.repair_model import Place
+
+_Node = TypeVar("_Node", bound="cst.CSTNode")
+_KEPT = 8
+_REMEMBERED = 1 << 18
+
+
+class Code:
+    """A parsed file. Nodes are compared by identity; none occurs twice."""
+
+    def __init__(self, source: str) -> None:
+        from libcst import metadata, parse_module
+
+        self.mark = "\ufeff" if source.startswith("\ufeff") else ""
+        """The byte order mark of the file, which LibCST drops."""
+        wrapper = metadata.MetadataWrapper(parse_module(source))
+        self.module: cst.Module = wrapper.module
+        self._parents = cast("Mapping[cst.CSTNode, cst.CSTNode]", wrapper.resolve(metadata.ParentNodeProvider))
+        self._statements: list[tuple[int, int, cst.BaseStatement]] | None = None
+        self.imports: dict[str, str] | None = None
+        """The result of `names.imported`, once computed."""
+        self.bound: set[str] | None = None
+        """The result of `names.bound_otherwise`, once computed."""
+        self._ranges = cast("Mapping[cst.CSTNode, CodeRange]", wrapper.resolve(metadata.PositionProvider))
+
+    def text(self, node: cst.CSTNode) -> str:
+        """Return the source of a node, with the comments inside it."""
+        return self.module.code_for_node(node)
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the first and the last line of a node."""
+        found = self._ranges[node]
+        return found.start.line, found.end.line
+
+    def start(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Return the line and column where a node begins."""
+        found = self._ranges[node].start
+        return found.line, found.column
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """Return the node around a node; None: it is the module."""
+        return self._parents.get(node)
+
+    def around(self, node: cst.CSTNode, kind: type[_Node]) -> _Node | None:
+        """Return the innermost node of a kind around a node."""
+        above = self.parent(node)
+        while above is not None and not isinstance(above, kind):
+            above = self.parent(above)
+        return above
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes around a node, innermost first."""
+        above = self.parent(node)
+        while above is not None:
+            yield above
+            above = self.parent(above)
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """Return the function whose body a node is in; None: module level, or a lambda, or a class body."""
+        import libcst as cst
+
+        for above in self.ancestors(node):
+            if isinstance(above, cst.Lambda | cst.ClassDef):
+                return None
+            if isinstance(above, cst.FunctionDef):
+                return above
+        return None
+
+    def owner(self, function: cst.FunctionDef) -> cst.ClassDef | None:
+        """Return the class that a method belongs to; None: a plain function."""
+        import libcst as cst
+
+        for above in self.ancestors(function):
+            if isinstance(above, cst.FunctionDef):
+                return None
+            if isinstance(above, cst.ClassDef):
+                return above
+        return None
+
+    def statement(self, line: int) -> cst.BaseStatement | None:
+        """Return the innermost statement on a line; for a compound statement, only its head counts."""
+        if self._statements is None:
+            self._statements = list(self._heads())
+        return next((one for first, last, one in reversed(self._statements) if first <= line <= last), None)
+
+    def _heads(self) -> Iterator[tuple[int, int, cst.BaseStatement]]:
+        """Yield the lines of each statement; for a compound statement, those of its head."""
+        import libcst as cst
+
+        for node in walk(self.module):
+            if not isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                continue
+            first, last = self.lines(node)
+            body = getattr(node, "body", None)
+            if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.IndentedBlock):
+                last = min((self.lines(one)[0] for one in body.body), default=last + 1) - 1
+            yield first, last, node
+
+    def head(self, line: int) -> list[cst.CSTNode]:
+        """Return every node on a line, without the blocks of a compound statement there."""
+        import libcst as cst
+
+        statement = self.statement(line)
+        if statement is None:
+            return []
+        return list(walk(statement, skip=(cst.IndentedBlock, cst.Lambda)))
+
+    def block(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
+        """Return the statements of the block that a statement stands in."""
+        import libcst as cst
+
+        above = self.parent(statement)
+        if isinstance(above, cst.IndentedBlock | cst.Module):
+            return list(above.body)
+        return []
+
+    def after(self, statement: cst.CSTNode) -> list[cst.BaseStatement]:
+        """Return the statements that follow one in its block."""
+        block = self.block(statement)
+        return block[index_of(block, statement) + 1 :] if block else []
+
+    def in_loop(self, node: cst.CSTNode) -> bool:
+        """Whether a node is in a loop of its function."""
+        import libcst as cst
+
+        for above in self.ancestors(node):
+            if isinstance(above, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+                return False
+            if isinstance(above, cst.For | cst.While | cst.CompFor):
+                return True
+        return False
+
+
+def index_of(nodes: list[cst.BaseStatement], node: cst.CSTNode) -> int:
+    """Return the place of a node, by identity."""
+    return next(index for index, one in enumerate(nodes) if one is node)
+
+
+def walk(node: cst.CSTNode, skip: tuple[type[cst.CSTNode], ...] = ()) -> Iterator[cst.CSTNode]:
+    """Yield a node and all nodes below it, outermost first, without nodes of the kinds to skip."""
+    left = [node]
+    while left:
+        one = left.pop()
+        yield one
+        below = _children(one)
+        left.extend(reversed([child for child in below if not isinstance(child, skip)] if skip else below))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _children(node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Return the nodes directly below a node; cached, because LibCST visits the node each time."""
+    return tuple(node.children)
+
+
+def code_of(place: Place) -> Code | None:
+    """Return the tree of a place's file; None: it is not Python."""
+    return _parsed(place.source)
+
+
+def lone_statement(place: Place) -> tuple[Code, cst.SimpleStatementLine, cst.BaseSmallStatement] | None:
+    """Return the statement at a place and the tree of its file; None: it is a compound one, or shares its line."""
+    import libcst as cst
+
+    code = code_of(place)
+    statement = code.statement(place.line) if code is not None else None
+    if code is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    return code, statement, statement.body[0]
+
+
+@lru_cache(maxsize=_KEPT)
+def _parsed(source: str) -> Code | None:
+    import libcst as cst
+
+    try:
+        return Code(source)
+    except (cst.ParserSyntaxError, UnicodeError, RecursionError):
+        return None

@@ -1,0 +1,348 @@
+"""The child process of `ctrace kernels apply`: apply the package, check every value, then time both sides.
+
+Replace only chosen occurrences of a region: `ctrace kernels apply --place N`.
+
+Read from a package's pass where its region was looked for and did not fit, and which node differs.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ctrace.inspector.capture.calls.answering import answer
+from ctrace.inspector.capture.calls.calling import Results, called
+from ctrace.inspector.capture.calls.model_files import Loaded, load
+from ctrace.inspector.capture.calls.ways import Way, training
+from ctrace.inspector.capture.comparing.compare_results import leaves
+from ctrace.inspector.capture.comparing.snapshots import kind_of, taken
+from ctrace.inspector.capture.core.modules import Preloaded
+from ctrace.inspector.capture.core.patch import patched
+from ctrace.inspector.capture.state.state_copies import Copier, copied
+from ctrace.inspector.errors import TargetError
+from ctrace.inspector.features.workshop.child.elements import finite, first_difference, noise_of
+from ctrace.inspector.features.workshop.child.importing import Imported, imported, installed, operators_of
+from ctrace.inspector.features.workshop.child.package_passes import line_of, new_passes, observed, settings
+from ctrace.inspector.features.workshop.child.patched_model import Part, Side
+from ctrace.inspector.features.workshop.child.seconds import Timing, device_of, waiting
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import package_at
+from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+    Applied,
+    ApplyRequest,
+    Compared,
+    Place,
+    RegionCheck,
+)
+from ctrace.inspector.runs.capture_request import CaptureRequest
+
+
+def main(loaded: frozenset[str]) -> None:
+    """Carry out the request."""
+    preloaded = Preloaded(loaded)
+    answer(ApplyRequest, lambda request: _applied(request, preloaded))
+
+
+def _applied(request: ApplyRequest, preloaded: Preloaded) -> Applied:
+    import torch
+
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
+    capture = CaptureRequest("model", request.path, request.module, request.name, (), request.options, log="")
+    loaded = load(capture, preloaded)
+    if request.options.train and isinstance(loaded.model, torch.nn.Module):
+        loaded.model.train()
+    return _Application(request, loaded).result()
+
+
+class _Application:
+    """Applies one package to one model."""
+
+    def __init__(self, request: ApplyRequest, loaded: Loaded) -> None:
+        self._request = request
+        self._options = request.options
+        self._loaded = loaded
+        self._device = device_of(loaded)
+        self._unchanged: dict[str, tuple[Results, Results]] = {}
+        """Of each scenario, the results in eager and of the unchanged compile."""
+
+    def result(self) -> Applied:
+        import torch
+        from torch._dynamo import pgo
+
+        models = [Copier().copy(self._loaded.model) for _ in range(3)]
+        before = settings()
+        unchanged = Side(self._options, before)
+        eager, first = models[0], unchanged.compiled(models[1])
+        for name, way in self._loaded.scenarios.items():
+            self._unchanged[name] = (self._results(eager, way), self._results(first, way))
+        packages = [imported(package_at(Path(each))) for each in self._request.folders]
+        handles = list(map(installed, packages))
+        after = settings()
+        passes = [(setting, each) for setting, each in new_passes(before, after)]
+        if not passes:
+            folders = ", ".join(self._request.folders)
+            what = f"install() of {folders} sets none of Inductor's passes: {', '.join(after)}"
+            raise TargetError(what, "eject the kernel again into an empty folder")
+        names = operators_of(packages)
+        with choosing(packages, frozenset(self._request.places)) as choice, observed(passes, packages) as seen:
+            # The unchanged side has taught Dynamo which sizes vary. With that, the changed side would never compile the
+            # static graph that the model's first call has, and that most packages come from (2.11 to 2.15, pgo.py).
+            pgo.reset_code_state()
+            changed = Side(self._options, after, seen, names, unchanged.compiled_of, self._request.seconds)
+            second = changed.compiled(models[2])
+            compared = tuple(self._compared(name, self._results(second, way))
+                             for name, way in self._loaded.scenarios.items())  # fmt: skip
+        choice.check()
+        places, regions = _places(changed.parts)
+        places += choice.left_out
+        installs = list(zip(packages, handles, strict=True))
+        left = tuple(left_to_inductor(installs, changed.parts, places))
+        places += misfits(installs, changed.parts, places)
+        found = Applied(
+            device=torch.cuda.get_device_name() if self._device == "cuda" else self._device,
+            is_gpu=self._device == "cuda",
+            places=tuple(places),
+            regions=tuple(regions),
+            compared=tuple(each for pair in compared for each in pair),
+            part="step" if self._options.train else "forward",
+            notes=(*left, *_notes(packages, changed.parts, places, is_gpu=self._device == "cuda")),
+        )
+        is_native = found.is_gpu or all(each.is_cpp for each in names.values())
+        return self._timed(found, first, second, is_native=is_native)
+
+    def _results(self, model: Any, way: Way) -> Results:
+        """Call a model once, with the same random numbers for every side."""
+        import torch
+
+        torch.manual_seed(0)
+        call = copied(way.make())
+        torch.manual_seed(0)
+        with training(model, way):
+            found = called(model, call, way, train=self._options.train)[0]
+        results = taken(found)
+        _spoil(found)
+        return results
+
+    def _compared(self, name: str, results: Results) -> tuple[Compared, Compared]:
+        eager, unchanged = self._unchanged[name]
+        noise = {one.path: noise_of(one.eager, one.compiled) for one in leaves(eager, unchanged)}
+        by_compiled = _compared(name, "compiled", unchanged, results, noise)
+        return by_compiled, _compared(name, "eager", eager, results, noise)
+
+    def _timed(self, found: Applied, first: Any, second: Any, *, is_native: bool) -> Applied:
+        if not any(each.applied for each in found.places):
+            return replace(found, not_measured="the package was applied nowhere")
+        if not found.equal:
+            return replace(found, not_measured="the results differ, so no time means anything")
+        if not self._request.is_timed:
+            return replace(found, not_measured="switched off with --no-time")
+        if not is_native:
+            return replace(found, not_measured="there is no GPU here, so the model ran the operator's CPU code")
+        timing = Timing(self._loaded, (first, second), self._options, self._device, self._request.rounds)
+        model = timing.model()
+        kernel, busy = timing.kernels() if found.is_gpu else (None, None)
+        why = waiting(model, busy)
+        return replace(found, model=model, kernel=kernel, notes=(*found.notes, *([why] if why else [])))
+
+
+def _notes(
+    packages: Sequence[Imported], parts: Sequence[Part], places: Sequence[Place], *, is_gpu: bool
+) -> Iterator[str]:
+    """Say what was not checked, and why a package may fit fewer places than expected."""
+    for part in parts:
+        if part.unchecked:
+            yield f"graph {part.graph}: only the model's results were compared: {part.unchecked}"
+    for package in packages:
+        calls, names = package.package.facts.get("calls"), [each.name for each in package.operators()]
+        applied = sum(each.applied for each in places if each.operator in names)
+        if isinstance(calls, int) and applied < calls and not any(not each.applied for each in places):
+            yield f"The kernel of {package.package.name} was called {calls} times in the run that it came from."
+    of_gpu = [each for each in packages if each.package.facts.get("target_gpu")]
+    unfit = [each for each in places if not each.applied and "--place" not in each.why]
+    if not is_gpu and of_gpu and unfit:
+        yield (
+            "The kernel comes from a graph for a GPU. Inductor rewrites graphs by device (it splits a bias "
+            "from its matmul, and softmax into online steps), so a place may fit on the GPU only."
+        )
+
+
+def _places(parts: list[Part]) -> tuple[list[Place], list[RegionCheck]]:
+    places: list[Place] = []
+    regions: list[RegionCheck] = []
+    for part in parts:
+        for number, rewrite in enumerate(part.rewrites):
+            of_calls = zip(rewrite.calls, rewrite.operators, rewrite.lines, rewrite.called, strict=True)
+            for name, operator, line, called_for in of_calls:
+                check = part.checks.get((number, name))
+                if check is not None:
+                    regions.append(replace(check, place=len(places)))
+                places.append(Place(part.graph, part.stage, line, operator, applied=True, operator_called=called_for))
+    return places, regions
+
+
+def _compared(
+    scenario: str, against: str, expected: Results, found: Results, noise: Mapping[tuple[Any, ...], float]
+) -> Compared:
+    largest, wrong, note = _largest(expected, found, noise)
+    is_equal = wrong is None and not note
+    return Compared(scenario, against, is_equal, None if largest is None else finite(largest), wrong, note)
+
+
+def _largest(
+    expected: Results, found: Results, noise: Mapping[tuple[Any, ...], float]
+) -> tuple[float | None, Any, str]:
+    """Return the largest relative difference, the first value that differs, and why two results cannot be compared."""
+    import torch
+
+    largest, first, note = None, None, ""
+    for leaf in leaves(expected, found):
+        one, other = leaf.eager, leaf.compiled
+        if kind_of(one) != kind_of(other):
+            note = note or f"{leaf.name} is {kind_of(one)} on one side and {kind_of(other)} on the other"
+        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+            continue
+        if one.shape != other.shape or one.dtype != other.dtype:
+            note = note or f"{leaf.name} is {_described(one)} and {_described(other)}"
+            continue
+        by, element = first_difference(leaf.name, one, other, noise=noise.get(leaf.path, 0.0))
+        largest = by if largest is None else max(largest, by)
+        first = first or element
+    return largest, first, note
+
+
+def _described(tensor: Any) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+
+
+def _spoil(results: Results) -> None:
+    """Fill freed memory with NaN, so that a kernel that leaves values unwritten does not find the right ones there."""
+    import torch
+    from torch.utils import _pytree
+
+    sizes = {
+        (each.numel(), each.dtype, each.device)
+        for each in _pytree.tree_leaves((results.outputs, results.gradients))
+        if isinstance(each, torch.Tensor) and each.is_floating_point()
+    }
+    spoiled = [
+        torch.full((length,), float("nan"), dtype=dtype, device=device)
+        for length, dtype, device in sizes
+        for _ in range(4)
+    ]
+    del spoiled
+
+
+class Choice(Struct):
+    """The occurrences to replace, counted from 1 over all graphs in the order in which they compile; empty: all."""
+
+    wanted: frozenset[int]
+    seen: int = 0
+    left_out: list[Place] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Refuse a number that no place has.
+
+        Raises:
+            TargetError: there are fewer places.
+        """
+        unknown = sorted(number for number in self.wanted if number > self.seen)
+        if unknown:
+            todo = f"there are places 1 to {self.seen}" if self.seen else "the region is nowhere in this model"
+            raise TargetError(f"--place {unknown[0]}: there is no such place", todo)
+
+
+@contextmanager
+def choosing(packages: list[Imported], wanted: frozenset[int]) -> Iterator[Choice]:
+    """Let the packages find only the wanted places in the block."""
+    choice = Choice(wanted)
+    with ExitStack() as patches:
+        for package in packages if wanted else ():
+            module = package.part("place")
+            if module is not None and hasattr(module, "find"):
+                patches.enter_context(patched(module, "find", _finding(module.find, package, choice)))
+        yield choice
+
+
+def _finding(original: Callable[..., Any], package: Imported, choice: Choice) -> Callable[..., Any]:
+    name = next((each.name for each in package.operators()), "")
+
+    def find(graph: Any) -> Any:
+        matches, why = original(graph)
+        kept = []
+        for match in matches:
+            choice.seen += 1
+            if choice.seen in choice.wanted:
+                kept.append(match)
+            else:
+                choice.left_out.append(_left_out(match, choice.seen, name))
+        return kept, why
+
+    return find
+
+
+def _left_out(match: Any, number: int, operator: str) -> Place:
+    from torch._guards import CompileContext
+
+    nodes = list(getattr(match, "nodes", {}).values())
+    line = next((found for node in reversed(nodes) if (found := line_of(node)) is not None), None)
+    now = CompileContext.current_compile_id()
+    graph = "?" if now is None else f"{now.frame_id}/0"
+    return Place(graph, "?", line, operator, applied=False, why=f"place {number} was not chosen with --place")
+
+
+def misfits(packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], applied: Sequence[Place]) -> list[Place]:
+    """Return, for each package that was applied nowhere, the graphs where it could have been, with the reason.
+
+    The pass that `install()` returns keeps in `found`, for each graph, how many places it replaced, and what differs
+    where it replaced none. A graph without the region is no misfit if the region was found in another graph.
+    """
+    done = {each.operator for each in applied}
+    places = []
+    for package, handle in packages:
+        names = [each.name for each in package.operators()]
+        if done.isdisjoint(names):
+            places += list(_nowhere(package, handle, parts, ", ".join(names)))
+    return places
+
+
+def left_to_inductor(
+    packages: Sequence[tuple[Imported, Any]], parts: Sequence[Part], places: Sequence[Place]
+) -> Iterator[str]:
+    """Say which graphs of a function keep the kernel that Inductor made for them, though another graph has the package.
+
+    A function has several graphs if its sizes change; a package is made from one of them.
+    """
+    for package, handle in packages:
+        names = [each.name for each in package.operators()]
+        applied = {(_frame(each.graph), each.stage) for each in places if each.applied and each.operator in names}
+        for part, (count, why) in zip(parts, _found(handle), strict=False):
+            if not count and why and (_frame(part.graph), part.stage) in applied:
+                yield f"Graph {part.graph} ({part.stage}) keeps the kernel that Inductor made for it: {why}."
+
+
+def _frame(graph: str) -> str:
+    return graph.partition("/")[0]
+
+
+def _nowhere(package: Imported, handle: Any, parts: Sequence[Part], operator: str) -> list[Place]:
+    wanted = str(package.package.facts.get("stage"))
+    reasons = [(part, why) for part, (count, why) in zip(parts, _found(handle), strict=False) if not count]
+    line = _line(package.package.facts.get("lines"))
+    same = [(part, why) for part, why in reasons if (part.stage == "backward") == (wanted == "backward")]
+    return [
+        Place(part.graph, part.stage, line, operator, applied=False, why=why or "the region is not in this graph")
+        for part, why in same or reasons
+    ]
+
+
+def _line(lines: Any) -> str | None:
+    """Return the line that the kernel came from, as its package says."""
+    return str(lines[-1]) if isinstance(lines, list) and lines else None
+
+
+def _found(handle: Any) -> list[tuple[int, str]]:
+    found = getattr(handle, "found", ())
+    return [(int(each[0]), str(each[1])) for each in found if isinstance(each, list | tuple) and len(each) >= 2]

@@ -1,0 +1,74 @@
+"""Run the child processes of `ctrace kernels apply`, `tune` and `edit`."""
+
+from collections.abc import Callable, Sequence
+
+from ctrace.inspector.features.workshop.kernel_packages.kernel_package import Package
+from ctrace.inspector.features.workshop.kernel_packages.package_model import (
+    KERNEL_SECONDS,
+    Applied,
+    ApplyRequest,
+    Checked,
+    CheckRequest,
+    Tuned,
+    TuneRequest,
+)
+from ctrace.inspector.runs.capture_request import Options
+from ctrace.inspector.runs.target import ModelTarget
+from ctrace.inspector.runs.tasks import run_task
+
+_CHILDREN = "ctrace.inspector.features.workshop.child"
+_SECONDS_TO_END = 30.0
+Observe = Callable[[], None]
+
+
+def applied(
+    packages: Sequence[Package],
+    target: ModelTarget,
+    options: Options,
+    *,
+    places: tuple[int, ...] = (),
+    is_timed: bool = True,
+    rounds: int | None = None,
+    timeout: float | None = None,
+    observe: Observe = lambda: None,
+) -> Applied:
+    """Apply packages to a model.
+
+    Raises:
+        CtraceError: the package or the target is wrong, or the user's code fails.
+    """
+    path = None if target.path is None else str(target.path)
+    folders = tuple(str(each.folder) for each in packages)
+    request = ApplyRequest(
+        folders, path, target.module, target.name, options, places, is_timed, rounds, timeout or KERNEL_SECONDS
+    )
+    return run_task(f"{_CHILDREN}.applying_kernels", request, Applied, timeout=timeout, observe=observe)
+
+
+def tuned(
+    package: Package,
+    target: str | None,
+    most: int,
+    gpus: tuple[str, ...],
+    kernels: tuple[str, ...] = (),
+    seconds: float | None = None,
+    observe: Observe = lambda: None,
+) -> Tuned:
+    """Compile or time the configurations of a package's kernels: of all, or of those that are named.
+
+    Raises:
+        CtraceError: the package or the GPU is wrong, or its code fails.
+    """
+    request = TuneRequest(str(package.folder), target, most, gpus, kernels, seconds or KERNEL_SECONDS)
+    return run_task(f"{_CHILDREN}.tune_kernel", request, Tuned, observe=observe)
+
+
+def checked(package: Package, request: CheckRequest, observe: Observe = lambda: None) -> Checked:
+    """Check a package as it is now.
+
+    Raises:
+        CtraceError: the package is wrong, or its code fails.
+    """
+    # The child process ends itself and says on which inputs, unless it cannot even do that.
+    late = request.seconds + _SECONDS_TO_END
+    return run_task(f"{_CHILDREN}.check_package", request, Checked, timeout=late, observe=observe)

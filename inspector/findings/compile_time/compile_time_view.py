@@ -1,0 +1,288 @@
+"""Answers about compile time: where it goes, by phase, by graph and as a tree; what caches returned, and why."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.compile_time import CacheLookup, CompileTime, EarlierKey, KeyDifference, Outcome, Span
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time.compile_time_fold import lanes_of
+from ctrace.inspector.knowledge.words.counting import count
+
+OTHER = "other"
+PHASES = {
+    "dynamo": "Dynamo traces Python",
+    "guards": "Dynamo builds guards",
+    "caches": "computing keys, and loading cached code",
+    "aot": "AOTAutograd traces and partitions",
+    "passes": "passes over graphs",
+    "lowering": "Inductor lowers ops",
+    "scheduling": "Inductor fuses and orders nodes",
+    "codegen": "Inductor writes code",
+    "build": "compilers build kernels, and built ones load",
+    "autotune": "timing candidates",
+    OTHER: "steps that torch does not time one by one",
+}
+"""The phases in their order, with what each does."""
+_STEPS = {
+    "dynamo": "dynamo",
+    "entire_frame_compile": "dynamo",
+    "bytecode_tracing": "dynamo",
+    "insert_deferred_runtime_asserts": "dynamo",
+    "fullgraph_capture": "dynamo",
+    "build_guards": "guards",
+    "guard_collective": "guards",
+    "inductor_codecache_torch_key": "caches",
+    "CacheBase.get_system.triton_key": "caches",
+    "AOTAutogradCache.inductor_load": "caches",
+    "TritonBundler.read_and_emit": "caches",
+    "TritonBundler.load_cached_static_autotuners": "caches",
+    "create_aot_dispatcher_function": "aot",
+    "aot_collect_metadata": "aot",
+    "aot_trace_joint_graph": "aot",
+    "min_cut_rematerialization_partition": "aot",
+    "_recursive_pre_grad_passes": "passes",
+    "_recursive_joint_graph_passes": "passes",
+    "_recursive_post_grad_passes": "passes",
+    "additional_fake_tensor_prop": "passes",
+    "GraphLowering.run": "lowering",
+    "Scheduler.__init__": "scheduling",
+    "Scheduler.fused_nodes": "scheduling",
+    "Scheduler.create_combo_kernel_nodes": "scheduling",
+    "Scheduler.codegen": "codegen",
+    "GraphLowering.codegen": "codegen",
+    "GraphLowering.codegen_subgraph": "codegen",
+    "PythonWrapperCodegen.generate": "codegen",
+    "CppWrapperCpu.generate": "codegen",
+    "CppWrapperGpu.generate": "codegen",
+    "generate_kernel_code_from_nodes": "codegen",
+    "compile_file": "build",
+    "async_compile.precompile": "build",
+    "async_compile.wait": "build",
+    "PyCodeCache.load_by_key_path": "build",
+    "AotCodeCompiler.compile": "build",
+    "reload_kernel_in_parent": "build",
+    "StaticAutotunerFuture.warm_precompile": "build",
+    "CachingAutotuner.slow_precompile_config": "build",
+    "CachingAutotuner.benchmark_all_configs": "autotune",
+    "CachingAutotuner.coordinate_descent_tuning": "autotune",
+    "CachingAutotuner.combo_sequential_autotune": "autotune",
+    "benchmark_fused_nodes": "autotune",
+    "benchmark_codegened_module": "autotune",
+}
+"""Steps whose phase differs from that of the step around them (2.11 to 2.15, `dynamo_timed`)."""
+_BEGINNINGS = {"compile_attempt_": "dynamo", "bytecode_hooks_": OTHER, "pass.": "passes"}
+_ENDINGS = {"_template_autotuning": "autotune", "_template_precompiling": "autotune"}
+_UNNAMED = frozenset(("backend_compile", "gc", "inductor_compile", "fx_codegen_and_compile", "entire_backward_compile"))
+"""Steps that contain other steps; torch does not name the work between those."""
+
+
+def phase_of(name: str, around: str = OTHER) -> str:
+    """Return the phase of a step, by default that of the step around it."""
+    if name in _STEPS:
+        return _STEPS[name]
+    if name in _UNNAMED or name.startswith("compile_fx.") or name.startswith("pgo."):
+        return OTHER
+    for beginning, phase in _BEGINNINGS.items():
+        if name.startswith(beginning):
+            return phase
+    return next((phase for ending, phase in _ENDINGS.items() if name.endswith(ending)), around)
+
+
+class Piece(Struct, frozen=True):
+    """The time of a step without its children."""
+
+    phase: str
+    graph: str | None
+    seconds: float
+
+
+def pieces(found: CompileTime) -> Iterator[Piece]:
+    """Split the compile time so that each second belongs to one step."""
+    for lane in lanes_of(found):
+        if not lane.is_parallel:
+            for span in lane.spans:
+                yield from _pieces(span, OTHER)
+
+
+def _pieces(span: Span, around: str) -> Iterator[Piece]:
+    phase = phase_of(span.name, around)
+    yield Piece(phase, span.graph, span.seconds - sum(each.seconds for each in span.children))
+    for child in span.children:
+        yield from _pieces(child, phase)
+
+
+def seconds(found: CompileTime) -> float | None:
+    """Return how long the program waited for compiling; None: the log has no steps."""
+    roots = [span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans]
+    return sum(span.seconds for span in roots) if roots else None
+
+
+def phases(found: CompileTime) -> dict[str, float]:
+    """Return the seconds of each phase; they add up to all of the compile time."""
+    totals: Counter[str] = Counter()
+    for piece in pieces(found):
+        totals[piece.phase] += piece.seconds  # type: ignore[assignment]
+    return {name: float(totals[name]) for name in PHASES if totals[name]}
+
+
+class GraphTime(Struct, frozen=True):
+    """The compile time of one compilation; `id` None: what belongs to none."""
+
+    id: str | None
+    function: str
+    file: str | None
+    line: int | None
+    seconds: float
+    phases: dict[str, float]
+
+
+def graphs(session: Session) -> tuple[GraphTime, ...]:
+    """Return the compile time of each compilation, the longest first; they add up to all of it."""
+    totals: dict[str | None, Counter[str]] = {}
+    for piece in pieces(session.compile_time):
+        totals.setdefault(piece.graph, Counter())[piece.phase] += piece.seconds  # type: ignore[assignment]
+    known = {each.id: each for each in session.compilations}
+    found = []
+    for id_, parts in totals.items():
+        phases = {name: float(parts[name]) for name in PHASES if parts[name]}
+        time = GraphTime(id_, "", None, None, float(sum(parts.values())), phases)
+        place = known.get(id_ or "")
+        if place is not None:
+            time = replace(time, function=place.function, file=place.file, line=place.line)
+        found.append(time)
+    return tuple(sorted(found, key=lambda each: -each.seconds))
+
+
+class Step(Struct, frozen=True):
+    """All spans of one name within the same step, together."""
+
+    name: str
+    phase: str
+    seconds: float
+    times: int
+    children: tuple["Step", ...]
+
+
+def tree(found: CompileTime, graph: str | None = None) -> tuple[Step, ...]:
+    """Return the steps that the program waited for, the longest first; spans of one name are one step."""
+    spans = (span for lane in lanes_of(found) if not lane.is_parallel for span in lane.spans)
+    return _steps((span for span in spans if graph in (None, span.graph)), OTHER)
+
+
+def _steps(spans: Iterable[Span], around: str) -> tuple[Step, ...]:
+    by_name: dict[str, list[Span]] = {}
+    for span in spans:
+        by_name.setdefault(span.name, []).append(span)
+    found = []
+    for name, same in by_name.items():
+        phase = phase_of(name, around)
+        children = _steps((child for span in same for child in span.children), phase)
+        found.append(Step(name, phase, sum(span.seconds for span in same), len(same), children))
+    return tuple(sorted(found, key=lambda each: -each.seconds))
+
+
+class ListedStep(Struct, frozen=True):
+    """A step of the tree, as a row of a list."""
+
+    step: Step
+    depth: int
+    """How many steps are around it."""
+    own: float
+    """Its seconds without those of the steps in it."""
+
+
+def listed(found: CompileTime) -> tuple[ListedStep, ...]:
+    """Return the tree of steps as a list, each after the step around it."""
+    return tuple(_listed(tree(found), 0))
+
+
+def _listed(steps: Iterable[Step], depth: int) -> Iterator[ListedStep]:
+    for step in steps:
+        yield ListedStep(step, depth, step.seconds - sum(each.seconds for each in step.children))
+        yield from _listed(step.children, depth + 1)
+
+
+def parallel(found: CompileTime) -> tuple[Step, ...]:
+    """Return the steps of worker threads and processes; their time does not add to the compile time."""
+    return _steps((span for lane in lanes_of(found) if lane.is_parallel for span in lane.spans), OTHER)
+
+
+CACHES = {
+    "precompile": "Dynamo's precompiled packages",
+    "aot_autograd": "AOTAutograd cache",
+    "fx_graph": "FX graph cache",
+    "triton": "Triton cache",
+    "autotune": "autotune cache",
+}
+"""The caches in the order in which torch uses them."""
+
+
+_HITS = {
+    "triton": "the kernel was compiled before this run",
+    "autotune": "an earlier run has found the best configuration",
+}
+
+
+class Answer(Struct, frozen=True):
+    """A cache look-up, and the reason for its outcome."""
+
+    lookup: CacheLookup
+    why: str
+    earlier: EarlierKey | None = None
+
+    @property
+    def differs(self) -> tuple[KeyDifference, ...]:
+        """The components in which the key differs from the earlier one."""
+        return () if self.earlier is None else self.earlier.differs
+
+
+def answers(found: CompileTime, graph: str | None = None) -> tuple[Answer, ...]:
+    """Return each cache look-up with its reason, in torch's order."""
+    earlier = {(each.cache, each.key): each for each in found.earlier}
+    lookups = (each for each in found.lookups if graph in (None, each.graph))
+    return tuple(_answer(found, each, earlier.get((each.cache, each.key or ""))) for each in lookups)
+
+
+def _answer(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> Answer:
+    match lookup.outcome:
+        case Outcome.HIT:
+            return Answer(lookup, _HITS.get(lookup.cache, "an entry has this key"))
+        case Outcome.BYPASS:
+            return Answer(lookup, lookup.reason or "torch gave no reason")
+    return Answer(lookup, _why_missed(found, lookup, earlier), earlier)
+
+
+def _why_missed(found: CompileTime, lookup: CacheLookup, earlier: EarlierKey | None) -> str:
+    if lookup.reason:
+        return lookup.reason
+    if lookup.cache == "triton":
+        return "no earlier compilation of this kernel: its source, configuration, GPU or compiler is new here"
+    if lookup.cache == "precompile":
+        return "no package was saved for this function"
+    if lookup.cache == "autotune":
+        return "no earlier run has timed the configurations of this kernel"
+    if lookup.detail == "guard_miss":
+        return "an entry has this key, but its guards on sizes do not hold"
+    if earlier is None:
+        if found.use.kind in ("private", "user"):
+            return "no earlier run of this model has recorded a key for this cache"
+        return "no entry has this key; there is no earlier run to compare with"
+    if earlier.earlier == lookup.key:
+        return f"the same key as in run {earlier.run}, but the cache has no entry for it"
+    if not earlier.differs:
+        return f"a different key than in run {earlier.run}; torch recorded no components to compare"
+    names = [each.component for each in earlier.differs]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    differ = "differs" if len(names) == 1 else "differ"
+    return f"{count(len(names), 'component')} of the key {differ} from run {earlier.run}: {shown}"
+
+
+def outcomes(found: CompileTime) -> dict[str, dict[str, int]]:
+    """Count the outcomes of each cache that torch used."""
+    totals: dict[str, Counter[str]] = {}
+    for lookup in found.lookups:
+        totals.setdefault(lookup.cache, Counter())[str(lookup.outcome)] += 1
+    return {name: dict(totals[name]) for name in CACHES if name in totals}

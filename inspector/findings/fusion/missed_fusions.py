@@ -1,0 +1,195 @@
+"""Find missed fusions: pairs of kernels that share data, with the extra memory traffic that each causes.
+
+Explain why two nodes were not fused: by torch's logged reason, or else by what is certain without one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.fusion.shared import Shared, sharing
+from ctrace.inspector.findings.fusion.totals import CALLED
+from ctrace.inspector.knowledge.advice import Entry, advice_on_refusal, entries
+
+_WINDOW = 64
+"""For each buffer, torch pairs a node with at most this many later nodes that use the buffer (2.11 to 2.13,
+_inductor/config.py: max_fusion_buffer_group_pairwise_attempts).
+"""
+_NEVER_ASKED = (NodeKind.EXTERNAL, NodeKind.NOTHING)
+_PRODUCTS = frozenset(("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_int_mm"))
+
+
+class Reason(Struct, frozen=True):
+    """Why a pair was not fused."""
+
+    key: str
+    """Key of the entry in `advice/fusion.yaml`."""
+    title: str
+    """A few words."""
+    sentence: str
+    fix: str
+    torch: str = ""
+    """Torch's logged reason; empty if it logged none."""
+    both_called: bool = False
+    """Whether Inductor generates code for neither of the two nodes."""
+
+
+class Reasons:
+    """Explain why pairs of nodes of one graph part were not fused."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._refused = {(one.first, one.second): one.reason for each in fusion.rounds for one in each.refused}
+        last = fusion.rounds[-1:] if fusion.rounds else ()
+        self._candidates = {(one.first, one.second) for each in last for one in each.candidates}
+        self._devices = {buffer.name: buffer.device for buffer in fusion.buffers}
+        self._places = _positions(node for node in fusion.result if node.kind not in _NEVER_ASKED)
+
+    def of(self, first: Node, second: Node) -> Reason:
+        """Return torch's last logged reason for a pair, in either order; without one, return what is certain."""
+        torch = self._refused.get((first.name, second.name)) or self._refused.get((second.name, first.name), "")
+        key = self._called(first, second) or (torch and _key(torch)) or self._underived(first, second)
+        entry = entries("fusion")[key]
+        fix = entry.fix or _setting(entry)
+        both = first.kind in CALLED and second.kind in CALLED
+        return Reason(key, entry.title, _sentence(entry, first, second), fix, torch, both)
+
+    def _called(self, first: Node, second: Node) -> str:
+        """Return the reason if it follows from the kinds of the nodes alone: torch never considers library calls."""
+        calls = [node for node in (first, second) if node.kind is NodeKind.EXTERNAL]
+        products = sum(_is_product(node) for node in calls)
+        if len(calls) == 2:
+            return "library_products" if products == 2 else "library_both"
+        if products:
+            takes = {first.kind, second.kind} == {NodeKind.EXTERNAL, NodeKind.POINTWISE} and self._is_on_gpu(calls[0])
+            return "library_product_gpu" if takes else "library_product"
+        return "library" if calls else ""
+
+    def _underived(self, first: Node, second: Node) -> str:
+        if {(first.name, second.name), (second.name, first.name)} & self._candidates:
+            return "dropped"
+        if NodeKind.USER in (first.kind, second.kind):
+            return "own_kernel"
+        if self._is_far(first, second):
+            return "far"
+        return "loops" if first.loops and second.loops and first.loops != second.loops else "unknown"
+
+    def _is_on_gpu(self, node: Node) -> bool:
+        return any(self._devices.get(access.buffer, "").startswith("cuda") for access in node.accesses)
+
+    def _is_far(self, first: Node, second: Node) -> bool:
+        ones, others = self._places[first.name], self._places[second.name]
+        distances = [abs(ones[buffer] - others[buffer]) for buffer in ones.keys() & others.keys()]
+        return bool(distances) and min(distances) > _WINDOW
+
+
+def _positions(nodes: Iterable[Node]) -> dict[str, dict[str, int]]:
+    """Return each node's position among the users of each buffer."""
+    places: dict[str, dict[str, int]] = defaultdict(dict)
+    numbers: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        for access in node.accesses:
+            places[node.name][access.buffer] = numbers[access.buffer]
+            numbers[access.buffer] += 1
+    return places
+
+
+@lru_cache(maxsize=4096)
+def _key(torch: str) -> str:
+    return advice_on_refusal(torch)
+
+
+def _is_product(node: Node) -> bool:
+    return any(op.removeprefix("aten.").partition(".")[0] in _PRODUCTS for op in node.ops)
+
+
+def _setting(entry: Entry) -> str:
+    return (
+        f"`{entry.switch}` (risk: {entry.risk[:1].lower()}{entry.risk[1:].removesuffix('.')})" if entry.switch else ""
+    )
+
+
+def _sentence(entry: Entry, first: Node, second: Node) -> str:
+    if entry.shows != "loops" or not (first.loops and second.loops):
+        return entry.why
+    return f"{entry.why.removesuffix('.')}: `{first.loops}` and `{second.loops}`."
+
+
+class Missed(Struct, frozen=True):
+    """Two unfused nodes that share data; figures are for this pair alone."""
+
+    first: Node
+    """The node that runs first."""
+    second: Node
+    shared: tuple[Shared, ...]
+    """The largest first."""
+    reason: Reason
+
+    @property
+    def bytes(self) -> int:
+        """The extra bytes that certainly move because the two are not one kernel."""
+        return sum(each.bytes for each in self.shared)
+
+    @property
+    def perhaps(self) -> int:
+        """The extra bytes that may move in addition."""
+        return sum(each.perhaps for each in self.shared)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether Inductor generates code for at least one of the two."""
+        return not self.reason.both_called
+
+
+class MissedKind(Struct, frozen=True):
+    """Missed pairs with equal ops, lines, bytes and reason, as in the layers of a model."""
+
+    example: Missed
+    times: int
+
+
+class NotFused(Struct, frozen=True):
+    """All unfused pairs of one graph part."""
+
+    missed: tuple[Missed, ...]
+    """Pairs that share data, the most bytes first."""
+    hidden: int
+    """The number of pairs that share no data."""
+
+
+def not_fused(fusion: Fusion) -> NotFused:
+    """Find the pairs that are not fused; empty if the log lacks the nodes."""
+    nodes = [node for node in fusion.result if node.kind is not NodeKind.NOTHING]
+    reasons = Reasons(fusion)
+    missed = [
+        Missed(nodes[first], nodes[second], _largest_first(shared), reasons.of(nodes[first], nodes[second]))
+        for (first, second), shared in sharing(fusion, nodes).items()
+    ]
+    missed.sort(key=lambda each: (-each.bytes, -each.perhaps))
+    return NotFused(tuple(missed), len(nodes) * (len(nodes) - 1) // 2 - len(missed))
+
+
+def alike(missed: Iterable[Missed]) -> tuple[MissedKind, ...]:
+    """Group pairs with equal ops, lines, bytes and reason, in order of first appearance."""
+    found: dict[tuple[object, ...], list[Missed]] = defaultdict(list)
+    for each in missed:
+        found[(_likeness(each.first), _likeness(each.second), each.bytes, each.perhaps, each.reason.key)].append(each)
+    return tuple(MissedKind(each[0], len(each)) for each in found.values())
+
+
+def top_missed(session: Session) -> tuple[Fusion, Missed] | None:
+    """Find the most expensive missed fusion of which Inductor generates at least one kernel."""
+    pairs = ((fusion, each) for fusion in session.fusions for each in not_fused(fusion).missed)
+    sure = (found for found in pairs if found[1].is_possible and found[1].bytes)
+    return max(sure, key=lambda found: found[1].bytes, default=None)
+
+
+def _likeness(node: Node) -> tuple[object, ...]:
+    return node.kind, node.ops, node.lines, node.loops
+
+
+def _largest_first(shared: Iterable[Shared]) -> tuple[Shared, ...]:
+    return tuple(sorted(shared, key=lambda each: (-each.bytes, -each.perhaps)))

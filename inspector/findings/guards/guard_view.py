@@ -1,0 +1,244 @@
+"""Query the guards of a run: what they check, which line created them, and what they cost."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import SelectionError, TargetError
+from ctrace.inspector.facts.findings import Frame, Owner
+from ctrace.inspector.facts.guard_facts import Guard, GuardCost, GuardTree, LeftOut
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.findings.guards.printed_tree import completed, count, latency_of, parse, with_frames
+from ctrace.inspector.findings.kernels.kernel_view import suggestion
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.source_names import user_name
+
+STATE = "torch's own state"
+GLOBALS = "globals"
+
+
+class Head(Struct, frozen=True):
+    """A compilation that has guards, with their number."""
+
+    compilation: Compilation
+    number: int
+    latency: float | None
+    """The time of one check in microseconds, which torch measured once with cold caches."""
+
+
+class Guarded(Struct, frozen=True):
+    """A compilation with its parsed guards."""
+
+    head: Head
+    tree: GuardTree
+    guards: tuple[Guard, ...]
+    left_out: tuple[LeftOut, ...]
+    cost: GuardCost | None
+
+
+class Choice(Struct, frozen=True):
+    """A filter for guards; an empty filter matches all guards."""
+
+    name: str = ""
+    """Part of a name in the user's code, such as `self.fc`."""
+    kind: str = ""
+    """Part of torch's name for the kind, in any case."""
+    line: str = ""
+    """`file.py:12`, or `12`."""
+
+    def takes(self, guard: Guard) -> bool:
+        """Whether a guard matches."""
+        named = self.name in about(guard) or self.name in guard.code
+        return named and self.kind.upper() in guard.kind and (not self.line or _is_at(guard.place, self.line))
+
+    def __bool__(self) -> bool:
+        """Whether this filters anything."""
+        return bool(self.name or self.kind or self.line)
+
+
+def heads(session: Session) -> tuple[Head, ...]:
+    """List the compilations with guards, most guards first."""
+    found = [
+        Head(each, count(printed.text), latency_of(printed.text))
+        for each in session.compilations
+        if (printed := session.guards.get(each.id)) is not None
+    ]
+    return tuple(sorted(found, key=lambda head: -head.number))
+
+
+def having(session: Session, found: Sequence[Head], choice: Choice) -> tuple[Head, ...]:
+    """Keep the compilations that have a guard that matches.
+
+    Raises:
+        TargetError: no guard matches.
+    """
+    if not choice:
+        return tuple(found)
+    guards = [guarded(session, head).guards for head in found]
+    _check_each(choice, [guard for each in guards for guard in each])
+    return tuple(head for head, each in zip(found, guards, strict=True) if any(map(choice.takes, each)))
+
+
+def _check_each(choice: Choice, guards: Sequence[Guard]) -> None:
+    known = {
+        "name": [name for guard in guards if (name := about(guard))],
+        "kind": [guard.kind for guard in guards],
+        "line": [f"{PurePath(at.file).name}:{at.line}" for guard in guards if (at := guard.place)],
+    }
+    for option, names in known.items():
+        value = getattr(choice, option)
+        if value and not any(map(Choice(**{option: value}).takes, guards)):
+            todo = suggestion(value.upper() if option == "kind" else value, names)
+            raise SelectionError(option, f"{value}: no guard of this run matches", todo)
+    if not any(map(choice.takes, guards)):
+        raise TargetError("no guard of this run matches all filters", "drop one of --name, --kind, --line")
+
+
+def guarded(session: Session, head: Head) -> Guarded:
+    """Parse the guards of a compilation."""
+    printed = session.guards[head.compilation.id]
+    tree = parse(printed, session.environment.prefixes)
+    if printed.stacks is None:
+        files = _files(session)
+        tree = with_frames(tree, lambda frame: completed(frame, files))
+    return Guarded(head, tree, tuple(tree.all_guards()), printed.left_out, printed.cost)
+
+
+def _files(session: Session) -> tuple[str, ...]:
+    files = [*session.listings, *(each.file for each in session.compilations)]
+    return tuple(dict.fromkeys([*files, *(each.file for each in session.functions)]))
+
+
+def about(guard: Guard) -> str:
+    """Return the subject of a guard in the user's names."""
+    return user_name(guard.source) if guard.source else ""
+
+
+def _is_at(place: Frame | None, line: str) -> bool:
+    if place is None:
+        return False
+    file, _, number = line.rpartition(":")
+    return str(place.line) == number and (not file or f"/{place.file}".endswith(f"/{file}"))
+
+
+def by_line(guards: Iterable[Guard]) -> tuple[tuple[Frame | None, tuple[Guard, ...]], ...]:
+    """Group guards by the user's line that created them, most first; None for guards without such a line."""
+    groups: dict[tuple[str, int] | None, list[Guard]] = {}
+    for guard in guards:
+        key = None if guard.place is None else (guard.place.file, guard.place.line)
+        groups.setdefault(key, []).append(guard)
+    ordered = sorted(groups.values(), key=lambda members: -len(members))
+    return tuple((members[0].place, tuple(members)) for members in ordered)
+
+
+def by_kind(guards: Iterable[Guard]) -> tuple[tuple[str, int], ...]:
+    """Count guards by kind, most first."""
+    return tuple(Counter(guard.kind for guard in guards).most_common())
+
+
+class Branch(Struct, frozen=True):
+    """Guards on an object, and on everything that is reached through the object."""
+
+    name: str
+    """One step, such as `self`, `.fc` or `[0..11]`."""
+    number: int
+    branches: tuple["Branch", ...] = ()
+    times: int = 1
+    """How many identical objects this branch stands for; `number` counts the guards of one of them."""
+
+
+_STEP = re.compile(r"\.?[^.\[\]]+|\[[^\]]*\]")
+_ROOT = re.compile(r"\b(?P<scope>[LG])\['(?P<name>[^']+)'\]")
+
+
+def by_object(guards: Iterable[Guard]) -> tuple[Branch, ...]:
+    """Group guards by the objects that they check, most first; identical layers are one branch."""
+    top = _Count()
+    for guard in guards:
+        top.add(_way(guard))
+    return top.branches()
+
+
+def _way(guard: Guard) -> list[str]:
+    root = _ROOT.search(guard.source)
+    if root is None:
+        return [STATE]
+    name, first = user_name(guard.source), user_name(root[0])
+    rest = name.removeprefix(first) if name.startswith(first) and "(" not in name else ""
+    steps = [first, *_STEP.findall(rest)]
+    return [GLOBALS, *steps] if root["scope"] == "G" else steps
+
+
+class _Count:
+    """A branch under construction."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._below: dict[str, _Count] = {}
+
+    def add(self, steps: list[str]) -> None:
+        self.number += 1
+        if steps:
+            self._below.setdefault(steps[0], _Count()).add(steps[1:])
+
+    def branches(self) -> tuple[Branch, ...]:
+        found = [Branch(name, count.number, count.branches()) for name, count in self._below.items()]
+        return tuple(sorted(_folded(found), key=lambda branch: -branch.number * branch.times))
+
+
+def _folded(branches: list[Branch]) -> list[Branch]:
+    """Merge list items with the same guards, such as the layers of a model, into one branch."""
+    alike: dict[object, list[Branch]] = {}
+    for branch in branches:
+        key = (branch.number, branch.branches) if branch.name.startswith("[") else branch.name
+        alike.setdefault(key, []).append(branch)
+    return [_one_of(members) for members in alike.values()]
+
+
+def _one_of(members: list[Branch]) -> Branch:
+    first = members[0]
+    if len(members) == 1:
+        return first
+    name = _items_name([member.name.strip("[]") for member in members])
+    return Branch(name, first.number, first.branches, len(members))
+
+
+def _items_name(names: list[str]) -> str:
+    """Return `[0..11]` for items in a row, else the names of the first few."""
+    numbers = sorted(map(int, names)) if all(name.isdecimal() for name in names) else []
+    if numbers and numbers[-1] - numbers[0] + 1 == len(numbers):
+        return f"[{numbers[0]}..{numbers[-1]}]"
+    more = ",…" if len(names) > 4 else ""
+    return f"[{','.join(names[:4])}{more}]"
+
+
+class Constant(Struct, frozen=True):
+    """A plain value on which a graph is specialized."""
+
+    guard: Guard
+    subject: str
+    value: str
+
+
+def constants(guards: Iterable[Guard], prefixes: Mapping[str, str]) -> tuple[Constant, ...]:
+    """List the values on which a graph is specialized, those that the user's code reads first."""
+    found = []
+    for guard in guards:
+        subject, compared, value = guard.code.partition(" == ")
+        if guard.kind == "EQUALS_MATCH" and compared and guard.place is not None and "dict.keys(" not in subject:
+            found.append(Constant(guard, user_name(subject), value))
+    return tuple(sorted(found, key=lambda each: _rank(each, prefixes)))
+
+
+def _rank(constant: Constant, prefixes: Mapping[str, str]) -> tuple[bool, bool]:
+    """Return a sort key: constants that the user's lines read first, and plain names before expressions."""
+    place = constant.guard.place
+    return place is None or owner_of(place.file, prefixes) is not Owner.USER, "(" in constant.subject
+
+
+def place_text(frame: Frame | None) -> str:
+    """Write `file.py:12`."""
+    return "" if frame is None else f"{PurePath(frame.file).name}:{frame.line}"

@@ -1,0 +1,322 @@
+"""Build the kernels of each graph part from the log, and map each line of their source to the user's lines.
+
+The capture identifies a line by its text and by the kernel object that wrote it. In a C++ kernel, several objects write
+separate blocks of one source, and the same text may occur in several blocks. A block then belongs to the objects that
+wrote all of its lines.
+
+Parse the arguments of calls in emitted code: buffers, views of buffers, and numbers.
+"""
+
+import ast
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.events.kernel_events import CodeWritten, KernelMade, Layout, Lines, PartGenerated
+from ctrace.inspector.facts.fusion_facts import Fusion, Node
+from ctrace.inspector.facts.kernels import Argument, Kernel, Launch, OutputCode, Stage, Statement
+from ctrace.inspector.facts.stored import text_of
+from ctrace.inspector.facts.user_kernels import UserKernel, UserKernelWritten
+from ctrace.inspector.findings.graphs.text.integers import calculated
+from ctrace.inspector.findings.kernels.emitted_code import Call, Emitted, dotted, parse
+from ctrace.inspector.knowledge.words.counting import named
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.source.stacks import user_lines
+
+_VIEW = "reinterpret_tensor"
+_DEPTH = 50
+"""The deepest expression to parse; expressions of sizes are flat."""
+
+
+class Names:
+    """Resolves the names of buffers and sizes in a graph part's code."""
+
+    def __init__(self, part: PartGenerated, assigned: Mapping[str, ast.expr]) -> None:
+        self._buffers = {each.name: each for each in part.buffers}
+        self._symbols = part.symbols
+        self._assigned = assigned
+
+    def arguments(self, call: Call) -> tuple[Argument, ...]:
+        """Return the arguments of a call in order; a list of tensors counts as its tensors."""
+        return tuple(
+            replace(argument, keyword=keyword)
+            for keyword, expression in call.arguments
+            for argument in self._flattened(expression)
+        )
+
+    def _flattened(self, node: ast.expr) -> Iterator[Argument]:
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        if any(self._tensor(item) for item in items):
+            for item in items:
+                yield from self._flattened(item)
+            return
+        tensor = self._tensor(node)
+        yield tensor if tensor is not None else self._value(node)
+
+    def _tensor(self, node: ast.expr) -> Argument | None:
+        match node:
+            case ast.Name(id=name) if name in self._buffers:
+                return _argument(self._buffers[name])
+            case ast.Call(func=function, args=[ast.Name(id=name), shape, stride, offset]) if (
+                name in self._buffers and dotted(function) == _VIEW
+            ):
+                return self._view(name, self._sizes(shape), self._sizes(stride), self.number(offset))
+        return None
+
+    def _view(
+        self, name: str, shape: tuple[int, ...] | None, stride: tuple[int, ...] | None, offset: int | None
+    ) -> Argument | None:
+        if shape is None or stride is None or offset is None:
+            return None
+        whole = self._buffers[name]
+        return _argument(replace(whole, shape=shape, stride=stride, offset=offset))
+
+    def _value(self, node: ast.expr) -> Argument:
+        text = _text(node)
+        number = self.number(node)
+        return Argument(name=text, tensor=False, value=text if number is None else str(number))
+
+    def _sizes(self, node: ast.expr) -> tuple[int, ...] | None:
+        items = [self.number(item) for item in node.elts] if isinstance(node, ast.Tuple) else [None]
+        known = tuple(item for item in items if item is not None)
+        return known if len(known) == len(items) else None
+
+    def number(self, node: ast.expr, depth: int = 0) -> int | None:
+        """Evaluate a size with the values of symbols for which the graph was compiled; return None if not known."""
+        if depth > _DEPTH:
+            return None
+        match node:
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return number
+            case ast.Name(id=name) if name in self._symbols:
+                return self._symbols[name]
+            case ast.Name(id=name) if name in self._assigned:
+                return self.number(self._assigned[name], depth + 1)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return calculated(0, ast.Sub(), self.number(operand, depth + 1))
+            case ast.BinOp(left=left, op=operator, right=right):
+                return calculated(self.number(left, depth + 1), operator, self.number(right, depth + 1))
+        return None
+
+
+def _text(node: ast.expr) -> str:
+    """Return the source of an expression; shorten an expression that is too deep for `ast.unparse`."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "..."
+
+
+def _argument(layout: Layout) -> Argument:
+    return Argument(
+        name=layout.name,
+        tensor=True,
+        dtype=layout.dtype,
+        shape=layout.shape,
+        stride=layout.stride,
+        offset=layout.offset,
+        device=layout.device,
+    )
+
+
+_Line = tuple[int, int]
+"""A line's number in the source, from 1, and the checksum of its text."""
+
+
+def statements_of(source: str, written: Iterable[Lines], prefixes: Mapping[str, str]) -> tuple[Statement, ...]:
+    """Return the lines of a source whose origin in the user's or a library's code is known."""
+    objects = tuple(lines for lines in written if lines)
+    found = []
+    known: dict[tuple[tuple[str, ...], ...], tuple[str, ...]] = {}
+    """The user's lines, keyed by stacks; most lines of a kernel have those of the line before."""
+    for block in _blocks(source, objects):
+        texts = {text for _, text in block}
+        owners = [lines for lines in objects if texts <= lines.keys()] or objects
+        for number, text in block:
+            stacks = tuple([lines[text] for lines in owners if text in lines])
+            if stacks not in known:
+                known[stacks] = user_lines(chain.from_iterable(stacks), prefixes)
+            if known[stacks]:
+                found.append(Statement(number, known[stacks]))
+    return tuple(found)
+
+
+def _blocks(source: str, objects: tuple[Lines, ...]) -> Iterator[list[_Line]]:
+    """Yield blocks of consecutive lines with a known checksum."""
+    known = {text for lines in objects for text in lines}
+    numbered = [
+        (number, zlib.crc32(line.strip().encode("utf-8", "replace")))
+        for number, line in enumerate(source.split("\n"), 1)
+    ]
+    for is_known, block in groupby(numbered, key=lambda line: line[1] in known):
+        if is_known:
+            yield list(block)
+
+
+class Generated(Struct, frozen=True):
+    """The kernels of a run, their code, and the problems that occurred while parsing the code."""
+
+    kernels: tuple[Kernel, ...]
+    code: tuple[OutputCode, ...]
+    problems: tuple[str, ...] = ()
+
+
+class _Part(Struct):
+    """One compiled part of a graph."""
+
+    id: str
+    stage: Stage
+    code: CodeWritten | None
+    generated: PartGenerated | None
+    fusion: Fusion | None
+    made: dict[str, list[KernelMade]] = field(default_factory=dict)
+    """The calls of each kernel."""
+
+
+def generated_of(raw: Raw, fusions: Iterable[Fusion]) -> Generated:
+    """Parse the emitted code of all graph parts, and join it with the recorded kernels."""
+    kernels: list[Kernel] = []
+    problems: list[str] = []
+    for part in _parts(raw, fusions):
+        emitted, problem = _emitted(part)
+        problems += problem
+        kernels += _kernels(part, emitted, raw)
+    code = (OutputCode(each.id, each.stage, each.text, _counted(raw, each)) for each in raw.code.values())
+    return Generated(tuple(kernels), tuple(code), tuple(problems))
+
+
+def _counted(raw: Raw, code: CodeWritten) -> int | None:
+    part = raw.generated.get((code.id, code.stage))
+    return part.counted - part.before if part is not None else None
+
+
+def _parts(raw: Raw, fusions: Iterable[Fusion]) -> Iterable[_Part]:
+    fused = {(each.graph, each.stage): each for each in fusions}
+    parts: dict[tuple[str, Stage], _Part] = {}
+    for made in raw.kernels:
+        key = made.id, made.stage
+        if key not in parts:
+            parts[key] = _Part(*key, raw.code.get(key), raw.generated.get(key), fused.get(key))
+        parts[key].made.setdefault(made.name, []).append(made)
+    return parts.values()
+
+
+def _emitted(part: _Part) -> tuple[Emitted | None, list[str]]:
+    """Parse the code of a part, if the log has it, and return the problems."""
+    if part.code is None:
+        return None, []
+    try:
+        emitted = parse(text_of(part.code.text), part.made.keys())
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        return None, [f"{_code_name(part)} cannot be parsed ({type(error).__name__}: {error})"]
+    return emitted, list(_missing(part, emitted))
+
+
+def _missing(part: _Part, emitted: Emitted) -> Iterator[str]:
+    """Report kernels that the code does not define, or does not call as often as torch recorded."""
+    for name, made in part.made.items():
+        if made[0].language != "external" and name not in emitted.sources:
+            yield f"{_code_name(part)} does not define {name}"
+        called = len(emitted.calls.get(name, ()))
+        if called != len(made):
+            times = f"{called} {named(called, 'time')}"
+            problem = f"calls {name} {times}, but torch recorded {len(made)}; its arguments are not known"
+            yield f"{_code_name(part)} {problem}"
+
+
+def _code_name(part: _Part) -> str:
+    return f"the code of graph {part.id} ({part.stage})"
+
+
+def _kernels(part: _Part, emitted: Emitted | None, raw: Raw) -> Iterator[Kernel]:
+    """Yield one kernel for each name, with the lines of all its calls."""
+    costs = Costs(part.fusion, [each.operations for calls in part.made.values() for each in calls])
+    names = Names(part.generated, emitted.assigned) if emitted and part.generated else None
+    for name, made in part.made.items():
+        source = emitted.sources.get(name, "") if emitted else ""
+        launches = [costs.counted(_launch(each, raw)) for each in made]
+        yield Kernel(
+            graph=part.id,
+            stage=part.stage,
+            name=name,
+            language=made[-1].language,
+            ops=_merged(each.ops for each in launches),
+            lines=_merged(each.lines for each in launches),
+            calls=len(made),
+            launches=tuple(_with_calls(launches, emitted.calls.get(name, []) if emitted else [], names)),
+            user=any(each.user for each in made),
+            source=source,
+            statements=statements_of(source, [lines for each in made for lines in each.statements], raw.prefixes),
+        )
+
+
+def _merged(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for each in texts for text in each))
+
+
+def _launch(made: KernelMade, raw: Raw) -> Launch:
+    return Launch(operations=made.operations, ops=made.ops, lines=user_lines(made.stacks, raw.prefixes))
+
+
+def _with_calls(launches: list[Launch], calls: list[Call], names: Names | None) -> Iterator[Launch]:
+    """Add the arguments of the calls to the launches; both are in program order."""
+    if len(calls) != len(launches):
+        yield from launches
+        return
+    for launch, call in zip(launches, calls, strict=True):
+        yield replace(launch, call=call.line, arguments=names.arguments(call) if names is not None else None)
+
+
+class Costs:
+    """Computes the bytes and operations of the launches in one graph part."""
+
+    def __init__(self, fusion: Fusion | None, launches: Sequence[tuple[str, ...]]) -> None:
+        """Index the nodes; `launches` has the operations of each launch."""
+        result = fusion.result if fusion is not None else ()
+        self._nodes = {operation: node for node in result for operation in node.operations}
+        self._launches = Counter(node.name for operations in launches for node in self.nodes(operations))
+
+    def nodes(self, operations: tuple[str, ...]) -> tuple[Node, ...]:
+        """Return the nodes that a launch computes (in C++, one per loop nest); empty if one of them is not known."""
+        found = {node.name: node for each in operations if (node := self._nodes.get(each)) is not None}
+        return tuple(found.values()) if all(each in self._nodes for each in operations) else ()
+
+    def counted(self, launch: Launch) -> Launch:
+        """Add bytes and operations to a launch, unless a node is missing or several launches share a node."""
+        nodes = self.nodes(launch.operations)
+        if not nodes or any(self._launches[node.name] > 1 for node in nodes):
+            return launch
+        flops = [node.flops for node in nodes if node.flops is not None]
+        return replace(
+            launch,
+            read=sum(node.read for node in nodes),
+            written=sum(node.written for node in nodes),
+            flops=sum(flops) if len(flops) == len(nodes) else None,
+        )
+
+
+_Call = tuple[str, str, str]
+
+
+def user_kernels_of(raw: Raw) -> tuple[UserKernel, ...]:
+    """List calls of user-written kernels in lowering order; if torch lowers a call again, the last lowering counts."""
+    calls: dict[_Call, UserKernel] = {}
+    for event in raw.user_kernels:
+        match event:
+            case UserKernel():
+                lines = user_lines((event.stack,), raw.prefixes)
+                calls[event.graph, event.stage, event.operation] = replace(event, lines=lines)
+            case UserKernelWritten():
+                key = event.id, event.stage, event.operation
+                if key in calls:
+                    calls[key] = _written(calls[key], event)
+    return tuple(calls.values())
+
+
+def _written(kernel: UserKernel, event: UserKernelWritten) -> UserKernel:
+    parameters = tuple(replace(each, fixed=each.name in event.constants) for each in kernel.parameters)
+    return replace(kernel, name=event.name, epilogue=event.epilogue, parameters=parameters)

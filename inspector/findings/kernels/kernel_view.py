@@ -1,0 +1,220 @@
+"""Query the kernels of each graph part: bytes and operations, outputs, and the nodes fused into each kernel."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.errors import SelectionError, did_you_mean
+from ctrace.inspector.facts.fusion_facts import Buffer, Fusion, Node
+from ctrace.inspector.facts.kernels import Kernel, Launch, Stage
+from ctrace.inspector.facts.session import Session
+
+_LIBRARY = "extern_kernels."
+"""The wrapper's prefix for torch's library functions (2.13, _inductor/select_algorithm.py)."""
+
+
+def label_of(kernel: Kernel) -> str:
+    """Return a kernel's name on screens: without the prefix of library functions."""
+    return kernel.name.removeprefix(_LIBRARY)
+
+
+class Work(Struct, frozen=True):
+    """Bytes moved and operations computed; None if not known."""
+
+    read: int | None
+    """In bytes, like `written`."""
+    written: int | None
+    flops: int | None
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes read and written."""
+        return None if self.read is None or self.written is None else self.read + self.written
+
+    @property
+    def intensity(self) -> float | None:
+        """Floating-point operations for each byte."""
+        return None if self.flops is None or not self.bytes else self.flops / self.bytes
+
+
+class Row(Struct, frozen=True):
+    """One kernel of one graph part, with all its calls."""
+
+    kernel: Kernel
+    work: Work
+    share: float | None
+    """Its share in the graph part's known bytes, from 0 to 1."""
+    nodes: tuple[Node, ...]
+    """Scheduler nodes fused into it; empty if not known."""
+    merged: tuple[Node, ...]
+    """The nodes after fusion that it computes."""
+    buffers: tuple[Buffer, ...]
+    """The known buffers that it reads or writes."""
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """The buffers that it writes, in order."""
+        written = {access.buffer for node in self.merged for access in node.accesses if access.written}
+        return tuple(buffer for buffer in self.buffers if buffer.name in written)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether the kernel fuses several scheduler nodes."""
+        return len(self.nodes) > max(len(self.kernel.launches), 1)
+
+    @property
+    def label(self) -> str:
+        """The kernel's name without the prefix of library functions."""
+        return label_of(self.kernel)
+
+
+class Part(Struct, frozen=True):
+    """The kernels of one graph part, most bytes first; kernels with unknown bytes come last."""
+
+    graph: str
+    stage: Stage
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        """The graph part's name on screens."""
+        return f"{self.graph} {self.stage}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether bytes and operations of every kernel are known."""
+        return all(row.work.bytes is not None and row.work.flops is not None for row in self.rows)
+
+    @property
+    def known(self) -> Work:
+        """The sums of the known values; the intensity is meaningful only if all are known."""
+        return added((row.work for row in self.rows), partly=True)
+
+
+def parts(session: Session, graph: str | None = None, stage: str | None = None) -> tuple[Part, ...]:
+    """List the graph parts with kernels, in torch's order.
+
+    Raises:
+        TargetError: that graph or stage has no kernels.
+    """
+    keys = list(dict.fromkeys((kernel.graph, kernel.stage) for kernel in session.kernels))
+    _check("graph", graph, [key[0] for key in keys])
+    _check("stage", stage, [str(key[1]) for key in keys if graph in (None, key[0])])
+    chosen = [key for key in keys if graph in (None, key[0]) and stage in (None, str(key[1]))]
+    return tuple(_part(session, *key) for key in chosen)
+
+
+def rows(session: Session) -> tuple[Row, ...]:
+    """List all kernels, in torch's order."""
+    found = {id(row.kernel): row for part in parts(session) for row in part.rows}
+    return tuple(found[id(kernel)] for kernel in session.kernels)
+
+
+def _check(option: str, value: str | None, known: Sequence[str]) -> None:
+    if value is not None and value not in known:
+        raise SelectionError(option, f"{value}: this run has no such kernels", did_you_mean(value, known))
+
+
+def suggestion(value: str, known: Iterable[str]) -> str:
+    """Return advice on an unknown name: the nearest known name, or the known names."""
+    names = list(dict.fromkeys(known))
+    return did_you_mean(value, names, f"there are: {', '.join(names[:8]) or 'none'}")
+
+
+def _part(session: Session, graph: str, stage: Stage) -> Part:
+    fusions = [fusion for fusion in session.fusions if (fusion.graph, fusion.stage) == (graph, stage)]
+    scheduled = _Scheduled(fusions)
+    kernels = [kernel for kernel in session.kernels if (kernel.graph, kernel.stage) == (graph, stage)]
+    rows = [scheduled.row(kernel) for kernel in kernels]
+    total = added((row.work for row in rows), partly=True).bytes
+    shared = (replace(row, share=_share(row.work.bytes, total)) for row in rows)
+    return Part(graph, stage, tuple(sorted(shared, key=by_bytes)))
+
+
+def by_bytes(row: Row) -> tuple[bool, int, bool]:
+    """Return a sort key: most bytes first, unknown bytes last, library calls after generated kernels."""
+    return row.work.bytes is None, -(row.work.bytes or 0), row.kernel.language == "external"
+
+
+def largest_first(found: Iterable[Part]) -> list[Part]:
+    """Sort graph parts as their kernels are sorted: those that move the most bytes first, the others in torch's order.
+
+    A part with a kernel of unknown bytes moves at least what is known.
+    """
+    return sorted(found, key=lambda part: -(part.known.bytes or 0))
+
+
+class _Scheduled:
+    """The scheduler's nodes and buffers of one graph part, by name."""
+
+    def __init__(self, fusions: Iterable[Fusion]) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._merged: dict[str, Node] = {}
+        self._buffers: dict[str, Buffer] = {}
+        for fusion in fusions:
+            self._nodes |= {operation: node for node in fusion.nodes for operation in node.operations}
+            self._merged |= {operation: node for node in fusion.result for operation in node.operations}
+            self._buffers |= {buffer.name: buffer for buffer in fusion.buffers}
+
+    def row(self, kernel: Kernel) -> Row:
+        operations = [operation for launch in kernel.launches for operation in launch.operations]
+        nodes, merged = (
+            tuple(dict.fromkeys(known[operation] for operation in operations if operation in known))
+            for known in (self._nodes, self._merged)
+        )
+        touched = dict.fromkeys(access.buffer for node in merged for access in node.accesses)
+        buffers = tuple(self._buffers[name] for name in touched if name in self._buffers)
+        return Row(kernel, work_of(kernel), None, nodes, merged, buffers)
+
+
+def _share(part: int | None, total: int | None) -> float | None:
+    return None if part is None or not total else part / total
+
+
+def work_of(kernel: Kernel) -> Work:
+    """Add up the calls of a kernel; a sum is unknown if it is unknown for one call."""
+    return added(map(work_of_launch, kernel.launches if len(kernel.launches) >= kernel.calls else ()))
+
+
+def work_of_launch(launch: Launch) -> Work:
+    """Return the bytes and operations of one call."""
+    return Work(launch.read, launch.written, launch.flops)
+
+
+def added(each: Iterable[Work], *, partly: bool = False) -> Work:
+    """Add up values; the sum is unknown if there are none or if one is unknown. With `partly`, skip unknown values."""
+    works = list(each)
+    moved = [work for work in works if work.bytes is not None or not partly]
+    counted = [work for work in works if work.flops is not None or not partly]
+    return Work(
+        _sum([work.read for work in moved]),
+        _sum([work.written for work in moved]),
+        _sum([one.flops for one in counted]),
+    )
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def named(found: Sequence[Part], name: str) -> tuple[Part, ...]:
+    """Keep the kernel with a name, which may be a unique prefix or part of the kernel's name.
+
+    Raises:
+        TargetError: no kernel or several kernels match.
+    """
+    labels = {row.kernel.name: row.label for part in found for row in part.rows}
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda full: name in (full, labels[full]),
+        lambda full: full.startswith(name) or labels[full].startswith(name),
+        lambda full: name in full,
+    )
+    matches = next((hits for test in tests if (hits := [full for full in labels if test(full)])), [])
+    if len(matches) != 1:
+        what = "several kernel names contain that" if matches else "no kernel name contains that"
+        todo = f"name one: {', '.join(matches[:8])}" if matches else suggestion(name, list(labels.values()))
+        raise SelectionError("kernel", f"{name}: {what}", todo)
+    kept = (replace(part, rows=tuple(row for row in part.rows if row.kernel.name == matches[0])) for part in found)
+    return tuple(part for part in kept if part.rows)

@@ -1,0 +1,394 @@
+"""List the recompilations of a run, their causes relative to the nearest cache entry, and why some are expected.
+
+Read torch's own reasons for a recompilation as a failed guard of the nearest entry, for a log that torch wrote.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.events.guard_events import EntryHeld, GuardsFailed, UnmetGuard
+from ctrace.inspector.facts.findings import Advice, Cause, CauseKind, Owner, Recompile
+from ctrace.inspector.facts.shape_facts import ConditionKind
+from ctrace.inspector.facts.stored import text_of
+from ctrace.inspector.findings.functions import Place, place_of
+from ctrace.inspector.findings.guards.failed_guard_text import TENSOR, check_order, sources_of, tensor_of
+from ctrace.inspector.findings.guards.printed_tree import completed, read_comment
+from ctrace.inspector.findings.recompiles.recompile_causes import cause_of, literal_type
+from ctrace.inspector.findings.recompiles.recompile_lines import fixing, placed
+from ctrace.inspector.findings.recompiles.shared_code import OBJECTS, caller_of, shared_by
+from ctrace.inspector.findings.recompiles.special_cases import Facts, case_of, cause_key
+from ctrace.inspector.findings.shapes.symbols import Fixed, Symbols
+from ctrace.inspector.knowledge.advice import advice_on_cause
+from ctrace.inspector.log.raw import Raw
+from ctrace.inspector.source.owners import owner_of
+from ctrace.inspector.source.source_names import argument_name, optimizer_name
+from ctrace.inspector.source.text import any_keywords, parsed
+
+_MODES = frozenset((CauseKind.TRAINING_MODE, CauseKind.GRAD_MODE, CauseKind.AUTOCAST))
+_MADE_ONCE = frozenset((CauseKind.LENGTH, CauseKind.KEY_ORDER))
+"""Kinds of which advice/causes.yaml has expected cases, such as an optimizer's first step or a cache that fills up."""
+_PLAIN = frozenset(("int", "float", "bool", "str", "NoneType"))
+"""Types whose values have no parts."""
+_OPEN = "The first change of a value recompiles once and makes the value dynamic."
+
+
+def why_expected(causes: tuple[Cause, ...]) -> str:
+    """Return why a recompilation is expected; empty if at least one of its causes is not."""
+    reasons = [_why(cause) for cause in causes]
+    return " ".join(dict.fromkeys(reasons)) if all(reasons) else ""
+
+
+def _why(cause: Cause) -> str:
+    if cause.is_open:
+        return cause.expected or _OPEN
+    is_made_on_first_call = (cause.kind is CauseKind.NONE and "." in cause.subject) or _is_missing(cause)
+    if cause.kind in _MODES or cause.kind in _MADE_ONCE or is_made_on_first_call:
+        return cause.expected
+    return ""
+
+
+def _is_missing(cause: Cause) -> bool:
+    """Whether an attribute did not exist when the entry was compiled."""
+    return cause.kind is CauseKind.ATTRIBUTE_VALUE and cause.was == "missing"
+
+
+_ALIKE = 3
+"""How many causes of one kind with the same values to list; the rest is only counted."""
+
+
+def recompiles_of(raw: Raw) -> tuple[Recompile, ...]:
+    """List every compilation after the first of its code object, except refused ones."""
+    found = []
+    earlier: set[str] = set()
+    for compile_id in raw.seen:
+        frame = compile_id.partition("/")[0]
+        made = raw.has_entry(compile_id)
+        if (made or _found_no_ops(raw, compile_id)) and frame in earlier:
+            found.append(_recompile(raw, compile_id))
+        if made:
+            earlier.add(frame)
+    return tuple(found)
+
+
+def _found_no_ops(raw: Raw, compile_id: str) -> bool:
+    """Whether Dynamo traced a function again because guards failed, and found no ops, so that nothing was cached."""
+    measured = raw.metrics.get(compile_id)
+    asked = compile_id in raw.unmet or compile_id in raw.reasons
+    return asked and measured is not None and not measured.fail_type and not measured.is_limit
+
+
+def _recompile(raw: Raw, compile_id: str) -> Recompile:
+    place = place_of(raw, compile_id)
+    ours, reasons = raw.unmet.get(compile_id), raw.reasons.get(compile_id, ())
+    failed = _with_frame_id(compile_id, ours or failed_of(compile_id, reasons, raw.files.values()))
+    nearest = _nearest(raw, failed) if failed else None
+    causes = _causes(raw, compile_id, place, failed, nearest)
+    nearest_id = nearest.id if nearest else None
+    shared = shared_by(raw, compile_id, causes, nearest_id)
+    causes = tuple(_of_shared(cause, shared) for cause in causes) if shared else causes
+    why = why_expected(causes)
+    found = Recompile(
+        compilation=compile_id,
+        function=place.function,
+        file=place.file,
+        line=place.begins,
+        expected=bool(why),
+        causes=causes,
+        reason=next(iter(reasons), ""),
+        why_expected=why,
+        nearest=nearest_id,
+        distances={entry.id: entry.number for entry in failed.entries} if failed and ours else {},
+        shared_by=shared,
+        caller=caller_of(raw, compile_id),
+    )
+    call = raw.during.get(compile_id)
+    return found if call is None else replace(found, scenario=call.scenario, call=call.index)
+
+
+def _of_shared(cause: Cause, shared: str) -> Cause:
+    """Say that nothing changed over time: advice for what changes from call to call does not apply."""
+    uses = "several calls" if shared == OBJECTS else shared
+    reason = f"The same code serves {uses}, which differ in {cause.subject}: torch compiles it once for each of them."
+    return replace(cause, reason=reason, fix="", expected="", advice=Advice())
+
+
+def _with_frame_id(compile_id: str, failed: GuardsFailed | None) -> GuardsFailed | None:
+    """Use the compilation's frame id for the cache entries: torch's ids start again after torch._dynamo.reset()."""
+    frame = compile_id.partition("/")[0]
+    if failed is None or all(each.id.startswith(f"{frame}/") for each in failed.entries):
+        return failed
+    entries = tuple(replace(each, id=f"{frame}/{each.id.rpartition('/')[2]}") for each in failed.entries)
+    return replace(failed, entries=entries)
+
+
+def _nearest(raw: Raw, failed: GuardsFailed) -> EntryHeld | None:
+    """Return the nearest entry: the one with the fewest causes, on a tie the more general one, then the newer one."""
+    unmet = [entry for entry in failed.entries if entry.unmet]
+    if len(unmet) == 1:
+        return unmet[0]
+    return min(unmet, key=lambda entry: _distance(raw, entry, unmet), default=None)
+
+
+def _distance(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> tuple[int, ...]:
+    """Return how far a call is from an entry, as a sort key.
+
+    The distance is the number of causes. An entry that has None or another type where the call has a tensor or a
+    container was compared with nothing of it: for what is inside, at least as many causes count as in another entry,
+    so that a cache that grows is nearer to its last size than to None.
+
+    On a tie, guards that follow from other guards count too: inference mode explains missing dispatch keys, but an
+    entry whose tensors lack them too, or whose grad mode agrees, is nearer. On another tie, an entry that differs only
+    in dispatch keys is nearer, because they are more specific than the grad mode. On a further tie, an entry that was
+    compiled for a value of another type ranks behind one of the same type, and one for a size of 0 or 1 ranks last,
+    because it serves no other size.
+
+    An entry that is static in a size ranks behind all others if only a condition keeps the call from an entry that is
+    dynamic in it.
+
+    If entries have a single failed guard each, an entry is nearer if the call passes more of its checks of a tensor.
+    """
+    stand = {cause_key(guard): cause_of(guard) for guard in entry.unmet}
+    unseen = [cause.subject for cause in stand.values() if _replaces_a_whole(cause)]
+    inside = max(_number_inside(unseen, each) for each in entries) if unseen else 0
+    number = len(stand) - len(unseen) + max(len(unseen), inside)
+    follow = {cause_key(UnmetGuard(text)) for text in entry.following}
+    other = any(cause.kind is not CauseKind.DISPATCH_KEYS for cause in stand.values())
+    order = -max(map(check_order, entry.unmet)) if entry.number == 1 else 0
+    special = sum(cause.kind is CauseKind.ZERO_ONE and cause.was in ("0", "1") for cause in map(cause_of, entry.unmet))
+    if _is_superseded(raw, entry, entries):
+        number += len(entries)
+    together = len(follow.union(stand))
+    typed = any(cause.kind in (CauseKind.TYPE, CauseKind.NONE) for cause in stand.values())
+    return number, len(unseen), together, other, typed, order, special, -_open_values(raw, entry.id), entry.number
+
+
+def _is_superseded(raw: Raw, entry: EntryHeld, entries: Sequence[EntryHeld]) -> bool:
+    """Whether an entry differs only in sizes, and another one, in which they are dynamic, differs only in conditions
+    on them: a branch on the sizes made the call recompile, and the first of the two would not serve it in any case.
+    """
+    kinds = {cause_of(guard).kind for guard in entry.unmet}
+    opened = _open_values(raw, entry.id)
+    return kinds <= {CauseKind.SIZE} and any(
+        {cause_of(guard).kind for guard in other.unmet} <= {CauseKind.RANGE} and _open_values(raw, other.id) > opened
+        for other in entries
+        if other is not entry and other.unmet
+    )
+
+
+def _replaces_a_whole(cause: Cause) -> bool:
+    """Whether a value changed between None or another type and a tensor or container."""
+    plain = [literal_type(each) or each in _PLAIN for each in (cause.was, cause.now)]
+    return cause.kind in (CauseKind.NONE, CauseKind.TYPE) and not all(plain)
+
+
+def _number_inside(wholes: Iterable[str], entry: EntryHeld) -> int:
+    """Count the causes of an entry that are about parts of tensors or containers, such as their sizes."""
+    parts = tuple(f"{whole}{mark}" for whole in wholes for mark in ".[")
+    return len({cause_key(guard) for guard in entry.unmet if cause_of(guard).subject.startswith(parts)})
+
+
+def _open_values(raw: Raw, compile_id: str) -> int:
+    """Count the dynamic sizes and numbers of an entry."""
+    sizes = dynamic_sizes(raw, compile_id).values()
+    seen = raw.shapes.get(compile_id)
+    numbers = sum(number.dim.expression == number.dim.symbol for number in seen.numbers) if seen else 0
+    return sum(size is None for each in sizes for size in each) + numbers
+
+
+def _causes(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed | None, nearest: EntryHeld | None
+) -> tuple[Cause, ...]:
+    if failed is None or nearest is None:
+        return tuple(_gone(failed)[:1])
+    causes = tuple(_cause(raw, compile_id, place, failed, nearest, guard) for guard in nearest.unmet)
+    return _folded(tuple(dict.fromkeys(causes)), nearest.number - len(nearest.unmet))
+
+
+def _gone(failed: GuardsFailed | None) -> list[Cause]:
+    """Return causes for entries that torch discarded."""
+    guards = [UnmetGuard(entry.invalid) for entry in (failed.entries if failed else ()) if entry.invalid]
+    return [_advised(cause_of(guard), Facts.of(cause_of(guard), guard)) for guard in guards]
+
+
+def _cause(
+    raw: Raw, compile_id: str, place: Place, failed: GuardsFailed, nearest: EntryHeld, guard: UnmetGuard
+) -> Cause:
+    named = _named(raw, compile_id, place, cause_of(guard, failed.closure))
+    fixed = fixing(raw, nearest.id, compile_id, named, guard)
+    by_branch = named.kind is CauseKind.SIZE and fixed is not None and fixed.kind is ConditionKind.CONDITION
+    cause = placed(replace(named, kind=CauseKind.RANGE) if by_branch else named, guard, fixed, place, raw)
+    cause = replace(cause, is_open=_is_open(raw, compile_id, cause, guard))
+    facts = _facts(raw, compile_id, nearest, cause, guard, fixed)
+    facts = replace(facts, is_keywords=_is_keywords(raw, place, cause), is_new_key=_is_new_key(raw, place, cause))
+    advised = _advised(cause, facts)
+    return advised if _is_users(advised, raw) else _in_library(advised, fixed)
+
+
+def _is_users(cause: Cause, raw: Raw) -> bool:
+    """Whether a cause is at a line of the user's code, or at none."""
+    return cause.file is None or owner_of(cause.file, raw.prefixes) is Owner.USER
+
+
+def _in_library(cause: Cause, fixed: Fixed | None) -> Cause:
+    """Say which code of a library needs a number; the words for a user's line would speak of "your code"."""
+    if fixed is not None and fixed.frame is not None and fixed.kind is ConditionKind.NUMBER and fixed.value is not None:
+        return replace(cause, reason=f"{fixed.why} Each new value is a new graph.")
+    reason = cause.reason.replace("Your code", "The library's code").replace("your code", "the library's code")
+    return replace(cause, reason=reason)
+
+
+def _is_keywords(raw: Raw, place: Place, cause: Cause) -> bool:
+    """Whether a length is that of the keyword arguments which a function takes as `**options`."""
+    name = cause.subject.removeprefix("len(").removesuffix(")")
+    if cause.kind is not CauseKind.LENGTH or not name.isidentifier():
+        return False
+    return any_keywords(raw.listings.get(place.file, ""), place.function, place.begins or 0) == name
+
+
+def _is_new_key(raw: Raw, place: Place, cause: Cause) -> bool:
+    """Whether a dict's key is in no line of the file whose code asks for it, so that the code made it from data."""
+    key, is_question, _ = cause.subject.partition(" in ")
+    tree = parsed(raw.listings.get(cause.file or place.file, ""))
+    if cause.kind is not CauseKind.KEY_ORDER or not is_question or tree is None or not literal_type(key):
+        return False
+    constants = {repr(each.value) for each in ast.walk(tree) if isinstance(each, ast.Constant)}
+    return bool(constants) and key not in constants
+
+
+def _facts(
+    raw: Raw, compile_id: str, nearest: EntryHeld, cause: Cause, guard: UnmetGuard, fixed: Fixed | None
+) -> Facts:
+    seen = raw.shapes.get(compile_id)
+    facts = Facts.of(cause, guard)
+    return replace(
+        facts,
+        is_first=nearest.id.endswith("/0"),
+        is_fixed=fixed is not None and fixed.value is not None,
+        fixed_by=_fixed_by(fixed),
+        is_number=fixed is not None and fixed.kind is ConditionKind.NUMBER,
+        is_dynamic_off=seen is not None and seen.assume_static and not seen.automatic,
+        is_listed_static=seen is not None and any(each in seen.listed_static for each in sources_of(guard.text)),
+        is_weight=_is_weight(raw, nearest.id, guard),
+    )
+
+
+def _fixed_by(fixed: Fixed | None) -> str:
+    """Return what specialized a size, as in the keys `size/...` of advice/causes.yaml; empty if Python code did."""
+    if fixed is None or fixed.value is None:
+        return ""
+    if fixed.frame is None:
+        return "lowered"
+    return "operation" if fixed.kind in (ConditionKind.CHECK, ConditionKind.OPERATION) else ""
+
+
+def _is_weight(raw: Raw, compile_id: str, guard: UnmetGuard) -> bool:
+    seen, name = raw.shapes.get(compile_id), tensor_of(guard.text)
+    return any(each.source == name and each.role != "input" for each in (seen.tensors if seen else ()))
+
+
+def _named(raw: Raw, compile_id: str, place: Place, cause: Cause) -> Cause:
+    """Rename arguments of torch's wrappers as in the wrapped function, and `self` in optimizer code to `optimizer`."""
+    made = raw.guard_places.get(f"{compile_id.rpartition('/')[0]}/0") or raw.guard_places.get(compile_id)
+    name = argument_name(cause.subject, made.arguments if made else ())
+    in_optimizer = "/torch/optim/" in place.file.replace("\\", "/")
+    return replace(cause, subject=optimizer_name(name) if in_optimizer else name)
+
+
+def _folded(causes: tuple[Cause, ...], unlisted: int) -> tuple[Cause, ...]:
+    """Keep the first few similar causes and count the rest; a cast of the model changes every parameter."""
+    alike: dict[tuple[CauseKind, str | None, str | None], list[Cause]] = {}
+    for cause in causes:
+        alike.setdefault((cause.kind, cause.was, cause.now), []).append(cause)
+    largest = max(alike.values(), key=len, default=[])
+    folded = []
+    for members in alike.values():
+        more = len(members) - _ALIKE + (unlisted if members is largest else 0)
+        folded += members if more <= 0 else [replace(members[0], others=more + _ALIKE - 1)]
+    return tuple(folded)
+
+
+_MAY_OPEN = frozenset(
+    (
+        CauseKind.SIZE,
+        CauseKind.ZERO_ONE,
+        CauseKind.STRIDE,
+        CauseKind.ARGUMENT_VALUE,
+        CauseKind.ATTRIBUTE_VALUE,
+        CauseKind.GLOBAL_VALUE,
+        CauseKind.CLOSURE_VALUE,
+        CauseKind.BREAK_RESULT,
+    )
+)
+
+
+def _is_open(raw: Raw, compile_id: str, cause: Cause, guard: UnmetGuard) -> bool:
+    """Whether a size or number is dynamic in the new compilation."""
+    sources = sources_of(guard.text)
+    if cause.kind not in _MAY_OPEN or not sources:
+        return False
+    symbols = Symbols(raw, compile_id)
+    source = symbols.source_of(sources[0])
+    return symbols.symbol_of(source) is not None and symbols.fixed(source) is None
+
+
+def _advised(cause: Cause, facts: Facts) -> Cause:
+    entry = advice_on_cause(cause.kind, case_of(facts)).about(cause.subject)
+    advice = Advice(entry.before, entry.after, entry.switch, entry.risk)
+    return replace(cause, fix=entry.fix, reason=entry.why, expected=entry.expected, advice=advice)
+
+
+_CHECKED = re.compile(
+    r"TENSOR_MATCH: check_tensor\((?P<source>.*?), \w+, DispatchKeySet\(.*?size=\[(?P<sizes>[^\]]*)\]"
+)
+
+_NUMBER = re.compile(r"\s*\d{1,19}\s*")
+Sizes = tuple[int | None, ...]
+"""The sizes of a tensor; None for a dynamic size."""
+
+
+def dynamic_sizes(raw: Raw, compile_id: str) -> dict[str, Sizes]:
+    """Return the sizes of each tensor that a compilation guards, by source."""
+    printed = raw.guards.get(compile_id)
+    found = _CHECKED.finditer(text_of(printed.text)) if printed else ()
+    return {match["source"]: tuple(map(_size, match["sizes"].split(","))) for match in found if match["sizes"].strip()}
+
+
+def _size(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+_REASON = re.compile(r"(?P<entry>\S+/\d+): (?P<guard>.*)")
+"""The first line of a reason (`get_guard_fail_reason`, _dynamo/guards.py, 2.11 to 2.15)."""
+
+
+def failed_of(compile_id: str, reasons: Iterable[str], files: Iterable[str]) -> GuardsFailed | None:
+    """Return the nearest cache entry with the guard that torch names; None if torch names no entry.
+
+    Torch logs only the first failed guard of each entry, so the entry with the fewest cannot be known. The nearest is
+    the one whose guard torch checks last: a call that differs in strides has that entry's dtype. On a tie, an entry
+    for a size of 0 or 1 ranks last, because it serves no other size, and then the newest comes first.
+
+    Args:
+        compile_id: The new compilation.
+        reasons: `0/0: <guard>  # <source line>  # <place> (HINT: ...)`, each with torch's stack below, newest first.
+        files: The full names of files, of which torch writes the ends only.
+    """
+    found = [match for reason in reasons if (match := _REASON.match(reason))]
+    if not found:
+        return None
+    nearest = found[0] if len(found) == 1 else min(found, key=lambda match: _rank_of_guard(match["guard"]))
+    code, _, comment = nearest["guard"].partition("  # ")
+    frame, hint = read_comment(comment)
+    guard = UnmetGuard(code.strip(), stack=(completed(frame, files),) if frame else (), hint=hint)
+    return GuardsFailed((EntryHeld(nearest["entry"], (guard,), number=1),), id=compile_id)
+
+
+@lru_cache(maxsize=2000)  # each recompilation repeats the reasons of all earlier entries
+def _rank_of_guard(text: str) -> tuple[int, bool]:
+    code = text.partition("  # ")[0].strip()
+    match = TENSOR.match(code)
+    return -check_order(UnmetGuard(code)), match is not None and match["what"] == "size" and match["was"] in ("0", "1")

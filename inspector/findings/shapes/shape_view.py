@@ -1,0 +1,252 @@
+"""Show the sizes of each function: in its newest graph, how earlier graphs differ, and all sizes of each dimension."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import SelectionError, did_you_mean
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.shape_facts import (
+    Condition,
+    ConditionKind,
+    Dimension,
+    DimKind,
+    Policy,
+    Shaped,
+    ShapedTensor,
+)
+
+_FIXED = frozenset((DimKind.STATIC, DimKind.SPECIALIZED, DimKind.ZERO_ONE))
+"""Kinds of dimensions for which a graph is valid for one size only."""
+_STATIC_WHY = {
+    Policy.NOT_VARIED: "torch treats a size as static until it varies",
+    Policy.PARAMETER: "torch keeps the sizes of parameters static",
+    Policy.MODULE: "torch keeps the sizes inside its modules static",
+    Policy.ALL_STATIC: "dynamic=False",
+    Policy.MARKED_STATIC: "marked with mark_static",
+    Policy.DECLARED_STATIC: "dynamic_shapes does not make it dynamic",
+    Policy.LISTED_STATIC: "named in TORCH_COMPILE_STATIC_SOURCES",
+}
+_DYNAMIC_WHY = {
+    Policy.ALL_DYNAMIC: "dynamic=True",
+    Policy.AUTOMATIC: "it varied before",
+    Policy.MARKED_DYNAMIC: "marked with mark_dynamic",
+    Policy.MAYBE_DYNAMIC: "marked with maybe_mark_dynamic",
+    Policy.MARKED_UNBACKED: "marked with mark_unbacked",
+    Policy.DECLARED: "declared in dynamic_shapes",
+    Policy.LISTED: "named in TORCH_COMPILE_DYNAMIC_SOURCES",
+}
+
+
+class Sized(Struct, frozen=True):
+    """A dimension of the newest graph, and the distinct sizes that it had in all compilations, in order."""
+
+    name: str
+    """As the user would write it: `x.size(0)`."""
+    dim: Dimension
+    took: tuple[str, ...]
+    free_in: str | None = None
+    """The newest graph that is valid for more than one size of it; None if there is none."""
+    was_fixed: bool = False
+    """Whether the code specialized it in any graph."""
+    was_apart: bool = False
+    """Whether any graph is valid for 0 or 1 only."""
+    was_duck: bool = False
+    """Whether an earlier graph assumed that it equals another dimension, of which it is independent now."""
+
+    @property
+    def one_graph_each(self) -> bool:
+        """Whether every size needed a separate graph."""
+        return self.free_in is None and len(self.took) > 1
+
+
+class SizedTensor(Struct, frozen=True):
+    """A tensor or a number of the newest graph."""
+
+    tensor: ShapedTensor
+    dims: tuple[Sized, ...]
+
+
+class FunctionShapes(Struct, frozen=True):
+    """A function's newest graph, and the earlier graphs that treat some size differently, newest first."""
+
+    latest: Shaped
+    earlier: tuple[tuple[Shaped, tuple[str, ...]], ...]
+    """Earlier graphs, each with the dimensions that differ."""
+    tensors: tuple[SizedTensor, ...]
+    hidden: int
+    """Number of static parameters and buffers that are not shown."""
+    graphs: int
+
+
+def by_function(
+    session: Session, function: str | None = None, *, everything: bool = False
+) -> tuple[FunctionShapes, ...]:
+    """Group compilations by their code object.
+
+    Raises:
+        TargetError: there is no such function.
+    """
+    groups: dict[str, list[Shaped]] = {}
+    for shaped in session.shapes:
+        groups.setdefault(shaped.compilation.partition("/")[0], []).append(shaped)
+    names = dict.fromkeys(group[-1].function for group in groups.values())
+    if function is not None and function not in names:
+        todo = did_you_mean(function, names, f"compiled ones: {', '.join(names) or 'none'}")
+        raise SelectionError("function", f"{function}: no compiled function has that name", todo)
+    chosen = (group for group in groups.values() if function in (None, group[-1].function))
+    return tuple(_function(group, everything=everything) for group in chosen)
+
+
+def _function(group: list[Shaped], *, everything: bool) -> FunctionShapes:
+    latest = group[-1]
+    sized = tuple(_sized(tensor, group) for tensor in latest.tensors)
+    shown = tuple(each for each in sized if everything or _is_shown(each))
+    differing = ((before, _differences(before, latest)) for before in reversed(group[:-1]))
+    earlier = tuple((before, differences) for before, differences in differing if differences)
+    return FunctionShapes(latest, earlier, shown, len(sized) - len(shown), len(group))
+
+
+def _is_shown(each: SizedTensor) -> bool:
+    """Whether to show a tensor: always an input or a number; a parameter or buffer only if it is not simply static."""
+    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
+    return each.tensor.role in ("input", "number") or not plain
+
+
+def _sized(tensor: ShapedTensor, group: list[Shaped]) -> SizedTensor:
+    history = [(shaped, each) for shaped in group for each in shaped.tensors if each.source == tensor.source]
+    dims = []
+    for dim in tensor.dims:
+        past = [(shaped, one) for shaped, each in history for one in each.dims if one.index == dim.index]
+        free = [shaped.compilation for shaped, one in past if one.kind not in _FIXED]
+        dims.append(
+            Sized(
+                name=dim_name(tensor, dim),
+                dim=dim,
+                took=tuple(dict.fromkeys(one.size for _, one in past if one.size)),
+                free_in=free[-1] if free else None,
+                was_fixed=any(one.kind is DimKind.SPECIALIZED for _, one in past),
+                was_apart=any(one.kind is DimKind.ZERO_ONE for _, one in past),
+                was_duck=any(one.kind is DimKind.DUCK and one.same_as != dim.same_as for _, one in past),
+            )
+        )
+    return SizedTensor(tensor, tuple(dims))
+
+
+def dim_name(tensor: ShapedTensor, dim: Dimension) -> str:
+    """Name a dimension as the user would write it."""
+    return tensor.name if dim.index is None else f"{tensor.name}.size({dim.index})"
+
+
+def _differences(before: Shaped, latest: Shaped) -> tuple[str, ...]:
+    """List the dimensions that an earlier graph treats differently from the newest one."""
+    now = {(tensor.source, dim.index): dim for tensor in latest.tensors for dim in tensor.dims}
+    found = []
+    for tensor in before.tensors:
+        for dim in tensor.dims:
+            other = now.get((tensor.source, dim.index))
+            if other is not None and _form(dim) != _form(other):
+                found.append(f"{dim_name(tensor, dim)} {short(dim)}")
+    return tuple(found)
+
+
+def _form(dim: Dimension) -> tuple[str, ...]:
+    """Return how a graph treats a dimension, without the size to which it is fixed, which the report shows anyway."""
+    if dim.kind in _FIXED:
+        return ("fixed",)
+    return (dim.kind, dim.became, str(dim.low), str(dim.high), *dim.same_as)
+
+
+def short(dim: Dimension) -> str:
+    """Describe briefly how a graph treats a dimension."""
+    match dim.kind:
+        case DimKind.STATIC:
+            return f"static {dim.size}"
+        case DimKind.ZERO_ONE:
+            return f"always {dim.size}"
+        case DimKind.SPECIALIZED:
+            return f"fixed to {(dim.fixed and dim.fixed.value) or dim.size}"
+        case DimKind.DUCK | DimKind.SYMBOLIC if dim.became or dim.same_as:
+            return f"always equal to {dim.became or dim.same_as[0]}"
+        case DimKind.UNBACKED:
+            return f"unbacked, {range_words(dim.low, dim.high)}"
+        case _:
+            return range_words(dim.low, dim.high) if _has_range(dim) else "dynamic"
+
+
+def _has_range(dim: Dimension) -> bool:
+    return dim.low is not None or dim.high is not None
+
+
+def range_words(low: int | None, high: int | None) -> str:
+    """Write a range."""
+    if low is None and high is None:
+        return "any value"
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"{high} or less" if low is None else f"{low} or more"
+
+
+def why(sized: Sized) -> str:
+    """Return in a few words why a dimension is static or dynamic; empty if not known."""
+    dim = sized.dim
+    match dim.kind:
+        case DimKind.STATIC:
+            return _STATIC_WHY.get(dim.policy, "")
+        case DimKind.ZERO_ONE:
+            return f"torch always specializes on {dim.size}"
+        case DimKind.SPECIALIZED:
+            began = _DYNAMIC_WHY.get(dim.policy)
+            return f"dynamic at first ({began})" if began else "dynamic at first"
+        case DimKind.DUCK:
+            return "the same size when first seen, so torch assumes that they stay equal"
+        case DimKind.SYMBOLIC | DimKind.UNBACKED:
+            return _DYNAMIC_WHY.get(dim.policy, "")
+
+
+def telling(dim: Dimension) -> tuple[Condition, ...]:
+    """Return the conditions that the user's code or an operation puts on a dimension."""
+    return tuple(each for each in dim.conditions if each.kind is not ConditionKind.OPERATION)
+
+
+def is_dull(each: SizedTensor) -> bool:
+    """Whether all dimensions are static for the same reason and had only one size."""
+    plain = all(sized.dim.kind is DimKind.STATIC and len(sized.took) < 2 for sized in each.dims)
+    return plain and len({sized.dim.policy for sized in each.dims}) < 2
+
+
+def violations(session: Session) -> tuple[str, ...]:
+    """Explain each ConstraintViolationError: the user's mark, and the lines that contradict it."""
+    failed = [shaped for shaped in session.shapes if shaped.fail_type == "ConstraintViolationError"]
+    return tuple(sentence for shaped in failed for sentence in _violations(shaped))
+
+
+def _violations(shaped: Shaped) -> Iterator[str]:
+    for tensor in shaped.tensors:
+        for dim in tensor.dims:
+            if dim.policy not in (Policy.MARKED_DYNAMIC, Policy.MARKED_UNBACKED, Policy.UNKNOWN):
+                continue
+            name = dim_name(tensor, dim)
+            if dim.kind is DimKind.SPECIALIZED:
+                yield f"{name} is marked dynamic, but can only be {dim.size}. {_because(dim, tensor, shaped)}"
+            elif dim.became:
+                yield f"{name} is marked dynamic, but must always equal {dim.became}. {_because(dim, tensor, shaped)}"
+            elif dim.ranged and telling(dim):
+                yield f"{name} is marked with a range, but parts of it are impossible. {_because(dim, tensor, shaped)}"
+
+
+def _because(dim: Dimension, tensor: ShapedTensor, shaped: Shaped) -> str:
+    causes = (dim.fixed,) if dim.fixed else telling(dim)
+    reasons = " ".join(f"{_line(each)}{each.why}" for each in causes[:3])
+    equal = [
+        f"{dim_name(other, one)} ({other.role})"
+        for other in shaped.tensors
+        for one in other.dims
+        if other is not tensor and one.kind is DimKind.STATIC and one.size == dim.size and dim.fixed
+    ]
+    also = f" Also static at {dim.size}: {', '.join(equal[:3])}." if equal else ""
+    return f"{reasons}{also}"
+
+
+def _line(condition: Condition) -> str:
+    return f"Line {condition.line}: " if condition.line is not None else ""

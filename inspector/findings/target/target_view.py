@@ -1,0 +1,125 @@
+"""The target GPU of a run, the choices that need the device, and the program's queries about the device."""
+
+from collections import Counter
+from pathlib import PurePath
+
+from msgspec import Struct
+
+from ctrace.inspector.facts.built import Gpu
+from ctrace.inspector.facts.kernels import Stage
+from ctrace.inspector.facts.session import Graph, Session
+from ctrace.inspector.facts.target_facts import DeviceQuestion, Undecided
+from ctrace.inspector.knowledge.words.counting import named
+
+NEEDS_DEVICE = "not measured: needs the device"
+_KINDS = {
+    "padding": ("matmul may be padded", "matmuls may be padded"),
+    "autotuning": ("choice of kernel is autotuned", "choices of kernels are autotuned"),
+    "configuration": ("kernel has several configurations", "kernels have several configurations"),
+}
+"""Singular and plural for each kind of choice."""
+
+
+class Open(Struct, frozen=True):
+    """Choices of one kind that torch makes on the device, by autotuning."""
+
+    kind: str
+    choices: tuple[Undecided, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The choices, counted: `2 matmuls may be padded`."""
+        number = len(self.choices)
+        one, several = _KINDS.get(self.kind, (f"choice of {self.kind}", f"choices of {self.kind}"))
+        return f"{number} {one if number == 1 else several}"
+
+
+def target_of(session: Session) -> Gpu | None:
+    """Return the target GPU, or None if the run generated code for the program's own device."""
+    return session.gpu if session.gpu is not None and session.gpu.target else None
+
+
+def called(gpu: Gpu) -> str:
+    """Return a GPU's full name: `h100 (NVIDIA H100 80GB HBM3, sm_90)`."""
+    return f"{gpu.target} ({gpu.name}, sm_{''.join(map(str, gpu.capability))})"
+
+
+def target_sentence(session: Session) -> str:
+    """Say that the kernels were generated for the target GPU and did not run; empty without a target."""
+    gpu = target_of(session)
+    if gpu is None:
+        return ""
+    where = session.environment.device or "another device"
+    missing = not_emitted(session)
+    left = (
+        f" {listed(missing).capitalize()} {named(len(missing), 'has', 'have')} no code; the problems may say why."
+        if missing
+        else ""
+    )
+    if missing and len(missing) == len(session.graphs):
+        return f"No kernels generated for {called(gpu)}; the program ran on {where}.{left}"
+    return f"Kernels generated for {called(gpu)}. Nothing ran on that GPU; the program ran on {where}.{left}"
+
+
+def listed(graphs: tuple[Graph, ...]) -> str:
+    """Return the names of graphs in a few words: `graphs 0/0, 1/0, 2/0, 3/0 and 2 more`."""
+    names = [graph.id for graph in graphs]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{named(len(names), 'graph')} {', '.join(names[:4])}{more}"
+
+
+def not_emitted(session: Session) -> tuple[Graph, ...]:
+    """Return the graphs for which a run with a target generated no code."""
+    there = {code.graph for code in session.code} | {kernel.graph for kernel in session.kernels}
+    return tuple(graph for graph in session.graphs if graph.id not in there) if target_of(session) else ()
+
+
+def left_open(session: Session) -> tuple[Open, ...]:
+    """Group the choices that need the device by kind, in order of appearance."""
+    if target_of(session) is None:
+        return ()
+    choices = (*session.undecided, *_configurations(session))
+    kinds = dict.fromkeys(each.kind for each in choices)
+    return tuple(Open(kind, tuple(each for each in choices if each.kind == kind)) for kind in kinds)
+
+
+def _configurations(session: Session) -> tuple[Undecided, ...]:
+    """Return choices without a record in the log: kernels with several compiled configurations, none of them chosen."""
+    recorded = {(each.graph, each.stage, each.subject) for each in session.undecided if each.kind == "configuration"}
+    lines = {(each.graph, each.stage, each.name): each.lines for each in session.kernels}
+    return tuple(
+        Undecided(
+            key[1], "configuration", key[2], f"all {number} were compiled", lines=lines.get(key, ()), graph=key[0]
+        )
+        for key, number in several(session).items()
+        if key not in recorded
+    )
+
+
+def several(session: Session) -> dict[tuple[str, Stage, str], int]:
+    """Count the configurations of each kernel that has several and none of them chosen."""
+    counts = Counter((each.graph, each.stage, each.kernel) for each in session.built)
+    chosen = {(each.graph, each.stage, each.kernel) for each in session.built if each.chosen}
+    return {key: number for key, number in counts.items() if number > 1 and key not in chosen}
+
+
+def open_sentence(session: Session) -> str:
+    """Summarize the choices that need the device; empty if there are none."""
+    return "; ".join(each.sentence for each in left_open(session))
+
+
+def question_sentence(each: DeviceQuestion) -> str:
+    """Describe a query about the device, its answer, and the consequence."""
+    if each.as_target:
+        return f"`{each.asked}` was {each.answer}, as on the GPU"
+    return f"`{each.asked}` was {each.answer}; on the GPU it may differ, and the program may take another path"
+
+
+def question_place(each: DeviceQuestion) -> str:
+    """Return the place as `model.py:12`."""
+    return f"{PurePath(each.file).name}:{each.line}"
+
+
+def questions(session: Session) -> tuple[DeviceQuestion, ...]:
+    """Return the program's queries about the device; queries whose answer may differ on the GPU come first."""
+    return tuple(sorted(session.device_questions, key=lambda each: each.as_target))

@@ -1,0 +1,106 @@
+"""Make what a session says of a graph part's fusion from its record, in which numbers stand for names."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from msgspec import UNSET
+
+from ctrace.inspector.facts.events.fusion_events import FusedNode, FusionDone, FusionRecord, RecordedRound
+from ctrace.inspector.facts.fusion_facts import Candidate, Fusion, FusionRound, Node, Refusal, Score
+
+_T = TypeVar("_T")
+
+
+def fusion_of(record: FusionRecord) -> FusionDone:
+    """Return a graph part's fusion.
+
+    Raises:
+        ValueError, TypeError: a number refers to nothing, or a row has another length.
+    """
+    nodes = tuple(_node(each, _numbered(record.ops, each.ops)) for each in record.nodes)
+    fusion = Fusion(
+        graph=record.graph,
+        stage=record.stage,
+        before=record.before,
+        after=record.after,
+        rounds=tuple(_round(each, record.names, record.reasons) for each in record.rounds),
+        refused=record.refused,
+        nodes=nodes,
+        result=_result(record, nodes),
+        buffers=record.buffers,
+        outputs=record.outputs,
+    )
+    traces = {each.name: _numbered(record.stacks, each.stacks) for each in record.nodes}
+    return FusionDone(record.graph, fusion, traces)
+
+
+def _round(recorded: RecordedRound, names: Sequence[str], reasons: Sequence[str]) -> FusionRound:
+    if recorded.fused is not UNSET:  # written by an older ctrace
+        return FusionRound(recorded.before, recorded.after, tuple(recorded.fused))
+    return FusionRound(
+        before=recorded.before,
+        after=recorded.after,
+        fused=tuple(_pair(row, names) for row in recorded.pairs),
+        reorder=recorded.reorder,
+        tried=recorded.tried,
+        candidates=tuple(_candidate(row, names) for row in recorded.candidates),
+        refused=tuple(_refusal(row, names, reasons) for row in recorded.refused),
+    )
+
+
+def _pair(row: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
+    first, second = row
+    return _at(names, first), _at(names, second)
+
+
+def _candidate(row: Sequence[int], names: Sequence[str]) -> Candidate:
+    score = row[2:]
+    return Candidate(*_pair(row[:2], names), _score(*score) if score else None)
+
+
+def _score(template: int, kind: int, shared: int, overlap: int, proximity: int) -> Score:
+    return Score(template, kind, shared, overlap, proximity)
+
+
+def _refusal(row: Sequence[int], names: Sequence[str], reasons: Sequence[str]) -> Refusal:
+    first, second, reason = row
+    return Refusal(_at(names, first), _at(names, second), _at(reasons, reason))
+
+
+def _node(recorded: FusedNode, ops: tuple[str, ...]) -> Node:
+    return Node(
+        name=recorded.name,
+        kind=recorded.kind,
+        operations=recorded.operations,
+        loops=recorded.loops,
+        ops=ops,
+        accesses=recorded.accesses,
+        flops=recorded.flops,
+    )
+
+
+def _result(record: FusionRecord, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return the nodes after fusion; one that fusion made has the ops of all its operations."""
+    ops = {operation: node.ops for node in nodes for operation in node.operations}
+    found = []
+    for each in record.result:
+        if isinstance(each, int):
+            found.append(_at(nodes, each))
+        else:
+            found.append(_node(each, _joined(ops.get(name, ()) for name in each.operations)))
+    return tuple(found)
+
+
+def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for part in parts for each in part))
+
+
+def _numbered(table: Sequence[str], numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(_at(table, number) for number in numbers)
+
+
+def _at(table: Sequence[_T], number: int) -> _T:
+    if not 0 <= number < len(table):
+        msg = f"there is no number {number} among {len(table)}"
+        raise ValueError(msg)
+    return table[number]

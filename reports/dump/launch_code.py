@@ -1,0 +1,304 @@
+"""Follow a wrapper's `call` line by line, without running it, to find the arguments of each launch.
+
+Infer the dtypes of buffers from the kernels that take them.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ctrace.inspector.findings.kernels.emitted_code import dotted
+from ctrace.reports.dump.dump_values import Tensor, Value, number, numbers
+from ctrace.reports.dump.module import Defined, Module, bound
+from ctrace.reports.dump.signatures import Parameter, parameters
+
+_LIBRARIES = ("extern_kernels.", "torch.ops.", "aten.", "inductor_ops.", "_quantized.")
+_ALLOCATE = "empty_strided"
+
+
+class Site(Struct, frozen=True):
+    """One launch of a kernel in a wrapper, or one call of a library."""
+
+    name: str
+    """The kernel's name in the wrapper, or the library function, such as `extern_kernels.addmm`."""
+    line: int
+    """Line of the launch in the parsed text."""
+    call: ast.Call
+    arguments: Mapping[str, Value]
+    """The value of each name in the call; None if not known."""
+    streams: Mapping[str, int]
+    """Device index of each stream, by the stream's name."""
+    written: tuple[str, ...]
+    """The names of the buffers that it writes, as far as known."""
+    kernel: Defined | None = None
+    """The kernel's definition; None for a library call."""
+
+
+class Wrapper(Struct, frozen=True):
+    """The launches and inputs of a wrapper."""
+
+    sites: tuple[Site, ...] = ()
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    """Inputs of the graph part by name, in order; None for an input that ctrace cannot make."""
+    constants: Mapping[str, Value] = field(default_factory=dict)
+    """Tensors that the module itself contains."""
+    below: Mapping[str, int] = field(default_factory=dict)
+    """The exclusive upper bound of the integers in each storage whose integers kernels use as indexes."""
+
+
+def follow(module: Module, dtypes: Mapping[str, str]) -> Wrapper:
+    """Follow the `call` of a module; `dtypes` has the dtypes of buffers that other sources than the wrapper know."""
+    walk = _Walk(module, dtypes)
+    walk.make_inputs()
+    walk.function("call", [walk.inputs.get(name) for name in walk.order])
+    return Wrapper(tuple(walk.sites), walk.inputs, walk.constants, walk.below)
+
+
+class _Walk:
+    def __init__(self, module: Module, dtypes: Mapping[str, str]) -> None:
+        self._module = module
+        self._parameters = {name: parameters(kernel) for name, kernel in module.kernels.items()}
+        self._dtypes = {**types_of_buffers(module, self._parameters), **dtypes}
+        self._device = "cpu"
+        self.sites: list[Site] = []
+        self.inputs: dict[str, Value] = {}
+        self.order: list[str] = []
+        self.constants: dict[str, Value] = {}
+        self.below: dict[str, int] = {}
+        self._inside: set[str] = set()
+        self._module_names = {name for each in (*module.imports, *module.header) for name in bound(each)}
+        self._module_names |= set(module.kernels) | set(module.others)
+
+    def make_inputs(self) -> None:
+        """Read the inputs from the function that makes inputs for torch's own benchmark."""
+        globals_: set[str] = set()
+        for statement in self._module.inputs:
+            match statement:
+                case ast.Global(names=names):
+                    globals_.update(names)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    if name != "fn":
+                        (self.constants if name in globals_ else self.inputs)[name] = self._input(name, value)
+                case ast.Return(value=ast.List(elts=elements)):
+                    self.order = [each.id for each in elements if isinstance(each, ast.Name)]
+        self.order = self.order or list(self.inputs)
+
+    def _input(self, name: str, value: ast.expr) -> Value:
+        match value:
+            case ast.Call(func=ast.Name(id="rand_strided"), args=[shape, stride, *_], keywords=keywords):
+                values = {each.arg: each.value for each in keywords}
+                device = values.get("device")
+                return Tensor(
+                    name,
+                    dotted(values["dtype"]) if "dtype" in values else "",
+                    numbers(shape, {}),
+                    numbers(stride, {}),
+                    device=str(device.value) if isinstance(device, ast.Constant) else "",
+                )
+        return number(value, {})
+
+    def function(self, name: str, arguments: list[Value]) -> Value:
+        """Follow a function that takes one list of arguments; return its result."""
+        followed = self._module.functions.get(name)
+        if followed is None or name in self._inside:
+            return None
+        self._inside.add(name)
+        scope = _Scope({**self.constants, "args": arguments})
+        try:
+            return self._block(followed.body, scope)
+        finally:
+            self._inside.discard(name)
+
+    def _block(self, body: list[ast.stmt], scope: "_Scope") -> Value:
+        result: Value = None
+        for statement in body:
+            match statement:
+                case ast.Assign(targets=[target], value=value):
+                    self._assign(target, value, statement.lineno, scope)
+                case ast.Expr(value=ast.Call() as call):
+                    self._call(call, "", statement.lineno, scope)
+                case ast.With(items=items, body=inner):
+                    self._enter(items)
+                    result = self._block(inner, scope) or result
+                case ast.Return(value=value) if value is not None:
+                    return self._value(value, scope)
+                case ast.If(body=inner, orelse=other):
+                    self._block(inner, scope)
+                    self._block(other, scope)
+        return result
+
+    def _enter(self, items: list[ast.withitem]) -> None:
+        for item in items:
+            match item.context_expr:
+                case ast.Call(func=func, args=[ast.Constant(value=int() as index)]) if "DeviceGuard" in dotted(func):
+                    kind = dotted(func).split(".")[1] if dotted(func).count(".") > 1 else "cuda"
+                    self._device = f"{kind}:{index}"
+
+    def _assign(self, target: ast.expr, value: ast.expr, line: int, scope: "_Scope") -> None:
+        if isinstance(target, ast.Tuple | ast.List):
+            found = self._value(value, scope)
+            each = found if isinstance(found, list) else [None] * len(target.elts)
+            for name, one in zip(target.elts, each, strict=False):
+                if isinstance(name, ast.Name):
+                    scope.values[name.id] = one
+            return
+        if not isinstance(target, ast.Name):
+            return
+        if isinstance(value, ast.Call) and dotted(value.func) == "get_raw_stream" and value.args:
+            scope.streams[target.id] = int(number(value.args[0], {}) or 0)
+        elif isinstance(value, ast.Call) and _is_library(value) and self._view(value, scope) is None:
+            self._call(value, target.id, line, scope)
+            scope.values[target.id] = Tensor(target.id, self._dtypes.get(target.id, ""), device=self._device)
+        else:
+            scope.values[target.id] = self._made(target.id, value, scope)
+
+    def _made(self, name: str, value: ast.expr, scope: "_Scope") -> Value:
+        """Return the value that a name is assigned: fresh memory, a view or a number."""
+        match value:
+            case ast.Call(func=ast.Name(id=made), args=[shape, stride, dtype, *_]) if made.startswith(_ALLOCATE):
+                device = made.removeprefix(_ALLOCATE).strip("_").removesuffix("_pinned")
+                place = self._device if self._device.startswith(device or "?") else device
+                return Tensor(
+                    name,
+                    dotted(dtype),
+                    numbers(shape, scope.values),
+                    numbers(stride, scope.values),
+                    device=f"{place}:0" if place not in ("cpu", "") and ":" not in place else place,
+                )
+            case ast.Subscript(value=ast.Name(id=whole)):
+                source = scope.values.get(whole)
+                if isinstance(source, Tensor):
+                    return Tensor(name, self._dtypes.get(name, ""), device=source.device)
+                return None
+        return self._value(value, scope)
+
+    def _value(self, value: ast.expr, scope: "_Scope") -> Value:
+        match value:
+            case ast.Name(id=name) if name in scope.values:
+                return scope.values[name]
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return [self._value(each, scope) for each in elements]
+            case ast.Call(func=ast.Subscript(value=ast.Attribute(attr="partitions"), slice=index), args=[passed]):
+                part, arguments = number(index, {}), self._value(passed, scope)
+                return self.function(f"partition_{part}", arguments if isinstance(arguments, list) else [])
+            case ast.Call():
+                return self._view(value, scope)
+        return number(value, scope.values)
+
+    def _view(self, call: ast.Call, scope: "_Scope") -> Tensor | None:
+        """Return the view that `reinterpret_tensor(...)` or a similar call makes; None for other calls."""
+        match dotted(call.func), call.args:
+            case "reinterpret_tensor", [base, shape, stride, offset, *_]:
+                source, start = self._value(base, scope), number(offset, scope.values)
+                sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
+                if isinstance(source, Tensor) and isinstance(start, int):
+                    return replace(source, shape=sizes, stride=steps, offset=source.offset + start)
+            case "copy_if_misaligned", [base]:  # 2.13, codegen/wrapper.py: its argument, or a copy
+                return source if isinstance(source := self._value(base, scope), Tensor) else None
+            case "aten.view.dtype" | "torch.ops.aten.view.dtype", [base, dtype]:
+                source = self._value(base, scope)
+                return replace(source, dtype=dotted(dtype)) if isinstance(source, Tensor) else None
+            case "alloc_from_pool", [ast.Name(id=pool), start, dtype, shape, stride]:
+                source = scope.values.get(pool)
+                if isinstance(source, Tensor):
+                    storage = f"{pool}_{number(start, scope.values)}"
+                    sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
+                    return Tensor(storage, dotted(dtype), sizes, steps, device=source.device)
+        return None
+
+    def _call(self, call: ast.Call, result: str, line: int, scope: "_Scope") -> None:
+        """Record a call: a size assertion, a fill with zeros, a launch or a library call."""
+        name = dotted(call.func)
+        if name == "assert_size_stride" and len(call.args) > 2 and isinstance(call.args[0], ast.Name):
+            self._set_sizes(call.args[0].id, call.args[1], call.args[2], scope)
+        elif name.endswith(".zero_") and name.count(".") == 1:
+            buffer = name.removesuffix(".zero_")
+            value = scope.values.get(buffer)
+            if isinstance(value, Tensor):
+                scope.values[buffer] = replace(value, zero=True)
+        elif (kernel := self._module.kernels.get(name.removesuffix(".run"))) is not None:
+            self._kernel(kernel, call, line, scope)
+        elif name.removesuffix(".run") in self._module.others:
+            self._site(name.removesuffix(".run"), call, line, (), None, scope)
+        elif _is_library(call):
+            into = [each.value.id for each in call.keywords if each.arg == "out" and isinstance(each.value, ast.Name)]
+            self._site(name, call, line, tuple(dict.fromkeys([*into, *([result] if result else [])])), None, scope)
+
+    def _set_sizes(self, name: str, shape: ast.expr, stride: ast.expr, scope: "_Scope") -> None:
+        value = scope.values.get(name)
+        if isinstance(value, Tensor) and value.shape is None:
+            sizes, steps = numbers(shape, scope.values), numbers(stride, scope.values)
+            scope.values[name] = replace(value, shape=sizes, stride=steps)
+
+    def _kernel(self, kernel: Defined, call: ast.Call, line: int, scope: "_Scope") -> None:
+        pairs = list(zip(self._parameters[kernel.name], call.args, strict=False))
+        for parameter, argument in pairs:
+            value = self._value(argument, scope)
+            if parameter.below is not None and isinstance(value, Tensor):
+                self.below[value.storage] = min(parameter.below, self.below.get(value.storage, parameter.below))
+        written = [name for parameter, argument in pairs if parameter.written and (name := base(argument))]
+        if not written:  # the source of a user-written kernel does not declare what it writes
+            written = [
+                name for each in call.args if (name := base(each)) and isinstance(scope.values.get(name), Tensor)
+            ]
+        self._site(kernel.name, call, line, tuple(dict.fromkeys(written)), kernel, scope)
+
+    def _site(
+        self, name: str, call: ast.Call, line: int, written: tuple[str, ...], kernel: Defined | None, scope: "_Scope"
+    ) -> None:
+        used = dict.fromkeys(node.id for node in ast.walk(call) if isinstance(node, ast.Name))
+        streams = {each: scope.streams[each] for each in used if each in scope.streams}
+        arguments = {each: scope.values.get(each) for each in used if each not in {*streams, *self._module_names}}
+        self.sites.append(Site(name, line, call, arguments, streams, written, kernel))
+
+
+class _Scope(Struct):
+    """The local variables of one function."""
+
+    values: dict[str, Value]
+    streams: dict[str, int] = field(default_factory=dict)
+
+
+def _is_library(call: ast.Call) -> bool:
+    return dotted(call.func).startswith(_LIBRARIES)
+
+
+def base(argument: ast.expr) -> str:
+    """Return the name of an argument's buffer, also for a view of the buffer."""
+    match argument:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="reinterpret_tensor"), args=[ast.Name(id=name), *_]):
+            return name
+    return ""
+
+
+def types_of_buffers(module: Module, taken: Mapping[str, tuple[Parameter, ...]]) -> dict[str, str]:
+    """Return the dtypes of buffers from the kernels that take them; earlier names of a buffer get the same dtype."""
+    found: dict[str, str] = {}
+    renamed: list[tuple[str, str]] = []
+    for node in _statements(module):
+        for call in _calls(node):
+            for parameter, argument in zip(
+                taken.get(dotted(call.func).removesuffix(".run"), ()), call.args, strict=False
+            ):
+                if parameter.dtype and isinstance(argument, ast.Name):
+                    found.setdefault(argument.id, parameter.dtype)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=new)], value=value) if base(value):
+                renamed.append((new, base(value)))
+    for new, old in reversed(renamed):
+        if new in found:
+            found.setdefault(old, found[new])
+    return found
+
+
+def _statements(module: Module) -> Iterator[ast.AST]:
+    for function in module.functions.values():
+        yield from ast.walk(function)
+
+
+def _calls(node: ast.AST) -> Iterable[ast.Call]:
+    return [node] if isinstance(node, ast.Call) else []

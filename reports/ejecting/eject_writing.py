@@ -1,0 +1,416 @@
+"""Write packages of ejected kernels into a folder; never overwrite a file that was changed.
+
+Write `place.py`: the region as data, and what finds and replaces it in graphs that torch.compile makes.
+
+Write `README.md` of a package.
+
+Write `cases.py` and `test_<op>.py`: what a package is checked on, and its tests, which need nothing beside it.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ctrace.inspector.errors import DumpError
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.features.workshop.ejecting.eject_kernel import Package
+from ctrace.inspector.features.workshop.ejecting.region import Tensor
+from ctrace.inspector.features.workshop.ejecting.size_expressions import symbols_of, value
+from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.install_folders import PACKAGES
+from ctrace.inspector.version import __version__
+from ctrace.reports import format as fmt
+from ctrace.reports.dump.dump_folder import Folder
+from ctrace.reports.dump.signatures import bounds
+from ctrace.reports.ejecting.kernel_file import kernel_file, short
+from ctrace.reports.ejecting.op_file import NAMESPACE, op_file, shape
+from ctrace.reports.ejecting.texts import text
+
+INDEX = "ctrace.json"
+CHECKS = PACKAGES / "inspector/features/workshop/child/checks.py"
+"""What the commands check a kernel with; a package has a copy, since its tests do not need ctrace."""
+
+
+class Written(Struct, frozen=True):
+    """A package on disk."""
+
+    package: Package
+    folder: Path
+    files: tuple[str, ...]
+
+
+def write_package(session: Session, package: Package, folder: Path) -> Written:
+    """Write a package into `folder / package.name`.
+
+    Raises:
+        DumpError: the folder has other files or changed ones, or cannot be written.
+    """
+    path = folder / package.name
+    target = Folder(path, INDEX)
+    target.begin()
+    files = {
+        "__init__.py": _init(package),
+        **_kernel_files(package),
+        "op.py": op_file(package),
+        "place.py": place_file(package),
+        "sources.py": text("sources"),
+        "cases.py": cases_file(package),
+        "checks.py": CHECKS.read_text(encoding="utf-8"),
+        f"test_{package.name}.py": test_file(package),
+        "bench.py": text("bench" if package.cpp is None else "bench_cpp").replace("$NAME$", package.name),
+        "README.md": readme(package),
+    }
+    for name, content in files.items():
+        target.write(name, content)
+    target.finish(_origin(session, package))
+    return Written(package, path, (*files, INDEX))
+
+
+def _kernel_files(package: Package) -> dict[str, str]:
+    if package.cpp is None:
+        return {"kernel.py": kernel_file(package)}
+    loading = text("kernel_cpp").replace("@NAME@", package.name).replace("@CAPABILITY@", package.cpp.capability)
+    return {"kernel.py": loading, "kernel.cpp": package.cpp.source.strip("\n") + "\n"}
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the packages.
+
+    Raises:
+        DumpError: it is a file, or cannot be made.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DumpError(f"{folder} is a file", "name a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DumpError(
+            f"{folder} cannot be made: {error.strerror or error}", "name a folder that you may write to"
+        ) from None
+
+
+def _init(package: Package) -> str:
+    return (
+        f'"""`{package.name}`: a kernel of torch.compile as an operator. `install()` puts it back."""\n\n'
+        f"from .op import {package.name}\n"
+        "from .place import install, uninstall\n\n"
+        f'__all__ = ["{package.name}", "install", "uninstall"]\n'
+    )
+
+
+def _origin(session: Session, package: Package) -> dict[str, Any]:
+    gpu = target_of(session)
+    return {
+        "ctrace": __version__,
+        "op": package.name,
+        "namespace": NAMESPACE,
+        "kernel": package.kernel.name,
+        "kernels": [part.kernel.name for part in package.parts],
+        "functions": [part.name for part in package.parts],
+        "graph": package.kernel.graph,
+        "stage": str(package.kernel.stage),
+        "lines": list(package.lines),
+        "model": {"path": session.target.path, "name": session.target.name},
+        "torch": session.environment.torch,
+        "triton": session.environment.triton,
+        "target_gpu": gpu.name if gpu is not None else None,
+        "source_sha256": hashlib.sha256(package.kernel.source.encode("utf-8", "replace")).hexdigest(),
+        "inputs": [_tensor(package, each) for each in package.region.inputs],
+        "outputs": [_tensor(package, each) for each in package.region.outputs],
+        "sizes": {each.name: {"from": each.source or None, "captured": each.hint} for each in package.sizes},
+        "configs": [
+            {"blocks": dict(each.blocks), "num_warps": each.warps, "num_stages": each.stages}
+            for each in package.parts[-1].triton.configs
+        ],
+        "calls": package.kernel.calls,
+    }
+
+
+def _tensor(package: Package, each: Any) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "node": each.node,
+        "label": each.label or None,
+        "dtype": each.dtype,
+        "shape": [package.text(size) for size in each.shape],
+        "stride": [package.text(size) for size in each.stride],
+    }
+
+
+def packages_in(folder: Path) -> Iterable[Path]:
+    """Yield the packages in a folder, which may itself be one."""
+    if (folder / INDEX).is_file():
+        yield folder
+        return
+    for each in sorted(folder.iterdir()):
+        if (each / INDEX).is_file():
+            yield each
+
+
+def place_file(package: Package) -> str:
+    """Write the matcher with its pattern."""
+    inputs = [f"    {each.name!r}: (torch.{each.dtype}, {_shape(package, each)})," for each in package.region.inputs]
+    outputs = [f"    {each.name!r}: {_shape(package, each)}," for each in package.region.outputs]
+    sizes = [f"{each.name!r}: {_place(each.source)}" for each in package.sizes]
+    fields = {
+        "NAME": package.name,
+        "NAMESPACE": NAMESPACE,
+        "INPUTS": "\n".join(["{", *inputs, "}"]),
+        "SIZES": f"{{{', '.join(sizes)}}}",
+        "OUTPUTS": "\n".join(["{", *outputs, "}"]),
+        "STEPS": "\n".join(f"    {each}," for each in package.definition.pattern),
+    }
+    written = text("place")
+    for name, filled in fields.items():
+        written = written.replace(f"${name}$", filled)
+    return written
+
+
+def _shape(package: Package, tensor: Tensor) -> str:
+    return f"({''.join(f'{_size(package, size)}, ' for size in tensor.shape)})"
+
+
+def _size(package: Package, size: str) -> str:
+    written = package.text(size)
+    return written if written.isdigit() else repr(written)
+
+
+def _place(source: str) -> str:
+    if not source:
+        return "None"
+    name, _, rest = source.partition(".shape[")
+    return f"({name!r}, {rest.rstrip(']')})"
+
+
+def readme(package: Package) -> str:
+    """Say what the op computes, and how to use, change, check and measure it."""
+    name = package.name
+    passed = [each.name for each in package.sizes if not each.source]
+    names = ", ".join([*(each.name for each in package.region.inputs), *passed])
+    results = ", ".join(each.name for each in package.region.outputs)
+    file = "kernel.py" if package.cpp is None else "kernel.cpp"
+    where = "on the CPU" if package.cpp is None else "on other devices"
+    tensors = [
+        f"| `{each.name}` | {kind} | {each.dtype} | {_sizes(package, each.shape)} | {_sizes(package, each.stride)} |"
+        for kind, found in (("input", package.region.inputs), ("output", package.region.outputs))
+        for each in found
+    ]
+    lines = [f"- `{fmt.one_line(each, 200)}`" for each in package.lines]
+    return "\n".join(
+        [
+            f"# {name}",
+            "",
+            f"The kernel `{package.kernel.name}` of graph {package.kernel.graph}, {package.kernel.stage},"
+            f" as the operator `torch.ops.{NAMESPACE}.{name}`. It computes:",
+            "",
+            *(lines or ["- lines not known"]),
+            "",
+            "| tensor | | dtype | sizes | strides |",
+            "|---|---|---|---|---|",
+            *tensors,
+            "",
+            "## Use it",
+            "",
+            f"Python has to find `{name}`: run your program with `PYTHONPATH` set to the folder that has it.",
+            "Let torch.compile put it where it came from, in every graph that has the same region:",
+            "",
+            "```python",
+            f"import {name}",
+            f"{name}.install()  # before torch.compile compiles the model",
+            "```",
+            "",
+            *_launched(package),
+            "",
+            f"Or call it in the model's code: `{results} = {name}.{name}({names})` computes a part of",
+            "",
+            *(f"- `{fmt.one_line(_code(package, each), 100)}`" for each in package.lines[:3]),
+            "",
+            "The tensors are values of the graph, with the names of the graph; your code may have no name for them.",
+            *(
+                ["", f"The sizes {', '.join(passed)} occur only in expressions of the tensors' sizes."]
+                if passed
+                else []
+            ),
+            "",
+            "## Change it",
+            "",
+            f"1. Edit `{file}`."
+            + (" Its configurations are `CONFIGS`." if package.cpp is None else "")
+            + f" `ctrace kernels edit {name}` checks it on every save.",
+            f"2. `python -m pytest {name}/test_{name}.py` compares it with the definition in `op.py`.",
+            f"3. `python {name}/bench.py` times it beside the bounds of memory and arithmetic.",
+            f"4. `ctrace kernels apply {name} MODEL.py` puts it into the model, compares all results, and times both.",
+            "",
+            "## What it does not do",
+            "",
+            f"- The kernel takes the dtypes and sizes in the table; for others, and {where}, the op computes the"
+            " definition in PyTorch operators.",
+            "- Its gradient is that of the definition, which the backward computes again.",
+            "- An input with other strides is copied first.",
+            "",
+        ]
+    )
+
+
+def _launched(package: Package) -> list[str]:
+    if package.cpp is not None:
+        return ["Compiled code calls the operator there: torch.compile cannot trace a kernel in C++."]
+    return [
+        "Compiled code then launches the kernel itself, as it launches Inductor's own. Where torch cannot trace the"
+        " operator's function, it calls the operator: `install()` returns the pass, whose `found` has the reason for"
+        " each place."
+    ]
+
+
+def _sizes(package: Package, sizes: tuple[str, ...]) -> str:
+    return f"({', '.join(package.text(each) for each in sizes)})"
+
+
+def _code(package: Package, place: str) -> str:
+    for step in package.region.steps:
+        if step.at is not None and f"{step.at.file}:{step.at.line}" == place:
+            return step.at.code
+    return short(place)
+
+
+def cases_file(package: Package) -> str:
+    """Write the cases."""
+    fields = {
+        "NAME": package.name,
+        "INPUTS": "\n".join(_inputs(package)),
+        "SIZES": "\n".join(_size_lines(package)),
+        "SYMBOLS": ", ".join(each.name for each in package.sizes) or "*_",
+        "SET": "".join(f'    {each.name} = sizes["{each.name}"]\n' for each in package.sizes),
+        "PASSED": ", ".join(each.name for each in package.sizes if not each.source),
+        "SMALL": repr(_has_small(package)),
+        "MAXIMUM": repr(_has_maximum(package)),
+    }
+    return _filled("cases", fields)
+
+
+def test_file(package: Package) -> str:
+    """Write the tests."""
+    fields = {
+        "NAME": package.name,
+        "INTERPRETABLE": repr(package.cpp is None and not any(part.triton.imports for part in package.parts)),
+        "DEVICE": "cuda" if package.cpp is None else "cpu",
+        "GRADCHECK": repr(_is_smooth(package)),
+    }
+    return _filled("test", fields)
+
+
+def _filled(name: str, fields: Mapping[str, str]) -> str:
+    written = text(name)
+    for field, content in fields.items():
+        written = written.replace(f"${field}$", content)
+    return written
+
+
+def _inputs(package: Package) -> list[str]:
+    below: dict[str, int] = {}
+    for part, pointers in zip(package.parts, package.region.pointers, strict=True):
+        limits = bounds(part.kernel.source)
+        for pointer, (read, _) in pointers.items():
+            if pointer in limits and read:
+                below[read] = min(limits[pointer], below.get(read, limits[pointer]))
+    return [
+        f'        ("{each.name}", torch.{each.dtype}, {shape(package, each.shape)}, {shape(package, each.stride)}, '
+        f"{below.get(each.name, 2)}),"
+        for each in package.region.inputs
+    ]
+
+
+_LONG = 1 << 13
+"""A length that is larger than constants that a kernel of one loop may contain by mistake, such as a mask's."""
+_MOST_VALUES = 1 << 17
+"""The most values of a tensor in a size that nobody asked for: Triton's interpreter is to run it in a second or so."""
+
+
+def _size_lines(package: Package) -> list[str]:
+    """Choose sizes: that of the run, small ones, odd ones that no block divides, and several blocks with a rest."""
+    if not package.sizes:
+        return ["    {},"]
+    hints = {each.name: max(each.hint, 2) for each in package.sizes}
+    if _is_divided(package):  # only multiples are known to fit
+        rows = [{name: hint * times for name, hint in hints.items()} for times in (1, 2, 3)]
+    else:
+        least = 2 if any("int" in each.dtype for each in package.region.inputs) else 1  # an index is 0 or 1
+        rows = [
+            hints,
+            {name: 3 + 2 * at for at, name in enumerate(hints)},
+            dict.fromkeys(hints, least),
+            {name: (hint + 13 + 4 * at) | 1 for at, (name, hint) in enumerate(hints.items())},
+        ]
+        rows.append(_several_blocks(package, rows[-1]))
+    for row in rows:
+        row |= {each.name: 0 for each in package.sizes if not each.hint}  # the op covers no other value
+    return [f"    {row!r}," for row in {str(row): row for row in rows}.values()]
+
+
+def _is_divided(package: Package) -> bool:
+    texts = [each for part in package.parts for _, each in (*part.call.numels, *part.call.sizes)]
+    texts += [
+        size for each in (*package.region.inputs, *package.region.outputs) for size in (*each.shape, *each.stride)
+    ]
+    return any("//" in each or "%" in each for each in texts)
+
+
+def _several_blocks(package: Package, start: Mapping[str, int]) -> dict[str, int]:
+    """Double odd sizes until each loop is longer than its largest block, or a tensor is too large."""
+    sizes = dict(start)
+    while (name := _too_short(package, sizes)) is not None:
+        grown = {**sizes, name: 2 * sizes[name] + 1}
+        if _values(package, grown) > _MOST_VALUES:
+            break
+        sizes = grown
+    return sizes
+
+
+def _too_short(package: Package, sizes: Mapping[str, int]) -> str | None:
+    """Return a size of a loop that one block may cover: of a loop of one dimension, that four blocks may."""
+    for part in package.parts:
+        blocks = [*(each.blocks for each in part.triton.configs), part.triton.fixed]
+        loops = {name: length for name, length in part.numels.items() if length != "1"}
+        for loop, length in loops.items():
+            largest = max(each.get(f"{loop.removesuffix('numel').upper()}BLOCK", 1) for each in blocks)
+            wanted = max(largest * 4, _LONG) if len(loops) == 1 else largest
+            own = [name for name in symbols_of(length) if name in sizes]
+            if own and (value(length, sizes) or 0) <= wanted:
+                return min(own, key=lambda name: sizes[name])
+    return None
+
+
+def _values(package: Package, sizes: Mapping[str, int]) -> float:
+    """Return how many values the largest tensor has."""
+    tensors = (*package.region.inputs, *package.region.outputs, *package.region.scratch)
+    return max(math.prod(value(package.text(size), sizes) or 0 for size in each.shape) for each in tensors)
+
+
+def _is_smooth(package: Package) -> bool:
+    """Whether the definition keeps float64: it casts to no other dtype."""
+    return not any("torch.float" in line.text or "torch.bfloat" in line.text for line in package.definition.lines)
+
+
+_EXACT = frozenset(("eq", "ne", "argmax", "argmin", "max", "min", "sort", "topk", "floor", "ceil", "round", "trunc"))
+"""Operators whose result jumps where two values are nearly equal, as small ones are after a sigmoid."""
+
+
+def _has_small(package: Package) -> bool:
+    """Whether values near 0.001 give results that rounding does not change: no float16, and no choice among values."""
+    dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
+    ops = {step.target.split(".")[1] for step in package.region.steps if "." in step.target}
+    return "float16" not in dtypes and not any(each in _EXACT or "max_pool" in each for each in ops)
+
+
+_MAXIMA = ("aten.amax.", "aten._softmax.", "aten._log_softmax.", "aten.logsumexp.", "prims.prepare_softmax_online.")
+"""Operators that a softmax starts with: the result does not depend on the maximum, unless `exp` overflows."""
+
+
+def _has_maximum(package: Package) -> bool:
+    """Whether the region subtracts a row's maximum, for values that float16 would not overflow with."""
+    dtypes = [each.dtype for each in (*package.region.inputs, *package.region.outputs)]
+    return "float16" not in dtypes and any(step.target.startswith(_MAXIMA) for step in package.region.steps)

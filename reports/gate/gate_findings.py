@@ -1,0 +1,141 @@
+"""Write a finding in plain lines; merge findings that several jobs share."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ctrace.inspector.facts.findings import Cost
+from ctrace.inspector.facts.sites import SiteKey, SiteKind
+from ctrace.inspector.features.check.verdict import EXITS, Checked, Finding, FindingKind, Outcome
+from ctrace.reports import format as fmt
+from ctrace.reports.gate.gate_places import Spot, spot
+from ctrace.reports.gate.gate_words import GRAVEST_FIRST, cost, numbers
+from ctrace.reports.gate.suggestions import suggestion_lines
+
+_CODE = 120
+LONGEST = 500
+"""Most characters of a line, so that a hostile name cannot bury the rest."""
+
+
+class SharedFinding(Struct, frozen=True):
+    """A finding, and the jobs that have it."""
+
+    finding: Finding
+    checked: tuple[Checked, ...]
+    """The jobs that have the finding; empty if it is not about a job."""
+    spot: Spot | None
+
+    @property
+    def first(self) -> Checked | None:
+        """The first job that has the finding."""
+        return self.checked[0] if self.checked else None
+
+
+def shared_findings(outcome: Outcome) -> list[SharedFinding]:
+    """Return each finding once, the gravest first, then the costliest; merge findings of one site in several jobs."""
+    jobs: dict[object, list[tuple[Finding, Checked | None]]] = {}
+    for finding, checked in _pairs(outcome):
+        jobs.setdefault(identity(finding, checked), []).append((finding, checked))
+    merged = [_merged(same, outcome) for same in jobs.values()]
+    return sorted(merged, key=lambda each: _weight(each.finding))
+
+
+def _pairs(outcome: Outcome) -> Iterator[tuple[Finding, Checked | None]]:
+    yield from ((finding, None) for finding in outcome.findings)
+    yield from ((finding, one) for one in outcome.checked for finding in folded(one.findings))
+
+
+def folded(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return a job's findings, one for each cause: a number that is read in a print goes with the print."""
+    leading = {each.site.key for each in findings if each.site and each.site.follows is None}
+    after: dict[SiteKey, list[Finding]] = {}
+    first = []
+    for each in findings:
+        lead = each.site.follows if each.site else None
+        if lead in leading:
+            after.setdefault(lead, []).append(each)
+        else:
+            first.append(each)
+    return tuple(_with(each, after.pop(each.site.key, []) if each.site else []) for each in first)
+
+
+def _with(finding: Finding, consequences: list[Finding]) -> Finding:
+    """Add the findings that the same change removes, and what they cost."""
+    if finding.site is None or not consequences:
+        return finding
+    costs = [each.site.cost for each in (finding, *consequences) if each.site]
+    ops = [cost.ops for cost in costs if cost.ops is not None]
+    cost = Cost(sum(ops) if ops else None, sum(each.graphs for each in costs))
+    return replace(finding, site=replace(finding.site, cost=cost), consequences=tuple(consequences))
+
+
+def identity(finding: Finding, checked: Checked | None) -> object:
+    """Return the key of a finding: its site and numbers. Without a site, findings of two jobs never match."""
+    same = finding.site.key if finding.site else (finding.file, finding.line, checked and checked.job)
+    return finding.kind, finding.what, finding.was, finding.now, same
+
+
+def _merged(same: list[tuple[Finding, Checked | None]], outcome: Outcome) -> SharedFinding:
+    """Merge equal findings of several jobs into the finding of the job in which it costs most."""
+    same = sorted(same, key=lambda pair: _weight(pair[0]))
+    finding, checked = same[0]
+    return SharedFinding(finding, tuple(one for _, one in same if one is not None), spot(finding, checked, outcome))
+
+
+def _weight(finding: Finding) -> tuple[int, int, int]:
+    ops, graphs = ((finding.site.cost.ops or 0), finding.site.cost.graphs) if finding.site else (0, 0)
+    return GRAVEST_FIRST.index(EXITS[finding.kind]), -ops, -graphs
+
+
+_SITES = {
+    SiteKind.BREAK: "graph break",
+    SiteKind.DISABLED: "call of a disabled function",
+    SiteKind.SKIP: "function that runs eagerly",
+    SiteKind.RECOMPILE: "recompilation",
+}
+
+
+def headline(finding: Finding, *, with_code: bool = True) -> str:
+    """Write what a stranger needs first, such as "new graph break: `x.item()`"; ids and the place come after it.
+
+    Leave out the code where it is shown beside the headline.
+    """
+    site = finding.site
+    if site is None:
+        return finding.what
+    more = {FindingKind.NEW_SITE: "new ", FindingKind.MORE_TIMES: "more of a known "}.get(finding.kind, "")
+    where = code(finding) if with_code else ""
+    begin, end = site.span or (0, 0)
+    if site.source and 0 <= begin < end <= len(where):
+        where = where[begin:end]
+    shown = f": `{fmt.one_line(where, _CODE)}`" if where else ""
+    return f"{more}{_SITES[site.key.kind]}{shown} ({finding.what})"
+
+
+def lines(finding: Finding, checked: Checked | None, at: Spot | None) -> list[str]:
+    """Write a finding as the terminal shows it: what, where, code, reason, cost, fix."""
+    parts = [headline(finding), str(at or "")]
+    if finding.site is not None:
+        parts += [f"  {code(finding)}", finding.site.reason]
+    parts += detail(finding, checked)
+    parts += [f"→ {each}" for each in todo(finding)]
+    return [f"{'  ' * part.startswith('  ')}{fmt.one_line(part, LONGEST)}" for part in parts if part.strip()]
+
+
+def code(finding: Finding) -> str:
+    """Return the source line of a finding's site, or else its statement."""
+    site = finding.site
+    return (site.source.strip() or site.key.text) if site else ""
+
+
+def detail(finding: Finding, checked: Checked | None) -> list[str]:
+    """Write a finding's numbers, its costs and what follows from it, if it has any."""
+    after = [f"with it: {headline(each)}" for each in finding.consequences]
+    return [each for each in (numbers(finding), cost(finding, checked), *after) if each]
+
+
+def todo(finding: Finding) -> list[str]:
+    """Return the site's fix, the proved repair and the finding's advice, each once."""
+    fix = finding.site.fix if finding.site else ""
+    return [each for each in dict.fromkeys((fix, *suggestion_lines(finding.suggestion), finding.todo)) if each.strip()]

@@ -1,0 +1,159 @@
+"""The result of a check as Markdown for a pull request: headline, a row per change, then all jobs, folded."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from ctrace.inspector.features.check.verdict import Checked, Outcome
+from ctrace.reports import format as fmt
+from ctrace.reports.escape import Document, markdown_document
+from ctrace.reports.gate.gate_findings import SharedFinding, code, detail, headline, shared_findings, todo
+from ctrace.reports.gate.gate_places import near
+from ctrace.reports.gate.gate_words import gravest_first, sentence, verdict
+from ctrace.reports.gate.nextsteps import next_steps
+from ctrace.reports.gate.screentable import cells, result
+from ctrace.reports.gate.suggestions import patch_block, review_block
+from ctrace.reports.markup import Marked, prose, row, text
+from ctrace.reports.markup import code as code_span
+
+MOST_CHARACTERS = 60_000
+"""GitHub takes 65,536 characters in a comment, and 1 MiB in a step's summary."""
+_FOR_CHANGES = 36_000
+_FOR_REPAIRS = 43_000
+_FOR_NOTES = 46_000
+_FOR_JOBS = 58_000
+_LONGEST = 300
+"""The most characters of a text in a cell, before the text is escaped."""
+_NOTHING = Marked("")
+_Writer = Callable[[], str]
+"""Writes a line when called; the page calls it only if there may be room."""
+
+
+def render_table(outcome: Outcome) -> Document:
+    """Write the report, with a final newline; count what does not fit."""
+    page = _Page()
+    page.add(f"### ctrace check: **{verdict(outcome)}**", "", text(sentence(outcome)))
+    changes: list[_Writer] = [partial(_change, each) for each in shared_findings(outcome)]
+    changes += _improvements(outcome.checked)
+    if changes:
+        page.add("", "| change | where | what to do | jobs |", "|---|---|---|---|")
+        page.add_some(changes, _FOR_CHANGES, "change")
+    repairs = [partial(_repair, each, outcome) for each in shared_findings(outcome) if _has_block(each)]
+    if repairs:
+        page.add("", "**Proved repairs**")
+        page.add_some(repairs, _FOR_REPAIRS, "repair")
+    notes = [partial(_note, each) for each in (*outcome.notes, *_allowed(outcome.checked))]
+    if notes:
+        page.add("", "**Notes**", "")
+        page.add_some(notes, _FOR_NOTES, "note")
+    if outcome.checked:
+        page.add("", f"<details><summary>{fmt.count(len(outcome.checked), 'job')}</summary>", "")
+        page.add("| job | graphs | breaks | recompiles | coverage | time | result |", "|---|--:|--:|--:|--:|--:|---|")
+        page.add_some([partial(_job, one) for one in gravest_first(outcome)], _FOR_JOBS, "job")
+        page.add("", "</details>")
+    page.add(*_end(outcome))
+    return markdown_document(page.whole())
+
+
+class _Page:
+    """Lines of a page, and their total length."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._size = 0
+
+    def add(self, *lines: str) -> None:
+        """Add lines, whatever their length."""
+        self._lines += lines
+        self._size += sum(len(line) + 1 for line in lines)
+
+    def add_some(self, writers: Sequence[_Writer], up_to: int, noun: str) -> None:
+        """Add lines until the page has `up_to` characters, and say how many are left out."""
+        for number, write in enumerate(writers):
+            line = write()
+            if self._size + len(line) >= up_to:
+                left = fmt.count(len(writers) - number, f"more {noun}")
+                self.add("", f"and {left}: see the output of `ctrace check`", "")
+                return
+            self.add(line)
+
+    def whole(self) -> str:
+        """Return the page, with a final newline."""
+        return "\n".join(self._lines) + "\n"
+
+
+def _change(shared: SharedFinding) -> str:
+    """Write a row: `+1 GB0170 mask.py::forward if is_pad.any(): splits 2 graphs into 3, 14 ops now in eager`."""
+    finding = shared.finding
+    source = code_span(fmt.one_line(code(finding), _LONGEST))
+    costs = text(", ".join(detail(finding, shared.first)))
+    where = code_span(fmt.one_line(str(shared.spot), _LONGEST)) if shared.spot else _NOTHING
+    what_to_do = _joined(map(_short, todo(finding)))
+    return row(
+        _joined((_short(headline(finding, with_code=False)), source, costs)), where, what_to_do, _jobs(shared.checked)
+    )
+
+
+def _has_block(shared: SharedFinding) -> bool:
+    found = shared.finding.suggestion
+    return found is not None and patch_block(found) is not None
+
+
+def _repair(shared: SharedFinding, outcome: Outcome) -> str:
+    """Write a repair as a suggestion for the lines that it replaces, or as a patch if it changes several places."""
+    found = shared.finding.suggestion
+    assert found is not None
+    block, patch = review_block(found), patch_block(found) or ""
+    where = code_span(fmt.one_line(str(shared.spot or ""), _LONGEST))
+    head = _joined((where, _short(found.summary)))
+    if block is None:
+        return f"\n{head}\n\n{patch}"
+    first, last, code_block = block
+    file = code_span(fmt.one_line(near(found.replacements[0].file, outcome), _LONGEST))
+    numbers = f"line {first}" if first == last else f"lines {first} to {last}"
+    return f"\n{head}\n\n{_joined((text(f'{numbers} of'), file))}:\n\n{code_block}"
+
+
+def _joined(parts: Iterable[Marked]) -> Marked:
+    return Marked(" ".join(part for part in parts if part))
+
+
+def _jobs(checked: tuple[Checked, ...]) -> Marked:
+    if not checked:
+        return _NOTHING
+    more = text(f"and {fmt.count(len(checked) - 1, 'more job')}" if len(checked) > 1 else "")
+    return _joined((code_span(fmt.one_line(str(checked[0].job), _LONGEST)), more))
+
+
+def _improvements(checked: Iterable[Checked]) -> Iterator[_Writer]:
+    for one in checked:
+        yield from (partial(_improvement, each, one) for each in one.better)
+
+
+def _improvement(better: str, one: Checked) -> str:
+    return row(_short(better), _NOTHING, _NOTHING, _jobs((one,)))
+
+
+def _note(note: str) -> str:
+    return f"- {_short(note)}"
+
+
+def _allowed(checked: Iterable[Checked]) -> Iterator[str]:
+    sites = {site.key: allow for one in checked for site, allow in one.allowed}
+    for key, allow in sites.items():
+        until = f", until {allow.expires}" if allow.expires else ""
+        yield f"allowed: {' '.join((*key.causes, key.place))}: {allow.reason}{until}"
+
+
+def _job(one: Checked) -> str:
+    return row(code_span(fmt.one_line(str(one.job), _LONGEST)), *map(text, cells(one)), text(result(one)))
+
+
+def _end(outcome: Outcome) -> Iterator[str]:
+    for command, why in next_steps(outcome):
+        yield f"\n{code_span(fmt.one_line(command, _LONGEST))} {text(fmt.one_line(why, _LONGEST))}"
+    torch = f"torch {outcome.torch}, " if outcome.torch else ""
+    yield f"\n<sub>{text(f'{torch}{fmt.seconds(outcome.seconds)}')}</sub>"
+
+
+def _short(foreign: str) -> Marked:
+    return prose(fmt.one_line(foreign, _LONGEST))

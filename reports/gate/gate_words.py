@@ -1,0 +1,152 @@
+"""Words that all reports of a check share: the verdict, its sentence, costs and numbers."""
+
+from collections.abc import Iterable, Mapping
+
+from ctrace.inspector.errors import Exit
+from ctrace.inspector.facts.sites import SiteKind
+from ctrace.inspector.features.check.policy.policy_model import Count
+from ctrace.inspector.features.check.verdict import Checked, Finding, FindingKind, Outcome
+from ctrace.reports import format as fmt
+
+VERDICTS = {
+    Exit.DONE: "holds",
+    Exit.WORSE: "worse",
+    Exit.UNTRUSTED: "untrusted",
+    Exit.PROGRAM: "failed",
+    Exit.USAGE: "wrong",
+}
+"""The names of exit codes in the JSON."""
+TITLES = {
+    Exit.DONE: "HOLDS",
+    Exit.WORSE: "WORSE",
+    Exit.UNTRUSTED: "NOT TRUSTED",
+    Exit.PROGRAM: "FAILED",
+    Exit.USAGE: "CANNOT CHECK",
+}
+GRAVEST_FIRST = (Exit.USAGE, Exit.UNTRUSTED, Exit.PROGRAM, Exit.WORSE, Exit.DONE)
+KINDS = {
+    FindingKind.NEW_SITE: "a new finding that is not in the lock",
+    FindingKind.MORE_TIMES: "a known finding that occurs more often than in the lock",
+    FindingKind.MORE: "a count higher than in the lock",
+    FindingKind.LIMIT: "a limit of the policy is exceeded",
+    FindingKind.NOTHING_COMPILED: "nothing was compiled",
+    FindingKind.DOUBT: "the result is in doubt",
+    FindingKind.NOT_MEASURED: "the policy limits something that was not measured",
+    FindingKind.FAILED: "the model fails in eager, or cannot be loaded",
+    FindingKind.COMPILE_FAILED: "the model runs in eager, but fails when compiled",
+    FindingKind.CRASHED: "the process crashed",
+    FindingKind.TIMEOUT: "the model ran out of time",
+    FindingKind.WRONG: "the policy, the lock or a model is missing or cannot be read",
+    FindingKind.VANISHED: "the lock has a model that the policy no longer names",
+    FindingKind.NO_SECTION: "the lock has no entries for this torch version",
+}
+_DID = {
+    Exit.USAGE: ("cannot be checked", "cannot be checked"),
+    Exit.UNTRUSTED: ("has no trustworthy result", "have no trustworthy result"),
+    Exit.PROGRAM: ("failed", "failed"),
+    Exit.WORSE: ("got worse", "got worse"),
+    Exit.DONE: ("passes", "pass"),
+}
+_NOT_CHECKED = "Inductor's guards not checked"
+_LEFT_IN_EAGER = (SiteKind.BREAK, SiteKind.DISABLED, SiteKind.SKIP)
+
+
+def title(outcome: Outcome) -> str:
+    """Return the verdict as a headline, qualified if Inductor's guards were not checked."""
+    return _qualified(TITLES[outcome.exit], outcome)
+
+
+def verdict(outcome: Outcome) -> str:
+    """Return the verdict's name, qualified if Inductor's guards were not checked."""
+    return _qualified(VERDICTS[outcome.exit], outcome)
+
+
+def _qualified(word: str, outcome: Outcome) -> str:
+    return word if outcome.inductor_guards else f"{word} ({_NOT_CHECKED})"
+
+
+def sentence(outcome: Outcome) -> str:
+    """Say how many models pass or not, and how many problems the policy and the lock have."""
+    every = [*outcome.findings, *(each for one in outcome.checked for each in one.findings)]
+    if every and all(each.by_inductor for each in every):
+        return "More findings than in the lock, perhaps only because Inductor's guards are checked now."
+    wrong = len(outcome.findings)
+    also = f" {fmt.count(wrong, 'problem')} with the policy or the lock."
+    return _models(_models_by_exit(outcome.checked)) + (also if wrong else "")
+
+
+def _models(by_exit: Mapping[Exit, int]) -> str:
+    whole = sum(by_exit.values())
+    found = [(code, by_exit[code]) for code in GRAVEST_FIRST if by_exit[code]]
+    if not found:
+        return "No model was checked."
+    if len(found) == 1:
+        who = {1: "The model", 2: "Both models"}.get(whole, f"All {whole} models")
+        return f"{who} {_DID[found[0][0]][whole > 1]}."
+    (code, number), *others = found
+    first = f"{number} of {whole} models {_DID[code][number > 1]}"
+    return ", ".join([first, *(f"{number} {_DID[code][number > 1]}" for code, number in others)]) + "."
+
+
+def _models_by_exit(checked: Iterable[Checked]) -> dict[Exit, int]:
+    """Count each model once, with the result of its gravest job."""
+    exits: dict[str, Exit] = {}
+    for one in checked:
+        known = exits.get(one.job.model, Exit.DONE)
+        exits[one.job.model] = min(known, one.exit, key=GRAVEST_FIRST.index)
+    return {code: list(exits.values()).count(code) for code in GRAVEST_FIRST}
+
+
+def gravest_first(outcome: Outcome) -> list[Checked]:
+    """Sort jobs by what to do first: the gravest result, then what compiles worst, then the policy's order."""
+    return sorted(outcome.checked, key=lambda one: (GRAVEST_FIRST.index(one.exit), _left_to_do(one)))
+
+
+def _left_to_do(one: Checked) -> tuple[int, int, float]:
+    """Return what torch.compile left out of a job: the more, the sooner it is worth a look."""
+    counts = one.state.counts if one.state else {}
+    breaks = sum(counts.get(each, 0) for each in (Count.BREAKS, Count.LIBRARY_BREAKS, Count.SKIPPED))
+    coverage = one.state.coverage if one.state else None
+    return -breaks, -counts.get(Count.RECOMPILES, 0), 100.0 if coverage is None else float(coverage)
+
+
+def cost(finding: Finding, checked: Checked | None) -> str:
+    """Write the cost of a break or a skip, such as `splits 2 graphs into 3, 14 ops now in eager`."""
+    site = finding.site
+    if site is None or site.key.kind not in _LEFT_IN_EAGER:
+        return ""
+    now = "now " if finding.kind is FindingKind.NEW_SITE else ""
+    ops = f"{fmt.count(site.cost.ops, 'op')} {now}in eager" if site.cost.ops else ""
+    unknown = "ops in eager not measured" if site.cost.ops is None else ""
+    return ", ".join(part for part in (_split(finding, checked), ops, unknown) if part)
+
+
+def _split(finding: Finding, checked: Checked | None) -> str:
+    """Say how the job's graphs split if only this break explains it; else how many graphs it adds."""
+    adds = finding.site.cost.graphs if finding.site else 0
+    state = checked.state if checked else None
+    if checked is None or state is None or checked.graphs_before is None:
+        return f"adds {fmt.count(adds, 'graph')}" if adds else ""
+    now = state.counts.get(Count.GRAPHS)
+    alone = sum(each.kind is FindingKind.NEW_SITE for each in checked.findings) == 1
+    if alone and finding.kind is FindingKind.NEW_SITE and now is not None and now - checked.graphs_before == adds > 0:
+        return f"splits {fmt.count(checked.graphs_before, 'graph')} into {now}"
+    return f"adds {fmt.count(adds, 'graph')}" if adds else ""
+
+
+def numbers(finding: Finding) -> str:
+    """Write the current number and the allowed number; empty if a finding has no numbers."""
+    if finding.now is None or finding.was is None:
+        return ""
+    was, now = _number(finding.was), _number(finding.now)
+    if finding.kind is FindingKind.MORE_TIMES:
+        return f"{now} times now, {was} in the lock"
+    if finding.kind is FindingKind.MORE:
+        return f"{now} now, {was} in the lock"
+    if finding.count is None:
+        return f"{now}% of the ops are in graphs, the minimum is {was}%"
+    return f"{now} now, the limit is {was}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.1f}"

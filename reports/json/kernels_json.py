@@ -1,0 +1,225 @@
+"""Write kernels as JSON, including user-written Triton kernels."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ctrace.inspector.facts.fusion_facts import Buffer, Node
+from ctrace.inspector.facts.kernels import Launch, OutputCode
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.facts.user_kernels import Parameter, TritonOp, UserKernel
+from ctrace.inspector.findings.kernels.at_line import KernelAtLine, Wanted
+from ctrace.inspector.findings.kernels.graph_nodes import GraphNodes, graph_nodes
+from ctrace.inspector.findings.kernels.kernel_view import Part, Row, Work, work_of_launch
+from ctrace.inspector.findings.kernels.user_kernels_view import notes
+from ctrace.reports import format as fmt
+from ctrace.reports.dump.dumped import Dumped
+from ctrace.reports.escape import Document, json_document
+from ctrace.reports.json.built_json import built_data, ir_data
+from ctrace.reports.json.explain_json import SCHEMA, kernel_data, place_data
+from ctrace.reports.json.target_json import WORK, bounds_data, emitted, target_data, unknown_data
+
+
+def user_kernels_data(session: Session) -> list[dict[str, Any]]:
+    """Return each call of a user-written kernel; unknown values are null."""
+    return [_kernel(each, session.environment.cwd) for each in session.user_kernels]
+
+
+def _kernel(each: UserKernel, cwd: str) -> dict[str, Any]:
+    return {
+        "graph": each.graph,
+        "stage": str(each.stage),
+        "operation": each.operation,
+        "kernel": each.kernel,
+        "file": fmt.relative(each.file, cwd),
+        "line": each.line,
+        "name": each.name or None,
+        "lines": list(each.lines),
+        "device": each.device,
+        "decorators": list(each.decorators),
+        "parameters": [_parameter(parameter) for parameter in each.parameters],
+        "written": None if each.assumed is None else list(each.written),
+        "assumed": None if each.assumed is None else bool(each.assumed),
+        "assumed_because": each.assumed or None,
+        "grids": [list(grid) for grid in each.grids],
+        "configs": [dict(config) for config in each.configs],
+        "key": list(each.key),
+        "heuristics": list(each.heuristics),
+        "restored": list(each.restored),
+        "zeroed": list(each.zeroed),
+        "flops": each.flops,
+        "epilogue": None if each.epilogue is None else str(each.epilogue),
+        "op": None if each.op is None else _op(each.op, cwd),
+        "notes": [{"text": note.text, "fix": note.todo or None} for note in notes(each)],
+    }
+
+
+def _parameter(each: Parameter) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "kind": str(each.kind),
+        "constexpr": each.constexpr,
+        "value": each.value or None,
+        "fixed": each.fixed,
+        "dtype": each.dtype or None,
+        "shape": list(each.shape),
+        "written": each.written,
+        "read": each.read,
+    }
+
+
+def _op(op: TritonOp, cwd: str) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "file": fmt.relative(op.file, cwd),
+        "line": op.line,
+        "fallbacks": list(op.fallbacks),
+        "autograd": op.autograd,
+        "flops": op.flops,
+        "mutates": list(op.mutates),
+    }
+
+
+def render_kernels_json(session: Session, found: Iterable[Part], *, source: bool = False) -> Document:
+    """Write the kernels of each graph part, most bytes first; with `source`, also their code."""
+    every = tuple(found)
+    parts = [_part(part, session, source=source) for part in every]
+    more = {"bounds": bounds_data(session, every), **unknown_data(session)}
+    return _written(
+        session, {"parts": parts, "user_kernels": user_kernels_data(session), **built_data(session), **more}
+    )
+
+
+def render_line_json(
+    session: Session, request: Wanted, found: Sequence[tuple[Part, tuple[KernelAtLine, ...]]], why: str
+) -> Document:
+    """Write the kernels that come from some lines; if there are none, write why."""
+    cwd = session.environment.cwd
+    kernels = [_of_line(each, cwd) for _, of_lines in found for each in of_lines]
+    return _written(session, {"line": request.text, "kernels": kernels, "why_none": why or None})
+
+
+def render_wrappers_json(session: Session, found: Iterable[tuple[OutputCode, str]]) -> Document:
+    """Write, for each graph part, the function that calls its kernels."""
+    wrappers = [emitted({"graph": code.graph, "stage": str(code.stage), "wrapper": text}) for code, text in found]
+    return _written(session, {"wrappers": wrappers})
+
+
+def render_ir_json(session: Session, stage: str, kernel: str | None, graph: str | None) -> Document:
+    """Write the code of one compilation stage of Triton.
+
+    Raises:
+        TargetError: there is no such stage or kernel, or nothing was built.
+    """
+    return _written(session, {"code": ir_data(session, stage, kernel, graph)})
+
+
+def render_dump_json(session: Session, dumped: Dumped) -> Document:
+    """Write the files in a dump, and what the dump left out."""
+    left = [{"name": name, "why": why} for name, why in dumped.left_out]
+    return _written(
+        session, {"folder": str(dumped.folder), "files": [str(file) for file in dumped.files], "left_out": left}
+    )
+
+
+def _written(session: Session, data: dict[str, Any]) -> Document:
+    problems = [{"what": problem.what, "line": problem.line} for problem in session.problems]
+    head = {"schema": SCHEMA, "verdict": str(session.verdict), "target_gpu": target_data(session)}
+    return json_document({**head, **data, "problems": problems})
+
+
+def _part(part: Part, session: Session, *, source: bool) -> dict[str, Any]:
+    unknown = sum(row.work.bytes is None for row in part.rows)
+    return {
+        "graph": part.graph,
+        "stage": str(part.stage),
+        "known": {
+            "basis": str(Basis.COMPUTED),
+            **_work(part.known),
+            "intensity": part.known.intensity if part.is_known else None,
+            "bytes_not_known_of": unknown,
+        },
+        "kernels": [_row(row, session, source=source) for row in part.rows],
+    }
+
+
+def _row(row: Row, session: Session, *, source: bool) -> dict[str, Any]:
+    cwd = session.environment.cwd
+    data = {
+        **kernel_data(row, cwd),
+        "intensity": row.work.intensity,
+        "share": row.share,
+        "outputs": [_buffer(buffer) for buffer in row.outputs],
+        "buffers": [_buffer(buffer) for buffer in row.buffers],
+        "fused_from": [_node(node, cwd) for node in row.nodes],
+        "launches": [_launch(launch, cwd) for launch in row.kernel.launches],
+    }
+    data = emitted(data, *WORK)
+    if not source:
+        return data
+    nodes = graph_nodes(session, row.kernel)
+    return {**data, **_source(row, cwd), "graph_nodes": None if nodes is None else _graph_nodes(nodes)}
+
+
+def _source(row: Row, cwd: str) -> dict[str, Any]:
+    statements = [
+        {"line": each.line, "lines": [place_data(place, cwd) for place in each.lines]} for each in row.kernel.statements
+    ]
+    return {"source": row.kernel.source or None, "statements": statements}
+
+
+def _graph_nodes(nodes: GraphNodes) -> dict[str, Any]:
+    return {"stage": nodes.stage, "names": list(nodes.names), "exact": nodes.is_exact}
+
+
+def _work(work: Work) -> dict[str, Any]:
+    return {"read": work.read, "written": work.written, "flops": work.flops, "intensity": work.intensity}
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    return {
+        "name": buffer.name,
+        "role": str(buffer.role),
+        "dtype": buffer.dtype or None,
+        "shape": list(buffer.shape),
+        "stride": list(buffer.stride),
+        "device": buffer.device,
+        "bytes": buffer.bytes,
+    }
+
+
+def _node(node: Node, cwd: str) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "kind": str(node.kind),
+        "loops": node.loops,
+        "ops": list(node.ops),
+        "lines": [place_data(place, cwd) for place in node.lines],
+    }
+
+
+def _launch(launch: Launch, cwd: str) -> dict[str, Any]:
+    arguments = [
+        {"name": each.name, "dtype": each.dtype, "shape": list(each.shape), "stride": list(each.stride)}
+        if each.tensor
+        else {"name": each.name, "value": each.value}
+        for each in launch.arguments or ()
+    ]
+    data = {
+        "ops": list(launch.ops),
+        "lines": [place_data(place, cwd) for place in launch.lines],
+        **_work(work_of_launch(launch)),
+        "call": launch.call or None,
+        "arguments": None if launch.arguments is None else arguments,
+    }
+    return emitted(data, *WORK)
+
+
+def _of_line(each: KernelAtLine, cwd: str) -> dict[str, Any]:
+    return {
+        **kernel_data(each.row, cwd),
+        "calls_of_it": len(each.launches) or None,
+        "work_of_it": {"basis": str(Basis.COMPUTED), **_work(each.work)},
+        "nodes_of_it": [_node(node, cwd) for node in each.nodes],
+        "other_lines": [place_data(place, cwd) for place in each.others],
+    }

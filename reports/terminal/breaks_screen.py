@@ -1,0 +1,146 @@
+"""Screen of `ctrace breaks`: each graph break with its source, its cost and its fix."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.diagnosis.sentences import advised
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Frame, Owner
+from ctrace.inspector.facts.session import Function, Session
+from ctrace.inspector.findings.breaks.break_view import (
+    RankedBreak,
+    by_ops_left,
+    by_user_line,
+    lonely_skips,
+    never_compiled,
+    ranked,
+    unclaimed_ops,
+)
+from ctrace.inspector.session.completeness import other_problems
+from ctrace.inspector.source.snippets import snippet
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.findings_screen import break_head, line_head, place_line, skip_line, source
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+
+_FUNCTION_NUMBERS = 31
+"""The width of the columns in the table of functions except the function."""
+
+
+def breaks_screen(session: Session, width: int, owner: Owner | None, *, all_paths: bool) -> Iterator[RenderableType]:
+    """Show graph breaks and functions that run eagerly, the costliest first."""
+    yield headline(session)
+    found = ranked(session, owner)
+    lines = by_user_line(found)
+    shown = lines if all_paths else lines[:MOST]
+    taught: set[Advice] = set()
+    advice = advised(session, Finding.BREAK)
+    for number, same in enumerate(shown, 1):
+        yield Text()
+        yield item(Group(*_line(number, same, session, advice, all_paths=all_paths, taught=taught)))
+    yield from more(len(found), "break", "--all", most=sum(map(len, shown)))
+    if hidden := len(session.breaks) - len(found):
+        yield Text(f"\n{fmt.count(hidden, 'break')} of other owners not shown", style="dim")
+    yield from _left_alone(session)
+    yield from _functions(session, width)
+    for problem in other_problems(session):
+        yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
+
+
+def _line(
+    number: int,
+    same: Sequence[RankedBreak],
+    session: Session,
+    advice: Mapping[int, str],
+    *,
+    all_paths: bool,
+    taught: set[Advice],
+) -> Iterator[RenderableType]:
+    """Show the breaks that one line of the user leads to."""
+    first, cwd = same[0].at, session.environment.cwd
+    is_alone = len(same) == 1
+    yield break_head(number, same[0], cwd) if is_alone else line_head(number, same, cwd)
+    cut = snippet(session, first.file, first.line, first.span)
+    if cut is not None:
+        yield source(cut)
+    elif first.source:
+        yield Text(f"   {fmt.one_line(first.source, 200)}", style="cyan")
+    told: set[str] = set()
+    shown = same if all_paths else same[:MOST]
+    for each in shown:
+        if each.at.inside or not is_alone:
+            yield Padding(place_line(each, cwd, is_alone=is_alone), (0, 0, 0, 3))
+        yield from _break(each, advice.get(session.breaks.index(each.at)), told, taught)
+        yield from _paths(each.at.paths, cwd, all_paths=all_paths)
+    yield from more(len(same), "break", "--all", most=len(shown))
+
+
+def _break(each: RankedBreak, advice: str | None, told: set[str], taught: set[Advice]) -> Iterator[RenderableType]:
+    """Show why a break is there and what to do, as far as another break of the same line has not told it.
+
+    `advice` is what `explain` says about it, if anything.
+    """
+    at = each.at
+    reasons = [at.reason, *(f"{skip.function} {skip.outcome}. {skip.reason}" for skip in each.skips)]
+    yield from (hanging(reason) for reason in reasons if reason not in told)
+    fixes = (
+        [advice] if advice is not None else [at.fix, *(skip.fix.removeprefix(at.fix).strip() for skip in each.skips)]
+    )
+    yield from (fix(text) for text in fixes if text not in told)
+    told.update(reasons, fixes)
+    if (advice is None or _says(advice, at.fix)) and at.advice not in taught:
+        taught.add(at.advice)
+        yield from example(at.advice)
+
+
+def _says(advice: str, fix_of_kind: str) -> bool:
+    """Whether advice is that on the kind of a break, whose example then fits."""
+    first = fix_of_kind.partition(". ")[0].rstrip(".:`()")  # code may end in a colon
+    return bool(first) and first[1:] in advice  # after a place, it begins in lower case
+
+
+def _paths(paths: tuple[tuple[Frame, ...], ...], cwd: str, *, all_paths: bool) -> Iterator[RenderableType]:
+    """Show the call paths to a break; skip a single path of one frame, which says nothing new."""
+    if len(paths) == 1 and len(paths[0]) <= 1:
+        return
+    shown = paths if all_paths else paths[:1]
+    for path in shown:
+        steps = " → ".join(f"{fmt.place(frame.file, frame.line, cwd)} {fmt.plain(frame.function)}" for frame in path)
+        yield Padding(Text(f"reached by {steps}", style="dim"), (0, 0, 0, 3))
+    if len(shown) < len(paths):
+        left = fmt.count(len(paths) - len(shown), "more path")
+        yield Padding(Text(f"and {left}: see --all", style="dim"), (0, 0, 0, 3))
+
+
+def _left_alone(session: Session) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    if alone := lonely_skips(session):
+        yield section("Functions that run eagerly, without a graph break")
+        for skip in alone:
+            yield item(Group(skip_line(skip, cwd), hanging(skip.reason), fix(skip.fix)))
+    if silent := never_compiled(session):
+        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 8)
+        yield Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red")
+
+
+def _functions(session: Session, width: int) -> Iterator[RenderableType]:
+    found = by_ops_left(session)
+    if not found:
+        return
+    yield section("Ops in eager, by function")
+    rows = table("function", "ops", "in graphs", "eager")
+    for each in found[:MOST]:
+        rows.add_row(*_row(each, width - _FUNCTION_NUMBERS))
+    yield item(rows)
+    yield from more(len(found), "function")
+    if unclaimed := unclaimed_ops(session):
+        yield Text(f"  {fmt.count(unclaimed, 'op')} of these belong to no graph break or function above", style="dim")
+
+
+def _row(function: Function, width: int) -> tuple[Text, str, str, str]:
+    ops, compiled = function.coverage.ops or 0, function.coverage.compiled or 0
+    name = Text.assemble(fmt.one_line(function.name, 40), (f"  {fmt.file_name(function.file)}:{function.line}", "dim"))
+    name.truncate(width, overflow="ellipsis")
+    return name, str(ops), str(compiled), str(ops - compiled)

@@ -1,0 +1,126 @@
+"""Screen of `ctrace time --compile`: where compile time goes, by phase, by graph, as a tree; what caches returned."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ctrace.inspector.facts.compile_time import CacheUse, Outcome
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.compile_time import compile_time_view
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.columns import columned
+from ctrace.reports.terminal.widgets import MOST, fix, hanging, item, more, section
+from ctrace.reports.wording.compile_time_wording import circumstances, headline, use
+from ctrace.reports.wording.durations import duration
+
+_SMALL = 0.01
+"""Share of the compile time below which a step is left out."""
+_DEPTH = 11
+_STYLES = {Outcome.HIT: "green", Outcome.MISS: "red", Outcome.BYPASS: "yellow"}
+_DIFFERENCES = 3
+
+
+def compile_time_screen(session: Session, width: int, *, all_of_it: bool = False) -> Iterator[RenderableType]:
+    """Show where compile time goes, then what each cache returned and why."""
+    whole = compile_time_view.seconds(session.compile_time)
+    name = fmt.one(session.target.path or session.target.name or "this run")
+    yield Text.assemble(("COMPILE TIME", "bold"), "  ", (name, "bold"), "\n", headline(session))
+    for line in circumstances(session) if whole is not None else ():
+        yield Text(fmt.one_line(line, 300), style="dim")
+    if whole is None:
+        yield fix("compile something: ctrace time --compile model.py")
+    else:
+        yield from _phases(session, whole, width)
+        yield from _graphs(session, whole, width, all_of_it=all_of_it)
+        yield from _tree(session, whole, width, all_of_it=all_of_it)
+    yield from _caches(session, all_of_it=all_of_it)
+
+
+def _phases(session: Session, whole: float, width: int) -> Iterator[RenderableType]:
+    yield section("By phase: each second counts once")
+    parts = compile_time_view.phases(session.compile_time)
+    rows = [
+        (name, duration(part), f"{part / whole:.0%}", compile_time_view.PHASES[name]) for name, part in parts.items()
+    ]
+    yield columned(width, ("phase", ">time", ">", ""), [*rows, ("= all", duration(whole), "", "")])
+
+
+def _graphs(session: Session, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    found = compile_time_view.graphs(session)
+    shown = found if all_of_it else found[:MOST]
+    yield section("By graph")
+    rows = []
+    for each in shown:
+        place = fmt.place(each.file, each.line, session.environment.cwd) if each.file is not None else ""
+        name = fmt.one_line(f"{each.id} {each.function}" if each.id is not None else "no graph", 40)
+        top = sorted(each.phases, key=lambda name: -each.phases[name])[:2]
+        parts = ", ".join(f"{phase} {duration(each.phases[phase])}" for phase in top)
+        rows.append((name, fmt.one_line(place, 60), duration(each.seconds), f"{each.seconds / whole:.0%}", parts))
+    yield columned(width, ("graph", "at", ">time", ">", "most of it"), rows)
+    yield from more(len(found), "graph", "--all", most=len(shown))
+
+
+def _tree(session: Session, whole: float, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    yield section("As a tree of torch's steps" + ("" if all_of_it else f", without those below {_SMALL:.0%}"))
+    steps = compile_time_view.tree(session.compile_time)
+    rows = list(_rows(steps, whole, 0, all_of_it=all_of_it))
+    yield columned(width, ("step", ">time", ">", ">times", "phase"), rows)
+    beside = [
+        each for each in compile_time_view.parallel(session.compile_time) if all_of_it or each.seconds >= _SMALL * whole
+    ]
+    if beside:
+        text = ", ".join(f"{fmt.one_line(each.name, 60)} {duration(each.seconds)}" for each in beside[:MOST])
+        yield hanging(f"In parallel, in other threads or processes, and not in the sum: {text}.")
+
+
+def _rows(
+    steps: tuple[compile_time_view.Step, ...], whole: float, depth: int, *, all_of_it: bool
+) -> Iterator[tuple[str, ...]]:
+    for step in steps:
+        if not all_of_it and (step.seconds < _SMALL * whole or depth > _DEPTH):
+            continue
+        times = f"{step.times:,}" if step.times > 1 else ""
+        name = f"{' ' * depth}{fmt.one_line(step.name, 80)}"
+        yield (name, duration(step.seconds), f"{step.seconds / whole:.0%}", times, step.phase)
+        yield from _rows(step.children, whole, depth + 1, all_of_it=all_of_it)
+
+
+def _caches(session: Session, *, all_of_it: bool) -> Iterator[RenderableType]:
+    found = session.compile_time
+    yield section(f"Caches: {use(found.use)}")
+    counted = compile_time_view.outcomes(found)
+    for name, numbers in counted.items():
+        text = ", ".join(fmt.count(numbers[each], str(each)) for each in Outcome if each in numbers)
+        yield item(Text(f"{compile_time_view.CACHES[name]}: {text}"))
+    if not counted and found.use.kind != "off":
+        yield item(Text("Torch looked nothing up in its caches."))
+    yield from _off(found.use)
+    answers = compile_time_view.answers(found)
+    asked = answers if all_of_it else tuple(each for each in answers if each.lookup.outcome is not Outcome.HIT)
+    shown = asked if all_of_it else asked[:MOST]
+    for answer in shown:
+        yield from _answer(answer, most=len(answer.differs) if all_of_it else _DIFFERENCES)
+    yield from more(len(asked), "look-up", "--all", most=len(shown))
+
+
+def _off(found: CacheUse) -> Iterator[RenderableType]:
+    if found.switched_off and found.kind != "off":
+        yield item(Text(f"Switched off by torch's settings: {fmt.one_line(', '.join(found.switched_off), 200)}"))
+
+
+def _answer(answer: compile_time_view.Answer, *, most: int) -> Iterator[RenderableType]:
+    lookup = answer.lookup
+    of = " ".join(part for part in (lookup.graph or "", lookup.stage or "", lookup.kernel or "") if part)
+    title = f"{compile_time_view.CACHES[lookup.cache]} {fmt.one_line(of, 80)}"
+    yield Text()
+    yield item(Text.assemble((title, "bold"), "  ", (str(lookup.outcome), _STYLES[lookup.outcome])))
+    yield hanging(answer.why)
+    for each in answer.differs[:most]:
+        was, now = ("absent" if text is None else text for text in (each.was, each.now))
+        yield hanging(f"{each.component}")
+        yield hanging(f"   was {was}")
+        yield hanging(f"   now {now}")
+    yield from more(len(answer.differs), "component", "--all", most=most)
+    if lookup.is_stored is False:
+        yield hanging(f"Not stored, so the next run misses it, too: {lookup.not_stored}", "yellow")

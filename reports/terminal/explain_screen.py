@@ -1,0 +1,261 @@
+"""Screen of `ctrace explain`: the verdict first, then what to do, the causes, scenario results and totals."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctrace.inspector.diagnosis.advise import diagnose
+from ctrace.inspector.facts.scenario_facts import Outcome
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.breaks.break_view import never_compiled
+from ctrace.inspector.findings.cuda_graphs.cuda_graph_view import sentence as cuda_graphs
+from ctrace.inspector.findings.scenarios.scenario_view import not_compared, provoked, why_no_coverage
+from ctrace.inspector.findings.shapes.shape_view import violations
+from ctrace.inspector.findings.target.target_view import target_of
+from ctrace.inspector.log.torch_records import RECORDS
+from ctrace.inspector.session.completeness import other_problems
+from ctrace.inspector.session.summary import fast_sentence, guard_count, next_steps
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.diagnosis_screen import causes, gradients_note, what_to_do
+from ctrace.reports.terminal.widgets import GAP, MOST, compile_only_note, headline, item, more, section
+from ctrace.reports.wording.comparison_wording import rounded
+from ctrace.reports.wording.diagnosis_wording import is_nothing, later_calls
+from ctrace.reports.wording.speed_wording import sentence as speed
+
+_NAME = 24
+_REASONS = 2
+_WHY = 120
+_PROVOKED = 10
+
+
+def not_compared_lines(session: Session) -> Iterator[RenderableType]:
+    """Say which scenarios were not compared with eager, and why."""
+    reasons = not_compared(session)
+    for why, names in list(reasons.items())[:_REASONS]:
+        shown = fmt.listed((fmt.one_line(name, 60) for name in names), 4)
+        yield item(Text(f"\nNot compared with eager in {shown}: {fmt.one_line(why, 200)}.", style="yellow"))
+    yield from more(len(reasons), "reason", most=_REASONS)
+    explained = list(rounded(session))
+    for sentence in explained[:_REASONS]:
+        yield item(Text(f"\n{fmt.one_line(sentence, 240)}", style="dim"))
+    yield from more(len(explained), "comparison", most=_REASONS)
+
+
+def provoked_findings(session: Session) -> Iterator[RenderableType]:
+    """Show each provoked scenario and its outcome, one line each."""
+    tried = provoked(session)
+    if not tried:
+        return
+    yield section("Provoked")
+    rows = Table.grid(padding=(0, GAP, 0, 0))
+    for each in tried[:_PROVOKED]:
+        style = "red" if each.scenario.outcome is Outcome.COMPILE_FAILED else ""
+        rows.add_row(fmt.one_line(each.scenario.name, _NAME), Text(fmt.one_line(each.answer, 120), style=style))
+    yield item(rows)
+    yield from more(len(tried), "scenario", most=_PROVOKED)
+
+
+_PROBLEMS = 2
+"""Problems on the short screen; the verbose one shows more."""
+
+
+def explain_screen(
+    session: Session, width: int, *, verbose: bool = False, run: str | None = ""
+) -> Iterator[RenderableType]:
+    """Show a run: verdict, what to do, causes, and the rest in a few lines; with `verbose`, graphs and kernels too.
+
+    `run` is what other commands take for the run: nothing for the last one; None: it is not saved.
+    """
+    found = diagnose(session)
+    yield headline(session)
+    for sentence in violations(session):
+        yield item(Text(fmt.one_line(sentence, 900), style="red"))
+    if environment := _environment(session):
+        yield environment
+    if session.environment.fast:
+        yield Text(fast_sentence(), style="yellow")
+    yield from compile_only_note(session)
+    yield from what_to_do(found) if found.advice else _healthy(session, run)
+    yield from causes(found, session)
+    yield from _beside_causes(session)
+    if verbose:
+        # Imported late, with its tables: most users read a run without them.
+        from ctrace.reports.terminal.generated import generated
+
+        yield from generated(session, width)
+    yield from _endings(session, run, verbose=verbose)
+
+
+def _environment(session: Session) -> Text:
+    return Text(fmt.one_line(" · ".join(part for part in _setup(session) if part), 400), style="dim")
+
+
+def _setup(session: Session) -> Iterator[str]:
+    environment = session.environment
+    if environment.torch:
+        yield f"torch {environment.torch}"
+    elif session.compilations:
+        yield "torch unknown"
+    if environment.python:
+        yield f"python {environment.python}"
+    yield environment.device
+    if environment.backend:
+        yield f"backend {environment.backend}"
+    if "inductor" in environment.backend:
+        yield "kernels built" if environment.built else _generated(session)
+    if len(session.scenarios) > 1:
+        yield fmt.count(len(session.scenarios), "scenario")
+    yield gradients_note(session)
+
+
+def _generated(session: Session) -> str:
+    gpu = target_of(session)
+    return f"kernels generated for {gpu.target}, not run" if gpu else "kernels generated, not built"
+
+
+def _healthy(session: Session, run: str | None) -> Iterator[RenderableType]:
+    """Show the next steps of a run without advice; in Python, options are arguments."""
+    steps = [step.replace("--build", "build=True") if run is None else step for step in next_steps(session)]
+    if steps and is_nothing(steps[0]):
+        yield Text("\n" + "\n".join(map(fmt.one_line, steps)))
+    elif steps:
+        yield section("What to do")
+        yield from (item(Text(fmt.one_line(step))) for step in steps)
+
+
+def _beside_causes(session: Session) -> Iterator[RenderableType]:
+    """Show what is not part of a cause: functions without a graph, the limit, comparisons, provoked scenarios."""
+    cwd = session.environment.cwd
+    if silent := never_compiled(session):
+        names = fmt.listed((f"{each.name} ({fmt.place(each.file, each.line, cwd)})" for each in silent), 4)
+        yield item(Text(fmt.plain(f"\nNot compiled, Dynamo captured no graph: {names}"), style="bold red"))
+    if session.limit.hit:
+        full = [use.function for use in session.limit.functions if use.refused]
+        which = f" by {fmt.listed(full, 3)}" if full else ""
+        yield item(Text(f"\nRecompile limit hit{which}: calls that match no graph run eagerly.", style="red"))
+    if later := later_calls(session):
+        yield item(Text(f"\n{later}", style="red"))
+    yield from not_compared_lines(session)
+    yield from provoked_findings(session)
+
+
+def _endings(session: Session, run: str | None, *, verbose: bool) -> Iterator[RenderableType]:
+    yield Text()
+    grid = Table.grid(padding=(0, 2))
+    for name, value in _facts(session, run, verbose=verbose):
+        grid.add_row(Text(name, style="bold"), Text(value))
+    yield grid
+    if problems := other_problems(session):
+        yield section("Problems")
+        most, letters = (MOST, 300) if verbose else (_PROBLEMS, 150)
+        for problem in problems[:most]:
+            where = f"trace.log:{problem.line}: " if problem.line is not None else ""
+            yield item(Text(f"! {where}{fmt.one_line(problem.what, letters)}", style="yellow"))
+        yield from more(len(problems), "problem", most=most)
+    if verbose and session.records:
+        counted = Counter(each.name for each in session.records)
+        yield section("Other records of torch")
+        for name, number in counted.most_common(MOST):
+            yield item(Text(fmt.one_line(f"{name} ({number}): {RECORDS.get(name, '')}", 200)))
+        yield from more(len(counted), "kind", most=MOST)
+        yield item(Text("--json has their texts.", style="dim"))
+    if verbose and session.not_shown:
+        yield section("Records that no view shows")
+        for name, number in Counter(session.not_shown).most_common(MOST):
+            yield item(Text(fmt.one_line(f"{name} ({number})", 200)))
+        if len(session.not_shown) > MOST:
+            yield Text(f"  {len(session.not_shown)} kinds in all: see not_shown in --json", style="dim")
+    if session.unknown:
+        names = fmt.listed((f"{fmt.one_line(name, 60)} ({number})" for name, number in session.unknown.items()), 4)
+        yield Text(f"Log entries unknown to this version: {names}", style="dim")
+
+
+def _facts(session: Session, run: str | None, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    """Yield the totals, with the commands that show more."""
+    if session.compilations or session.failure is None:
+        guards = guard_count(session)
+        yield "Ops in graphs", _coverage(session)
+        guard_text = "guards not measured" if guards is None else fmt.count(guards, "guard")
+        if session.graphs:
+            kernels = fmt.count(len(session.kernels), "kernel") if session.kernels else ""
+            made = ", ".join(part for part in (fmt.count(len(session.graphs), "graph"), guard_text, kernels) if part)
+            yield "Generated", made if verbose else f"{made}: see {_see(session, run)}"
+    if loops := _unrolled(session):
+        yield "Unrolled", fmt.one_line(loops, 300)
+    if graphs := cuda_graphs(session):
+        see = "session.cuda_graphs" if run is None else f"ctrace cudagraphs {run}".rstrip()
+        yield "CUDA graphs", f"{graphs}; see {see}"
+    if session.speed is not None:
+        untimed = "; with the advice: not measured, trials build no kernels" if session.trials else ""
+        yield "Speed", fmt.one_line(f"{speed(session.speed)}{untimed}", 300)
+    if not session.environment.ctrace and not verbose and (session.records or session.not_shown):
+        yield "Not shown", _not_shown(session)
+    yield "Time", _time(session)
+
+
+_LOOPS = 2
+_FEW_PASSES, _MANY_PASSES = 4, 8
+"""Loops that ran less often than the first are only in --json; below the second, unless they made half of the ops."""
+
+
+def _unrolled(session: Session) -> str:
+    """Say which Python loops made many ops of a graph; empty if none did."""
+    ops = {each.id: each.ops for each in session.graphs}
+    looped = [each for each in session.unrolled if each.times >= _FEW_PASSES]
+    many = [each for each in looped if each.times >= _MANY_PASSES or 2 * each.ops >= ops.get(each.graph, 0)]
+    shown = [
+        f"{fmt.place(each.file, each.line, session.environment.cwd)}, {fmt.count(each.times, 'time')} "
+        f"({each.ops} of {fmt.count(ops.get(each.graph, 0), 'op')} of graph {each.graph})"
+        for each in many[:_LOOPS]
+    ]
+    more = f"; {fmt.count(len(many) - _LOOPS, 'more loop')}" if len(many) > _LOOPS else ""
+    return f"{'; '.join(shown)}{more}"
+
+
+def _not_shown(session: Session) -> str:
+    """Count the records that torch wrote and no screen shows."""
+    kinds = len({each.name for each in session.records}) + len(session.not_shown)
+    number = len(session.records) + sum(session.not_shown.values())
+    return f"{fmt.count(number, 'record')} of {fmt.count(kinds, 'kind')}: see explain -v"
+
+
+def _see(session: Session, run: str | None) -> str:
+    """Name where the rest of a run is: in views, or, if it is not saved, in the Session."""
+    if run is None:
+        fields = [f"session.{name}" for name in ("graphs", "guards", "kernels", "fusions") if getattr(session, name)]
+        return f"{', '.join(fields)}; or ctrace.text(session, verbose=True)"
+    views = ["ctrace graphs", "guards"]
+    if session.kernels:
+        views.append("kernels")
+    if session.fusions:
+        views.append("fusion")
+    return f"{', '.join(views)}; or explain -v{f', each with {run}' if run else ''}"
+
+
+def _coverage(session: Session) -> str:
+    """Write the share of ops in graphs, also for each scenario unless all scenarios agree."""
+    if why := why_no_coverage(session):
+        return fmt.one_line(f"not measured: {why}", _WHY)
+    whole = fmt.share(session.coverage.compiled, session.coverage.ops)
+    shares = {each.name: fmt.share(each.coverage.compiled, each.coverage.ops) for each in session.scenarios}
+    coverages = [each.coverage for each in session.scenarios]
+    all_of_it = all(each.ops is not None and each.compiled == each.ops for each in coverages)
+    if all_of_it or len(set(shares.values())) < 2:
+        return whole
+    return f"{whole}; {fmt.listed((f'{fmt.one_line(name, 30)} {share}' for name, share in shares.items()), 6)}"
+
+
+def _time(session: Session) -> str:
+    if session.time.total is None and not session.time.phases:
+        return "not measured"
+    beside = {"codegen": " in parallel"}
+    phases = ", ".join(
+        f"{name} {fmt.seconds(value)}{beside.get(name, '')}" for name, value in session.time.phases.items()
+    )
+    total = f"{fmt.seconds(session.time.total)} total" if session.time.total is not None else ""
+    advice = fmt.seconds(sum(each.seconds for each in session.trials))
+    tried = f"and {advice} for checking advice" if session.trials else ""
+    return "; ".join(part for part in (total, phases, tried) if part)

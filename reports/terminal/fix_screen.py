@@ -1,0 +1,194 @@
+"""Screen of `ctrace fix`: what is proved and what it saves, the patch, then what is not proved, and why."""
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.diagnosis.sentences import advice_lines
+from ctrace.inspector.facts.diagnosis import Diagnosis, Effect, RootCause, Suggestion, Symptom
+from ctrace.inspector.features.fix.repairs.repair_result import Combined, Fixes, Tried
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import diff_style, item, more, section
+from ctrace.reports.wording.diagnosis_wording import checked, effect
+from ctrace.reports.wording.fix_wording import answer, closing, earlier, first_words, next_commands, saving
+
+_PATCH_LINES = 60
+_MOST = 6
+_SUMMARY = 300
+_WHY = 300
+_LONGEST = 600
+"""Advice has its trial behind it in the same line."""
+
+
+def fix_screen(
+    fixes: Fixes, _width: int, *, target: str, options: str = "", applies: bool = False
+) -> Iterator[RenderableType]:
+    """Show the answer, the repairs that are proved together, and the others.
+
+    With `applies`, the caller writes the files next.
+    """
+    session = fixes.session
+    name = fmt.one(session.target.path or session.target.name or "this run")
+    word, style = first_words(fixes, applies=applies)
+    yield Text.assemble((word, style), "  ", (name, "bold"), "\n", fmt.one_line(answer(fixes, applies=applies), 500))
+    if fixes.proved_at is not None:
+        yield Text(earlier(fixes.proved_at), style="dim")
+    if fixes.unstable:
+        yield Text(f"Nothing can be proved: {fmt.one_line(fixes.unstable, 400)}", style="yellow")
+    found = fixes.combined
+    if found is not None:
+        yield from _combined(found, fixes)
+    yield from _questions(fixes)
+    yield from _others(fixes)
+    yield from _unproved(fixes)
+    yield from _untouched(fixes)
+    for problem in fixes.problems[:_MOST]:
+        yield Text(f"! {fmt.one_line(problem, 300)}", style="yellow")
+    yield from more(len(fixes.problems), "problem", most=_MOST)
+    commands = next_commands(fixes, fmt.one_line(target), options=fmt.one_line(options), applies=applies)
+    if commands:
+        yield section("Next")
+        for command, does in commands:
+            yield item(Text.assemble((command, "bold"), f"   {does}"))
+
+
+def _combined(found: Combined, fixes: Fixes) -> Iterator[RenderableType]:
+    proved = found.outcome.proved
+    yield section("Proved repairs" if proved else "Proved one by one, but not together")
+    if not proved:
+        yield item(Text(fmt.one_line(f"unproved, because {found.outcome.why}", _WHY), style="yellow"))
+    before = found.outcome.effect.before if found.outcome.effect is not None else None
+    for number, step in enumerate(found.steps, 1):
+        head = f"{number}. " if len(found.steps) > 1 else ""
+        lines: list[RenderableType] = [Text(f"{head}{fmt.one_line(step.summary, _SUMMARY)}", style="green")]
+        saved = effect(Effect(before, step.counts)) if before is not None else ""
+        saved = saved or (saving(found.outcome) if len(found.steps) == 1 else "")
+        detail = f"{step.name}{f': {saved}' if saved else ''}"
+        lines.append(Padding(Text(fmt.one_line(detail, 200), style="dim"), (0, 0, 0, len(head))))
+        before = step.counts
+        yield item(Group(*lines))
+    if found.outcome.note:
+        passed = sum(each.passed for each in found.outcome.checks)
+        note = f"{passed} of {len(found.outcome.checks)} checks passed; {found.outcome.note}"
+        yield item(Text(fmt.one_line(note, 200), style="dim"))
+    if closed := closing(found.outcome):
+        yield item(Text(closed, style="dim"))
+    for how in found.how:
+        yield item(Text(f"Write: {fmt.one_line(how, 300)}"))
+    if found.patch:
+        yield section("Patch")
+        yield from _patch(found.patch)
+
+
+def _patch(patch: str) -> Iterator[RenderableType]:
+    lines = patch.splitlines()
+    for line in lines[:_PATCH_LINES]:
+        yield item(Text(fmt.plain(line), style=diff_style(line), no_wrap=True, overflow="ellipsis"))
+    if len(lines) > _PATCH_LINES:
+        yield item(Text(f"and {fmt.count(len(lines) - _PATCH_LINES, 'more line')}: see --diff", style="dim"))
+
+
+def _questions(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show the repairs that only the author can decide on."""
+    asked = [each for each in fixes.repairs if each.proved and each.question]
+    if not asked:
+        return
+    yield section("Your choice")
+    for each in asked[:_MOST]:
+        yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
+        yield _below(f"{each.question} If yes: --accept {each.name}")
+        if saved := saving(each.outcome):
+            yield _below(f"{each.name}: {saved}", "dim")
+    yield from more(len(asked), "repair", most=_MOST)
+
+
+def _others(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show proved repairs that are not part of the combination."""
+    found = fixes.combined
+    taken = {(step.name, step.summary) for step in found.steps} if found is not None else set()
+    others = [each for each in fixes.repairs if each.is_free and (each.name, each.summary) not in taken]
+    if not others:
+        return
+    yield section("Also proved" if taken else "Proved")
+    for each in others[:_MOST]:
+        yield item(Text(fmt.one_line(f"{_place(each, fixes)}{each.summary}", _SUMMARY), style="green"))
+        saved = saving(each.outcome)
+        yield _below(": ".join(part for part in (each.name, saved) if part), "dim")
+        if each.library:
+            yield _below(f"in {each.library}: not changed; --report prints the text of an issue")
+        if each.how:
+            yield _below(f"Write: {each.how}")
+    yield from more(len(others), "repair", most=_MOST)
+
+
+def _unproved(fixes: Fixes) -> Iterator[RenderableType]:
+    """Show, for each finding without a proved repair, what was tried and why it is unproved."""
+    open_ = [each for each in fixes.findings if not each.expected and not fixes.proved_for(each.id)]
+    tried = [(cause, mine) for cause in open_ if (mine := [each for each in fixes.repairs if each.finding == cause.id])]
+    if not tried:
+        return
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
+    yield section("Unproved")
+    for cause, mine in tried[:_MOST]:
+        yield item(Text(fmt.one_line(_titled(cause, fixes), 200), style="bold"))
+        yield from _advice(cause, advice)
+        for each in mine[:3]:
+            yield _below(f"{each.name}: {each.summary}")
+            yield _below(f"  unproved, because {each.outcome.why}", "yellow")
+        if len(mine) > 3:
+            yield _below(f"and {fmt.count(len(mine) - 3, 'more candidate')}: see --json", "dim")
+    yield from more(len(tried), "finding", most=_MOST)
+
+
+def _untouched(fixes: Fixes) -> Iterator[RenderableType]:
+    tried = {id_ for each in fixes.repairs for id_ in (each.finding, *each.findings)}
+    left = [each for each in fixes.findings if not each.expected and each.id not in tried]
+    not_asked = [each for each in left if each.id in fixes.not_asked]
+    advice = advice_lines(Diagnosis(fixes.findings, fixes.advice))
+    advised: dict[str, Suggestion] = {}
+    for suggestion in filter(lambda each: each.checked, fixes.advice):
+        for id_ in suggestion.causes:
+            advised.setdefault(id_, suggestion)
+    known = [each for each in left if each.id in advised]
+    left = [each for each in left if each.id not in (*fixes.not_asked, *advised)]
+    if known:
+        yield section("No patch that can be proved; explain has advice")
+        for each in known[:_MOST]:
+            yield item(Text(fmt.one_line(_titled(each, fixes), 200), style="bold"))
+            yield _below(advised[each.id].text)
+            yield _below(checked(advised[each.id]), "dim")
+        yield from more(len(known), "finding", most=_MOST)
+    why = "Not tried: no time was left" if fixes.budget_spent else "No repair known"
+    why = "Not tried" if fixes.unstable or fixes.interrupted else why
+    for head, causes in ((why, left), ("Not tried: --only and --finding leave them out", not_asked)):
+        if causes:
+            yield section(head)
+            for each in causes[:_MOST]:
+                yield item(Text(fmt.one_line(_titled(each, fixes), 200)))
+                yield from _advice(each, advice)
+            yield from more(len(causes), "finding", most=_MOST)
+
+
+def _advice(cause: RootCause, advice: Mapping[Symptom, str]) -> Iterator[RenderableType]:
+    """Show what `explain` advises on a cause."""
+    line = next((advice[each] for each in cause.symptoms if each in advice), "")
+    if line:
+        yield _below(f"→ {line}", "green", most=_LONGEST)
+
+
+def _titled(cause: RootCause, fixes: Fixes) -> str:
+    where = fmt.place(cause.file, cause.line, fixes.session.environment.cwd) if cause.file else ""
+    return f"{cause.title} ({where})" if where else cause.title
+
+
+def _place(each: Tried, fixes: Fixes) -> str:
+    cause = next((cause for cause in fixes.findings if cause.id == each.finding), None)
+    if cause is None or not cause.file or each.summary.startswith(fmt.file_name(cause.file)):
+        return ""
+    return f"{fmt.place(cause.file, cause.line, fixes.session.environment.cwd)}: "
+
+
+def _below(text: str, style: str = "", *, most: int = _WHY) -> RenderableType:
+    return Padding(Text(fmt.one_line(text, most), style=style), (0, 0, 0, 3))

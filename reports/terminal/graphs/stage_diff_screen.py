@@ -1,0 +1,146 @@
+"""Screen of `ctrace graphs --diff`: how one stage differs from another."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.graphs.graph_view import Compiled
+from ctrace.inspector.findings.graphs.passes_view import between
+from ctrace.inspector.findings.graphs.stage_diff import Gone, LineChange, LineLowered, StageDiff, Why, totals
+from ctrace.inspector.findings.graphs.text.ops import op_name
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.graphs.node_screen import line_title, node_line
+from ctrace.reports.terminal.graphs.passes_screen import passes_lines
+from ctrace.reports.terminal.widgets import item, section
+from ctrace.reports.wording.graphs_wording import call_text, counts_text, result_text
+
+_WHY = {
+    Why.MOVED: "moved to the backward",
+    Why.DUPLICATE: "duplicates",
+    Why.VIEW: "views",
+    Why.UNUSED: "unused",
+    Why.OTHER: "",
+}
+_ONE = {Why.MOVED: "moved to the backward", Why.VIEW: "a view", Why.UNUSED: "unused"}
+_MOST_LINES = 25
+
+
+def diff_screen(
+    session: Session, each: Compiled, diff: StageDiff, width: int, *, all_of_it: bool = False
+) -> Iterator[RenderableType]:
+    """Show what changed, by source line."""
+    cwd = session.environment.cwd
+    at = each.compilation
+    head = f"{each.id}  {fmt.plain(at.function)}  {diff.before.label} → {diff.after.label}"
+    yield Text.assemble((head, "bold"), (f"  {fmt.place(at.file, at.resumes_at or at.line, cwd)}", "dim"))
+    if diff.is_lowering:
+        yield from _lowering(diff, cwd, width, all_of_it=all_of_it)
+    else:
+        yield from _changes(diff, cwd, width, all_of_it=all_of_it)
+    passed = between(session, each, diff.before, diff.after)
+    if passed:
+        yield section("Passes in between")
+        yield from passes_lines(session, passed)
+
+
+def _lowering(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    changed = [line for line in diff.lowered if line.before or line.after]
+    same = len(diff.lowered) - len(changed)
+    decomposed = sum(bool(line.before and line.after) for line in changed)
+    changes = f"{fmt.count(decomposed, 'line') if decomposed else 'No line'} decomposed into other ops"
+    yield Text(f"{changes}, {fmt.count(same, 'line')} with the same ops." if same else f"{changes}.")
+    shown = changed if all_of_it else changed[:_MOST_LINES]
+    for line in shown:
+        yield line_title(line.at, cwd)
+        yield from _lowered(line, width, all_of_it=all_of_it)
+    yield from _left(len(changed) - len(shown))
+
+
+def _lowered(line: LineLowered, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    before, after = counts_text(line.before), counts_text(line.after)
+    if before and after:
+        yield _indented(Text.assemble((before, "red"), "  became  ", (after, "green")))
+    elif after:
+        yield _indented(Text.assemble("added  ", (after, "green")))
+    else:
+        yield _indented(Text.assemble((before, "red"), "  gone from this line"))
+    if line.same:
+        yield _indented(Text(f"unchanged: {counts_text(line.same)}", style="dim"))
+    if all_of_it:
+        for node in line.nodes:
+            yield node_line(node.name, call_text(node), result_text(node), width)
+
+
+def _changes(diff: StageDiff, cwd: str, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    changed = [line for line in diff.changes if line.is_change]
+    yield from _totals(diff)
+    shown = changed if all_of_it else changed[:_MOST_LINES]
+    for line in shown:
+        yield line_title(line.at, cwd)
+        yield from _change(line, width, all_of_it=all_of_it)
+    yield from _left(len(changed) - len(shown))
+
+
+def _totals(diff: StageDiff) -> Iterator[RenderableType]:
+    gone, new, other = totals(diff.changes)
+    same = sum(len(line.same) for line in diff.changes)
+    args = sum(len(line.other_args) for line in diff.changes)
+    if not (gone or new or other):
+        yield Text(f"No change: all {same + args} nodes are the same.")
+        return
+    yield Text(
+        f"{gone.total()} nodes removed, {new.total()} added, {other.total()} with another op; {same + args} kept"
+        + (f", {args} of them with new arguments." if args else ".")
+    )
+    for name, counts in (("removed", gone), ("added", new), ("changed", other)):
+        if counts:
+            yield item(Text.assemble((f"{name:<8} ", "dim"), counts_text(counts.most_common(), 12)))
+    why = Counter(each.why for line in diff.changes for each in line.gone)
+    reasons = [f"{times} {_WHY[reason]}" for reason, times in why.most_common() if _WHY[reason]]
+    if reasons:
+        yield item(Text.assemble(("why gone ", "dim"), ", ".join(reasons)))
+
+
+def _change(line: LineChange, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    if all_of_it:
+        yield from _nodes(line, width)
+        return
+    for reason in Why:
+        gone = Counter(op_name(each.node) for each in line.gone if each.why is reason)
+        if gone:
+            note = f"  ({_WHY[reason]})" if _WHY[reason] else ""
+            yield _indented(Text.assemble("- ", (counts_text(gone.most_common(), 12), "red"), (note, "dim")))
+    if line.new:
+        new = Counter(map(op_name, line.new))
+        note = "  (constants)" if line.is_constant else ""
+        yield _indented(Text.assemble("+ ", (counts_text(new.most_common(), 12), "green"), (note, "dim")))
+    if line.other_op:
+        other = Counter(f"{op_name(old)} → {fmt.short_op(op_name(new))}" for old, new in line.other_op)
+        yield _indented(Text.assemble("~ ", counts_text(other.most_common(), 12)))
+
+
+def _nodes(line: LineChange, width: int) -> Iterator[RenderableType]:
+    for each in line.gone:
+        yield node_line(each.node.name, f"{call_text(each.node)}{_reason(each)}", "", width, "-")
+    for node in line.new:
+        yield node_line(node.name, call_text(node), result_text(node), width, "+")
+    for old, new in (*line.other_op, *line.other_args):
+        yield node_line(new.name, f"{call_text(old)}  ⇒  {call_text(new)}", "", width, "~")
+
+
+def _reason(gone: Gone) -> str:
+    reason = f"duplicate of {fmt.one_line(gone.same_as)}" if gone.same_as else _ONE.get(gone.why, "")
+    return f"  ({reason})" if reason else ""
+
+
+def _indented(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, 3))
+
+
+def _left(number: int) -> Iterator[RenderableType]:
+    if number > 0:
+        yield Text(f"\nand {fmt.count(number, 'more line')}: see --all", style="dim")

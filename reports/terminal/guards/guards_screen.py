@@ -1,0 +1,325 @@
+"""Screen of `ctrace guards`: what each graph requires, which source line created the guard, and what checks cost.
+
+Screen of `ctrace guards --cost`: how long checking the guards takes.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ctrace.inspector.facts.guard_facts import Guard, GuardCost, Node
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.findings.guards.guard_view import (
+    Branch,
+    Choice,
+    Guarded,
+    Head,
+    about,
+    by_kind,
+    by_line,
+    by_object,
+    constants,
+    guarded,
+    place_text,
+)
+from ctrace.inspector.findings.guards.guarded_tensors import TensorGuard, tensor_guards
+from ctrace.inspector.source.source_names import user_name
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.guards.guard_words import kind_words
+from ctrace.reports.terminal.widgets import GAP, MOST, hanging, headline, item, section, table
+
+_LISTED = 24
+"""How many guards, lines or objects to list without --all."""
+_OBJECTS = 14
+_SHARE = 40
+"""Objects with less than 1 of this many guards are not listed."""
+
+
+def guards_screen(
+    session: Session, found: tuple[Head, ...], choice: Choice, width: int, *, view: str, all_of_it: bool
+) -> Iterator[RenderableType]:
+    """Show the guards of some compilations; `view` is one of `summary`, `line`, `kind`, `object`, `tree`, `cost`."""
+    yield headline(session)
+    if not found:
+        yield Text("\nNo guards: nothing was compiled, or the log does not record them.")
+    shown = found if all_of_it else found[:1]
+    for head in shown:
+        each = guarded(session, head)
+        yield from _compilation(each, choice, session, width, view=view, all_of_it=all_of_it)
+        if each.tree.is_misplaced:
+            yield Text("! source lines are from torch's comments: those recorded do not match", style="yellow")
+        if each.tree.unread:
+            yield Text(f"! {fmt.count(each.tree.unread, 'line')} of torch's text could not be read", style="yellow")
+    if len(shown) < len(found):
+        yield section("Other compilations (see --all, or --graph ID)")
+        for head in found[1 : MOST + 1]:
+            yield item(_head(head, session, in_full=False))
+        if len(found) > MOST + 1:
+            yield Text(f"  and {len(found) - MOST - 1} more", style="dim")
+
+
+def _head(head: Head, session: Session, *, in_full: bool = True) -> Text:
+    at = head.compilation
+    line = at.resumes_at or at.line
+    facts = [fmt.count(head.number, "guard")]
+    if in_full and at.guards is not None and at.guards != head.number:
+        facts = [f"{facts[0]} checked, {at.guards} created while tracing"]
+    if head.latency is not None:
+        how = " per check with cold caches, measured once by torch" if in_full else ""
+        facts.append(f"{fmt.microseconds(head.latency)}{how}")
+    return Text.assemble(
+        (f"{at.id} {fmt.one_line(at.function, 60)}", "bold"),
+        f" ({fmt.place(at.file, line, session.environment.cwd)})  ",
+        (" · ".join(facts), "dim"),
+    )
+
+
+def _compilation(
+    each: Guarded, choice: Choice, session: Session, width: int, *, view: str, all_of_it: bool
+) -> Iterator[RenderableType]:
+    yield Text()
+    yield _head(each.head, session)
+    chosen = tuple(guard for guard in each.guards if choice.takes(guard))
+    if choice and view in ("summary", "kind", "object"):
+        yield Text(f"{fmt.count(len(chosen), 'guard')} selected", style="dim")
+    most = len(each.guards) if all_of_it else _LISTED
+    match view:
+        case "tree":
+            yield from _tree(each, choice, width, most)
+        case "cost":
+            yield from cost_lines(each, session, width)
+        case "line":
+            yield from _by_line(chosen, session, width, most)
+        case "kind":
+            yield from _kinds(chosen, most)
+        case "object":
+            yield from _objects(chosen, most)
+        case _ if choice:
+            yield from _listed(chosen, session, width, most)
+        case _:
+            yield from _summary(each, session, width)
+
+
+def _summary(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    yield from _objects(each.guards, _OBJECTS)
+    yield from _kinds(each.guards, MOST)
+    tensors = tensor_guards(each.guards)
+    yield from _tensors([tensor for tensor in tensors if not tensor.is_parameter], "Tensors", MOST)
+    parameters = len([tensor for tensor in tensors if tensor.is_parameter])
+    if parameters:
+        number = fmt.count(parameters, "parameter or buffer", "parameters and buffers")
+        yield Text(f"  and {number}: see --kind TENSOR_MATCH")
+    yield from _constants(each, session, width)
+    for left in each.left_out:
+        what = f", {kind_words(left.kind)}" if kind_words(left.kind) else ""
+        yield Text(
+            f"\nNot checked: {fmt.count(left.number, 'guard')} {fmt.plain(left.kind)}{what} ({fmt.plain(left.why)})."
+        )
+
+
+def _objects(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
+    guards = tuple(guards)
+    yield section("Guards by object")
+    lines = list(_branches(by_object(guards), 1, len(guards) / _SHARE if most == _OBJECTS else 0))
+    yield from lines[:most]
+    if len(lines) > most:
+        yield Text(f"  and {len(lines) - most} more: see --by-object --all", style="dim")
+
+
+def _branches(branches: tuple[Branch, ...], depth: int, least: float) -> Iterator[Text]:
+    """Write one line per branch; a branch with a single child shares the child's line."""
+    for branch in branches:
+        if _total(branch) < least:
+            continue
+        name, inner = branch.name, branch
+        while inner.times == 1 and len(inner.branches) == 1 and _total(inner.branches[0]) == inner.number:
+            inner = inner.branches[0]
+            name += inner.name if inner.name.startswith((".", "[")) else f": {inner.name}"  # `globals: torch`
+        times = f"{inner.times} × " if inner.times > 1 else ""
+        shown = fmt.one_line(name, 60)
+        yield Text.assemble(f"{'  ' * depth}{shown}  ", (f"{times}{inner.number}", "dim"))
+        yield from _branches(inner.branches, depth + 1, max(least, 2))
+
+
+def _total(branch: Branch) -> int:
+    return branch.number * branch.times
+
+
+def _kinds(guards: Iterable[Guard], most: int) -> Iterator[RenderableType]:
+    yield section("Guards by kind")
+    found = by_kind(guards)
+    for kind, number in found[:most]:
+        words = kind_words(kind)
+        yield Text.assemble(f"  {number:>5}  {fmt.plain(kind)}", (f"  {words}" if words else "", "dim"))
+    if len(found) > most:
+        left = sum(number for _, number in found[most:])
+        yield Text(f"  {left:>5}  of {len(found) - most} other kinds: see --by-kind", style="dim")
+
+
+def _tensors(tensors: list[TensorGuard], title: str, most: int) -> Iterator[RenderableType]:
+    if not tensors:
+        return
+    yield section(title)
+    for tensor in tensors[:most]:
+        yield from _tensor(tensor)
+    if len(tensors) > most:
+        yield Text(f"  and {len(tensors) - most} more: see --kind TENSOR_MATCH --all", style="dim")
+
+
+def _tensor(tensor: TensorGuard) -> Iterator[RenderableType]:
+    sizes = ", ".join("any" if size is None else str(size) for size in tensor.sizes)
+    strides = ", ".join("any" if stride is None else str(stride) for stride in tensor.strides)
+    grad = "requires grad" if tensor.requires_grad else "no grad"
+    yield Text.assemble(
+        (f"  {fmt.one_line(tensor.name, 60)}", "bold"),
+        f"  {tensor.type} {tensor.dtype}[{sizes}]  {tensor.device}, {grad}, {len(tensor.sizes)}-dimensional",
+    )
+    yield item(hanging(f"strides [{strides}]: {tensor.layout}", "dim"))
+    yield item(hanging(f"dispatch keys {', '.join(tensor.dispatch_keys)}", "dim"))
+
+
+def _constants(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    found = constants(each.guards, session.environment.prefixes)
+    if not found:
+        return
+    yield section("Values compiled in as constants")
+    rows = table("value", "is", "read at")
+    for constant in found[:MOST]:
+        name, value = fmt.one_line(constant.subject, width // 3), fmt.one_line(constant.value, width // 5)
+        rows.add_row(name, value, fmt.one_line(place_text(constant.guard.place), width // 3))
+    yield item(rows)
+    if len(found) > MOST:
+        yield Text(f"  and {len(found) - MOST} more: see --kind EQUALS_MATCH", style="dim")
+
+
+def _place(guard: Guard, session: Session) -> str:
+    if guard.place is None:
+        return ""
+    return fmt.place(guard.place.file, guard.place.line, session.environment.cwd)
+
+
+def _by_line(guards: Iterable[Guard], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+    groups = by_line(guards)
+    for place, members in groups[:most]:
+        where = "torch itself" if place is None else fmt.place(place.file, place.line, session.environment.cwd)
+        yield Text.assemble((f"\n{where}", "bold"), f"  {fmt.count(len(members), 'guard')}")
+        if place is not None and (source := _source(place.file, place.line, session) or place.source):
+            yield Text(f"  {fmt.one_line(source, width - 4)}", style="cyan")
+        names = dict.fromkeys(about(member) or user_name(member.code) for member in members)
+        kinds = ", ".join(f"{number} {kind}" for kind, number in by_kind(members)[:4])
+        yield Text(f"  {fmt.one_line(kinds, width - 4)}", style="dim")
+        yield Text(f"  {fmt.one_line(fmt.listed(names, 4), 2 * width)}")
+    if len(groups) > most:
+        yield Text(f"\nand {fmt.count(len(groups) - most, 'more line')}: see --all", style="dim")
+
+
+def _source(file: str, line: int, session: Session) -> str:
+    lines = session.listings.get(file, "").splitlines()
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def _listed(guards: tuple[Guard, ...], session: Session, width: int, most: int) -> Iterator[RenderableType]:
+    tensors = {tensor.guard: tensor for tensor in tensor_guards(guards)}
+    for guard in guards[:most]:
+        if guard in tensors:
+            yield Group(*_tensor(tensors[guard]))
+            continue
+        yield Text.assemble((f"  {guard.kind}  ", "dim"), fmt.one_line(user_name(guard.code), 2 * width))
+        if place := _place(guard, session):
+            yield Text(f"    {place}", style="dim")
+    if len(guards) > most:
+        yield Text(f"  and {len(guards) - most} more: see --all", style="dim")
+
+
+def _tree(each: Guarded, choice: Choice, width: int, most: int) -> Iterator[RenderableType]:
+    """Write torch's guard tree, one line per node and one per guard."""
+    lines = _node(each.tree.root, 0, choice, width)
+    yield from islice(lines, most)
+    for guard in each.tree.epilogue:
+        if choice.takes(guard):
+            yield _leaf(guard, 1, width)
+    if next(lines, None) is not None:
+        yield Text("  ... and more: see --all, or choose with --name, --kind or --line", style="dim")
+
+
+def _node(node: Node, depth: int, choice: Choice, width: int) -> Iterator[RenderableType]:
+    if not any(choice.takes(guard) for guard in node.all_guards()):
+        return
+    name = fmt.one_line(node.source, max(width - GAP * depth - 30, 20)) if depth else "all guards"
+    kind = f"  {fmt.one_line(node.type, 40)}" if node.type else ""
+    yield Text.assemble("  " * depth, (name, "bold"), (kind, "dim"))
+    for guard in node.guards:
+        if choice.takes(guard):
+            yield _leaf(guard, depth + 1, width)
+    for below in node.nodes:
+        yield from _node(below, depth + 1, choice, width)
+
+
+def _leaf(guard: Guard, depth: int, width: int) -> Text:
+    code = fmt.one_line(guard.code, max(width - GAP * depth - len(guard.kind) - 2, 20))
+    return Text.assemble("  " * depth, (f"{guard.kind}  ", "dim"), code)
+
+
+_PYTHON = "LAMBDA_GUARD"
+_SHORTER = 1.2
+"""The speedup from which the screen mentions torch's shortcut."""
+_NUMBERS = 34
+"""The width of the columns except the name, in the table of parts."""
+
+
+def cost_lines(each: Guarded, session: Session, width: int) -> Iterator[RenderableType]:
+    """Show the measured cost of one compilation's guards."""
+    cost = each.cost
+    if cost is None:
+        yield Text("Not measured. Run `ctrace guards --cost TARGET`; it takes some seconds for each compilation.")
+        return
+    yield _whole(cost)
+    if cost.plain.warm > _SHORTER * cost.whole.warm:
+        plain = f"{fmt.microseconds(cost.plain.warm)} warm, {fmt.microseconds(cost.plain.cold)} cold"
+        yield Text(f"Without torch's shortcut for unchanged modules, as in the parts below: {plain}.")
+    yield _of_a_call(each, cost, session)
+    yield section("By part")
+    rows = table("part", "guards", "cold", "warm")
+    rows.add_row("torch's own state", "", fmt.microseconds(cost.root.cold), fmt.microseconds(cost.root.warm))
+    for part in cost.parts:
+        title = user_name(part.source) if part.source else "smaller parts"
+        name = f"{'  ' * part.depth}{fmt.one_line(title, width - _NUMBERS - 2 * part.depth)}"
+        rows.add_row(name, str(part.guards), _time(part.time.cold), _time(part.time.warm))
+    if cost.epilogue:
+        rows.add_row("relations, checked in Python", "", "", fmt.microseconds(cost.epilogue))
+    yield item(rows)
+    yield section("By kind, warm, without the lookup of the values")
+    for kind in sorted(cost.kinds, key=lambda kind: -kind.warm):
+        words = kind_words(kind.kind)
+        yield Text.assemble(
+            f"  {fmt.microseconds(kind.warm):>8}  {kind.number:>4} {fmt.plain(kind.kind)}",
+            (f"  {words}" if words else "", "dim"),
+        )
+
+
+def _time(difference: float) -> str:
+    """Write the difference of two measurements, which noise can make negative near zero."""
+    return fmt.microseconds(difference) if difference > 0 else "≈ 0 µs"
+
+
+def _of_a_call(each: Guarded, cost: GuardCost, session: Session) -> Text:
+    """Compare the guards' time with a compiled call of the same scenario."""
+    scenario = next((one for one in session.scenarios if one.name == each.head.compilation.scenario), None)
+    seconds = scenario.call_seconds if scenario else None
+    if scenario is None or seconds is None:
+        return Text("One call of the compiled function: not measured.", style="dim")
+    how = "" if session.environment.built else " with its graphs run eagerly (--build runs the kernels)"
+    share = 100 * cost.whole.warm / (seconds * 1e6)
+    takes = f"One call in {fmt.one_line(scenario.name, 40)} takes {fmt.microseconds(seconds * 1e6)}{how}"
+    return Text(f"{takes}; guards are {share:.1f}% of it.")
+
+
+def _whole(cost: GuardCost) -> Text:
+    in_python = sum(kind.warm for kind in cost.kinds if kind.kind == _PYTHON) + cost.epilogue
+    share = f"{100 * in_python / cost.whole.warm:.0f}%" if cost.whole.warm else "?"
+    return Text(
+        f"Checking all guards: {fmt.microseconds(cost.whole.warm)} warm, {fmt.microseconds(cost.whole.cold)} with cold "
+        f"caches; Python guards take {fmt.microseconds(in_python)} of the warm time ({share})."
+    )

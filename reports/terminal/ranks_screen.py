@@ -1,0 +1,87 @@
+"""Screen of `ctrace ranks`: whether the ranks agree, the first divergence, and what each group of ranks compiled."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from ctrace.inspector.features.compare.ranks.job import COMPILATION, Divergence, Job
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.widgets import item, more, section, table
+from ctrace.reports.wording.ranks_wording import ADVICE, KINDS, MOST_GROUPS, answer, incomplete, letters, ranks_text
+
+_PLAIN = ("node", "guard", "reason", COMPILATION)
+"""Subjects that add nothing to the kind."""
+_STYLES = {"AGREE": "green", "DIVERGE": "red", "INCOMPLETE": "yellow"}
+_MOST_ROWS = 20
+_MOST_VALUES = 8
+_LONGEST = 300
+
+
+def ranks_screen(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show the answer first."""
+    yield from _answer(job)
+    for note in (*incomplete(job), *job.notes):
+        yield Text(f"! {fmt.one_line(note, 400)}", style="yellow")
+    if job.divergence is not None:
+        yield from _divergence(job.divergence)
+    for report in job.reports[:1]:
+        yield section("Torch's own report of a mismatch")
+        lines = fmt.plain(report).splitlines()
+        yield item(Text("\n".join(fmt.cut(line, width - 2) for line in (lines if all_of_it else lines[:12]))))
+    if job.compilations:
+        yield from _matrix(job, width, all_of_it=all_of_it)
+    yield from _times(job)
+
+
+def _answer(job: Job) -> Iterator[RenderableType]:
+    word, sentence = answer(job)
+    yield Text.assemble((word, f"bold {_STYLES[word]}"), f"  {sentence}")
+
+
+def _divergence(found: Divergence) -> Iterator[RenderableType]:
+    yield section(f"First divergence: {KINDS[found.kind]}")
+    where = f"{found.compilation}  {fmt.place(found.file, found.line, '')}  {fmt.one(found.function, 60)}"
+    subject = "" if found.subject in _PLAIN else f"\n{fmt.one_line(found.subject, 120)}"
+    yield item(Text.assemble((where, "bold"), subject))
+    by_value: dict[str, list[int]] = {}
+    for rank, value in found.values.items():
+        by_value.setdefault(value, []).append(rank)
+    for value, ranks in list(by_value.items())[:_MOST_VALUES]:
+        line = Text.assemble((f"{ranks_text(ranks)}: ", "bold"), (fmt.one_line(value, _LONGEST), "cyan"))
+        yield Padding(line, (0, 0, 0, 3))
+    yield Padding(Text(f"→ {ADVICE[found.kind]}", style="green"), (0, 0, 0, 3))
+
+
+def _matrix(job: Job, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show what each group of ranks compiled; the same letter means the same content."""
+    yield section("Compilations by rank")
+    groups = job.groups if all_of_it else job.groups[:MOST_GROUPS]
+    rows = table("compilation", "function", *(fmt.cut(ranks_text(group), 16) for group in groups))
+    odd = [each for each in job.compilations if len(set(letters(each.contents))) > 1]
+    chosen = list(job.compilations) if all_of_it or not odd else odd
+    shown = chosen if all_of_it else chosen[:_MOST_ROWS]
+    room = max(width - 16 - 18 * len(groups), 20)
+    for each in shown:
+        name = Text.assemble(fmt.one_line(each.function, 40), (f"  {fmt.file_name(each.file)}:{each.line}", "dim"))
+        name.truncate(room, overflow="ellipsis")
+        rows.add_row(each.id, name, *letters(each.contents[: len(groups)]))
+    yield item(rows)
+    yield from more(len(chosen), "compilation", "--all", most=len(shown))
+    if alike := len(job.compilations) - len(chosen):
+        yield Text(f"  and {fmt.count(alike, 'compilation')} with the same content on all ranks", style="dim")
+    if len(groups) < len(job.groups):
+        yield Text(f"  and {len(job.groups) - len(groups)} more groups of ranks: see --all")
+
+
+def _times(job: Job) -> Iterator[RenderableType]:
+    """Name the rank that compiled longest, if it took clearly longer than the others."""
+    if len(job.seconds) < 2:
+        return
+    ordered = sorted(job.seconds.items(), key=lambda item: -item[1])
+    (slowest, most), middle = ordered[0], ordered[len(ordered) // 2][1]
+    line = f"Compile time: {fmt.seconds(ordered[-1][1])} to {fmt.seconds(most)}"
+    if most > 1.5 * middle and most - middle > 1:
+        line += f"; rank {slowest} took longest, and the others may have waited for it"
+    yield Text(f"\n{line}", style="dim")

@@ -1,0 +1,190 @@
+"""Screen of `ctrace recompiles`: what changed in which call, whether recompilations will stop, their cost, the fix."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ctrace.inspector.diagnosis.sentences import advised
+from ctrace.inspector.facts.diagnosis import Finding
+from ctrace.inspector.facts.findings import Advice, Cause, Recompile
+from ctrace.inspector.facts.session import Compilation, Session
+from ctrace.inspector.findings.recompiles.nearest import other_reason
+from ctrace.inspector.findings.recompiles.outlook import Outlook
+from ctrace.inspector.findings.recompiles.recompile_view import Cache, RecompileGroup, caches, groups
+from ctrace.inspector.session.completeness import is_whole, other_problems
+from ctrace.inspector.source.snippets import snippet
+from ctrace.reports import format as fmt
+from ctrace.reports.terminal.findings_screen import source
+from ctrace.reports.terminal.widgets import MOST, example, fix, hanging, headline, item, more, section, table
+from ctrace.reports.wording.diagnosis_wording import advice_on
+
+_VALUES = 8
+_WORDS = {
+    Outlook.SETTLES: ("No more recompilations expected", "green"),
+    Outlook.FINITE: ("A limited number of recompilations", "green"),
+    Outlook.DIVERGES: ("Keeps recompiling", "bold red"),
+    Outlook.UNKNOWN: ("Not known whether it keeps recompiling", "yellow"),
+}
+_TIMELINE = 50
+"""The width of the timeline's columns except `differs in`."""
+_SCENARIO = 15
+_OBJECTS = 6
+_ID = 12
+"""How many letters of a compilation's id to show; torch's ids are shorter."""
+
+
+def recompiles_screen(session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show recompilations by cause, then each cache with its entries."""
+    yield headline(session)
+    found = groups(session)
+    if not found:
+        graphs = fmt.count(len(session.graphs), "graph")
+        whole = f"No recompilations: {graphs}, compiled once."
+        yield Text(f"\n{whole if is_whole(session) else f'No recompilations recorded: {graphs} so far.'}")
+    shown = found if all_of_it else found[:MOST]
+    taught: set[Advice] = set()
+    advice = advised(session, Finding.RECOMPILE)
+    for number, group in enumerate(shown, 1):
+        yield Text()
+        yield item(
+            Group(*_group(number, group, session, advice_on(group, session, advice), taught, all_of_it=all_of_it))
+        )
+    if len(shown) < len(found):
+        yield from more(len(found), "cause", "--all")
+    for cache in caches(session):
+        yield from _cache(cache, session, width, all_of_it=all_of_it)
+    for problem in other_problems(session):
+        yield Text(f"\n! {fmt.one_line(problem.what, 400)}", style="yellow")
+
+
+def _group(
+    number: int,
+    group: RecompileGroup,
+    session: Session,
+    advice: str,
+    taught: set[Advice],
+    *,
+    all_of_it: bool,
+) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    yield Text.assemble(
+        (f"{number}. {fmt.one_line(group.subject, 100)}", "bold"),
+        f"  in {fmt.one_line(group.function, 60)} ({fmt.place(group.file, group.line, cwd)})  ",
+        (" · ".join(_facts(group)), "dim"),
+    )
+    cut = snippet(session, group.file, group.line, around=0) if group.is_fixed_here else None
+    if cut is not None:
+        yield source(cut)
+    yield hanging(_took(group))
+    if group.cause.others:
+        yield hanging(f"{fmt.count(group.cause.others, 'more guard')} failed in the same way.")
+    if (reported := _reported(group, session)) is not None:
+        yield hanging(f"torch reports: {reported}")
+    if group.also:
+        yield hanging(f"Changed together with {fmt.listed(group.also, 4)}.")
+    if group.cause.reason:
+        yield hanging(group.cause.reason)
+    word, style = _WORDS[group.prospect.outlook]
+    yield hanging(f"{word}: {group.prospect.why}.", style)
+    if group.expected:
+        yield hanging(f"Expected. {group.cause.expected or group.why_expected}")
+    if advice:
+        yield fix(advice)
+    if not group.expected and not _is_answered(advice):
+        yield from _example(group, taught, all_of_it=all_of_it)
+
+
+def _example(group: RecompileGroup, taught: set[Advice], *, all_of_it: bool) -> Iterator[RenderableType]:
+    """Show an example of the group's kind, once, and only where recompilations go on."""
+    is_over = group.prospect.outlook in (Outlook.SETTLES, Outlook.FINITE)
+    if group.cause.advice not in taught and (all_of_it or not is_over):
+        taught.add(group.cause.advice)
+        yield from example(group.cause.advice)
+
+
+def _is_answered(advice: str) -> bool:
+    """Whether advice is about this run, so that the example of its kind may contradict it."""
+    return "(checked: " in advice or "Not known" in advice
+
+
+def _facts(group: RecompileGroup) -> Iterator[str]:
+    yield group.kind
+    yield fmt.count(len(group.compilations), "recompilation")
+    if group.seconds is not None:
+        yield f"{fmt.seconds(group.seconds)} in total" if group.also else fmt.seconds(group.seconds)
+    if group.expected:
+        yield "expected"
+
+
+def _reported(group: RecompileGroup, session: Session) -> str | None:
+    """Return torch's own reason, which is about the newest entry, if the screen does not show that guard."""
+    by_id = {each.compilation: each for each in session.recompiles}
+    found = (by_id[id_] for id_ in group.compilations if id_ in by_id)
+    return next((reason for each in found if (reason := other_reason(each)) is not None), None)
+
+
+def _took(group: RecompileGroup) -> str:
+    if not group.values:
+        return "Values not known."
+    values = fmt.listed((fmt.one_line(value, 40) for value in group.values), _VALUES)
+    one_each = len(group.values) == len(group.compilations) + 1 and not group.cause.is_open
+    if one_each:
+        return f"Compiled once for each value: {values}."
+    return f"{'Values' if len(group.values) > 1 else 'Value'} seen: {values}."
+
+
+def _cache(cache: Cache, session: Session, width: int, *, all_of_it: bool) -> Iterator[RenderableType]:
+    cwd = session.environment.cwd
+    count = fmt.count(len(cache.entries), "cache entry", "cache entries")
+    used = f"{cache.use.used} of {cache.use.of} cache entries used" if cache.use else count
+    yield section(f"{fmt.one_line(cache.function, 60)} ({fmt.place(cache.file, cache.line, cwd)}): {used}")
+    if len(cache.objects) > 1:
+        names = fmt.listed((fmt.one_line(name, 40) for name in cache.objects), _OBJECTS)
+        yield Text(f"  {len(cache.objects)} modules share this cache: {names}", style="dim")
+    if cache.refused:
+        yield Text(f"  Recompile limit hit: calls that match no entry run eagerly{_left(cache)}.", style="red")
+    rows = table("entry", "call", "nearest", "differs in", "time")
+    shown = cache.entries if all_of_it else cache.entries[:_VALUES]
+    by_id = {each.compilation: each for each in session.recompiles}
+    for entry in shown:
+        rows.add_row(*_row(entry, by_id.get(entry.id), width - _TIMELINE))
+    yield item(rows)
+    if not session.environment.ctrace and any(_is_partly_logged(by_id[each.id]) for each in shown if each.id in by_id):
+        yield Text("  ? is not in this log. To record it, run the program with ctrace run.", style="dim")
+    if len(shown) < len(cache.entries):
+        yield Text(f"  and {fmt.count(len(cache.entries) - len(shown), 'more entry', 'more entries')}: see --all")
+
+
+def _left(cache: Cache) -> str:
+    return f", {fmt.count(cache.left, 'op')} so far" if cache.left else ""
+
+
+def _row(entry: Compilation, recompile: Recompile | None, width: int) -> tuple[str, str, str, str, str]:
+    call = f"{fmt.one_line(entry.scenario, _SCENARIO)}, call {(entry.call or 0) + 1}" if entry.scenario else ""
+    seconds = fmt.seconds(entry.seconds) if entry.seconds is not None else "?"
+    id_ = fmt.one_line(entry.id, _ID)
+    if recompile is None:
+        return id_, call, "", "first call", seconds
+    return id_, call, _nearest(recompile), fmt.one_line(_differs(recompile), max(width, 20)), seconds
+
+
+def _nearest(recompile: Recompile) -> str:
+    number = recompile.distances.get(recompile.nearest or "")
+    nearest = fmt.one_line(recompile.nearest or "?", _ID)
+    return f"{nearest} ({number})" if number else nearest
+
+
+def _differs(recompile: Recompile) -> str:
+    return "; ".join(map(_change, recompile.causes)) or recompile.reason
+
+
+def _is_partly_logged(recompile: Recompile) -> bool:
+    return any(cause.was is None or cause.now is None for cause in recompile.causes)
+
+
+def _change(cause: Cause) -> str:
+    more_of_it = f" and {cause.others} more" if cause.others else ""
+    if cause.was is None and cause.now is None:
+        return f"{cause.subject}{more_of_it}"
+    return f"{cause.subject} {cause.was or '?'} → {cause.now or '?'}{more_of_it}"

@@ -1,0 +1,136 @@
+"""A diagnosis in words, for screens and Markdown."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from ctrace.inspector.diagnosis.decoding import plain_name
+from ctrace.inspector.diagnosis.sentences import checked as checked
+from ctrace.inspector.diagnosis.sentences import effect as effect
+from ctrace.inspector.diagnosis.sentences import line_of
+from ctrace.inspector.facts.diagnosis import Diagnosis, Finding, RootCause, Suggestion
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.trial import later_calls_of
+from ctrace.inspector.findings.recompiles.recompile_view import RecompileGroup
+from ctrace.reports import format as fmt
+
+MOST_ADVICE = 3
+MOST_CAUSES = 5
+_NOUNS = {
+    Finding.BREAK: ("graph break", "graph breaks"),
+    Finding.SKIP: ("function runs eagerly", "functions run eagerly"),
+    Finding.RECOMPILE: ("recompilation", "recompilations"),
+    Finding.DANGER: ("wrong result", "wrong results"),
+    Finding.ATTENTION: ("attention", "attentions"),
+    Finding.FAILURE: ("failure", "failures"),
+}
+
+
+_NO_ADVICE = re.compile(r"^(?:\S+:\d+: )?Nothing to (?:fix|change)\b(?! if)")
+
+
+def asks_nothing(each: Suggestion) -> bool:
+    """Whether nothing has to be done; suggestions that depend on what the user needs ask something."""
+    return is_nothing(each.text) or each.optional
+
+
+def notes(found: Diagnosis) -> list[str]:
+    """Return what is said beside what to do: that nothing is to be done, and what is a choice."""
+    said = [each.text for each in found.advice if asks_nothing(each) and not each.optional]
+    choices = [f"A choice: {line_of(each)}" for each in found.advice if each.optional]
+    if choices and not said and all(each.optional for each in found.advice):
+        said = ["Nothing to fix."]
+    return [*said, *choices]
+
+
+def is_nothing(step: str) -> bool:
+    """Whether a step says that there is nothing to do."""
+    return bool(_NO_ADVICE.search(step))
+
+
+def effects(each: Suggestion, found: Diagnosis) -> str:
+    """Say what the trial of advice showed and saved; without a trial, what is at stake; empty: nothing is known."""
+    return ", ".join(part for part in (checked(each), saved(each, found), at_stake(each, found)) if part)
+
+
+def advice_on(group: RecompileGroup, session: Session, advice: Mapping[int, str]) -> str:
+    """Return what `explain` advises on recompilations, or what is known about their kind if they need a change.
+
+    A recompilation may have several causes: advice that is about another one of them is not shown here.
+
+    Args:
+        group: the recompilations of a function for one cause.
+        session: the run.
+        advice: what `explain` advises, by the index of the recompilation.
+    """
+    mine = {index: each for index, each in enumerate(session.recompiles) if each.compilation in group.compilations}
+    lines = [(advice[index], each) for index, each in mine.items() if index in advice]
+    own = next((line for line, each in lines if _is_about(line, each, group)), "")
+    return own or ("" if group.expected or lines else group.fix)
+
+
+def _is_about(line: str, recompile: Recompile, group: RecompileGroup) -> bool:
+    """Whether advice on a recompilation is about one of its causes: it names that one, or no other."""
+    others = {cause.subject for cause in recompile.causes} - {group.subject}
+    return _names(line, group.subject) or not any(_names(line, each) for each in others)
+
+
+def _names(line: str, subject: str) -> bool:
+    words = {subject, plain_name(subject)}
+    return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w(])", line) is not None for each in words)
+
+
+def at_stake(each: Suggestion, found: Diagnosis) -> str:
+    """Say what the causes of untried advice cost in this run, the most that it can gain; empty if not known."""
+    if each.checked:
+        return ""
+    own = [cause for cause in found.causes if cause.id in each.causes and not is_failure_alone(cause)]
+    counted = replace(own[0], symptoms=tuple(one for cause in own for one in cause.symptoms)) if own else None
+    seconds = sum(cause.cost.seconds or 0 for cause in own)
+    time = f"{fmt.seconds(seconds)} of compile time" if seconds else ""
+    found_ = symptoms(counted) if counted else ""
+    if found_ and found.has_later and any(one.what is Finding.RECOMPILE for cause in own for one in cause.symptoms):
+        found_ += " in two calls"
+    costs = ", ".join(part for part in (found_, time) if part)
+    return f"at stake: {costs}" if costs and time else ""
+
+
+def saved(each: Suggestion, found: Diagnosis) -> str:
+    """Say how much compile time the recompilations took that checked advice removes; empty if it leaves some."""
+    if each.effect is None or not each.effect.before.recompiles or each.effect.after.recompiles:
+        return ""
+    own = {id(cause): cause for cause in found.causes if cause.id in each.causes}
+    seconds = sum(cause.cost.seconds or 0 for cause in own.values())
+    word = "recompilation" if each.effect.before.recompiles == 1 else "recompilations"
+    return f"the {word} took {fmt.seconds(seconds)}" if seconds else ""
+
+
+def later_calls(session: Session) -> str:
+    """Say what more calls showed than the two of each scenario; empty if nothing else, or if they were not made."""
+    found = later_calls_of(session.trials)
+    if found is None or found.recompiles <= len(session.recompiles):
+        return ""
+    times = fmt.count(found.recompiles, "time")
+    each = " of each scenario" if len(session.scenarios) > 1 else ""
+    return f"{found.calls} calls recompile {times}; the other numbers are those of two calls{each}."
+
+
+def is_failure_alone(each: RootCause) -> bool:
+    """Whether a cause is only the failure that the verdict already states."""
+    return all(symptom.what is Finding.FAILURE for symptom in each.symptoms)
+
+
+def symptoms(each: RootCause) -> str:
+    """Count the findings of a cause by their kind."""
+    counted = Counter(symptom.what for symptom in each.symptoms if symptom.what is not Finding.FAILURE)
+    return ", ".join(fmt.count(number, *_NOUNS[what]) for what, number in counted.items())
+
+
+def cost(each: RootCause) -> str:
+    """Write the cost of a cause; leave out what was not measured."""
+    ops = f"{fmt.count(each.cost.ops, 'op')} in eager" if each.cost.ops else ""
+    time = f"{fmt.seconds(each.cost.seconds)} of compile time" if each.cost.seconds else ""
+    return ", ".join(part for part in (ops, time) if part)

@@ -1,0 +1,144 @@
+"""Sentences about the differences between two runs, which the screen and Markdown share."""
+
+import shlex
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import assert_never
+
+from ctrace.inspector.features.compare.diff.changes import Change, How, RunDiff, What, size_of
+from ctrace.inspector.features.compare.diff.compare import counts
+from ctrace.inspector.features.compare.diff.worse_side import Direction, Judgement, Measure, Number
+from ctrace.reports import format as fmt
+
+_PLURALS = {
+    What.VERDICT: "verdict",
+    What.BREAK: "graph breaks",
+    What.SKIP: "functions that run eagerly",
+    What.RECOMPILE: "recompilations",
+    What.GUARD: "guards",
+    What.GRAPH: "graphs",
+    What.FUSION: "fusion",
+    What.KERNEL: "kernels",
+    What.COVERAGE: "coverage",
+    What.ACCURACY: "accuracy",
+    What.TIME: "compile time",
+    What.CACHE: "caches",
+}
+
+
+_NUMBERS = {
+    Number.WRONG_RESULTS: "wrong results",
+    Number.BREAKS: "graph breaks",
+    Number.SKIPS: "functions that run eagerly",
+    Number.RECOMPILES: "recompilations",
+    Number.OPS_IN_EAGER: "ops outside of graphs",
+    Number.GRAPHS: "graphs",
+}
+_YES_OR_NO = {
+    Number.ERRORS: ("no error any more", "it fails with an error"),
+    Number.WITHOUT_GRAPH: ("it is compiled now", "nothing is compiled any more"),
+    Number.LIMIT_HIT: ("the recompile limit is not hit any more", "the recompile limit is hit"),
+}
+"""Numbers that are 0 or 1: in words, what became of them."""
+
+
+def headword(found: RunDiff) -> str:
+    """Return the first word of the answer, in lower case."""
+    if found.equal:
+        return "equal"
+    direction = found.judgement.direction
+    return str(direction) if direction in (Direction.WORSE, Direction.BETTER) else "different"
+
+
+def short_name(before: str, after: str) -> str:
+    """Return the later run's name without its folder, if that tells it from the earlier one."""
+    one, other = (PurePath(name).name for name in (before, after))
+    return other if other and one != other and " " not in after else after
+
+
+def judged(judgement: Judgement, after: str) -> str:
+    """Say which run compiled better, and by which numbers; `after` is the name of the later one."""
+    moved = {
+        direction: fmt.listed((_moved(each) for each in judgement.changed if each.direction is direction), 9)
+        for direction in (Direction.WORSE, Direction.BETTER, Direction.SAME)
+    }
+    worse, better, graphs = moved.values()
+    graphs = f"; {graphs}" if graphs else ""
+    match judgement.direction:
+        case Direction.WORSE:
+            return f"{after} is worse: {worse}{graphs}."
+        case Direction.BETTER:
+            return f"{after} is better: {better}{graphs}."
+        case Direction.MIXED:
+            return f"{after} is worse in some numbers ({worse}) and better in others ({better}){graphs}."
+        case Direction.SAME:
+            equal = fmt.listed((_NUMBERS[each.number] for each in judgement.measures if each.number in _COMPARED), 9)
+            return f"Neither run is worse: equal numbers of {equal}{graphs}." if equal else ""
+        case Direction.UNKNOWN:
+            numbers = fmt.listed(map(_moved, judgement.changed), 9)
+            return f"Neither run is called worse: {judgement.why_unknown}{f' ({numbers})' if numbers else ''}."
+        case _:
+            assert_never(judgement.direction)
+
+
+_COMPARED = (Number.BREAKS, Number.SKIPS, Number.RECOMPILES, Number.OPS_IN_EAGER)
+"""The numbers that a sentence about equal runs names."""
+
+
+def _moved(each: Measure) -> str:
+    if each.number in _YES_OR_NO:
+        return _YES_OR_NO[each.number][each.now > each.was]
+    return f"{_NUMBERS[each.number]} {each.was} → {each.now}"
+
+
+def next_command(found: RunDiff, after: str | None) -> str:
+    """Return the command that shows more about the later run; empty without a name for it, or without a difference."""
+    if found.equal or not after:
+        return ""
+    only = {each.number for each in found.judgement.changed if each.direction is Direction.WORSE}
+    view = "recompiles" if only == {Number.RECOMPILES} else "explain"
+    return f"ctrace {view} {shlex.quote(after)}"
+
+
+def name_of(what: What) -> str:
+    """Return the word for a kind of change on screens."""
+    return _PLURALS[what]
+
+
+def answer(found: RunDiff) -> str:
+    """Say in one sentence what differs."""
+    if found.equal:
+        names = fmt.listed((_PLURALS[what] for what in found.compared), len(What))
+        return f"No differences in {names}."
+    parts = [f"{_PLURALS[what]} ({numbers(by_how)})" for what, by_how in counts(found.changes).items()]
+    return f"Different: {', '.join(parts)}."
+
+
+def numbers(by_how: dict[How, int]) -> str:
+    """Write `2 added, 1 changed`."""
+    return ", ".join(f"{by_how[how]} {how}" for how in How if how in by_how)
+
+
+def folded(found: RunDiff, where: str) -> str:
+    """Say in one line which changes follow from other settings, and where they are listed; empty if none do."""
+    number = sum(map(size_of, found.consequences))
+    if not number:
+        return ""
+    differ = "differs" if number == 1 else "differ"
+    return f"{fmt.count(number, 'kernel')} {differ}, as the settings do: see {where}"
+
+
+def not_compared(found: RunDiff) -> list[str]:
+    """Say what was not compared, and why; kinds with the same reason share a line."""
+    by_reason: dict[str, list[str]] = {}
+    for what, why in found.not_compared:
+        by_reason.setdefault(why, []).append(_PLURALS[what])
+    return [f"Not compared: {', '.join(names)} ({why})" for why, names in by_reason.items()]
+
+
+def places(changes: Iterable[Change]) -> dict[str, list[Change]]:
+    """Group changes by place."""
+    found: dict[str, list[Change]] = {}
+    for change in changes:
+        found.setdefault(change.where, []).append(change)
+    return found

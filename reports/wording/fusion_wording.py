@@ -1,0 +1,122 @@
+"""Describe nodes of Inductor's scheduler: their ops, what pairs share, and how pairs are ranked."""
+
+from collections import Counter
+
+from ctrace.inspector.facts.fusion_facts import Fusion, Node, NodeKind, Score
+from ctrace.inspector.findings.fusion.fusion_view import Called, called, kinds
+from ctrace.inspector.findings.fusion.missed_fusions import Missed
+from ctrace.inspector.findings.fusion.order import Ranked
+from ctrace.inspector.findings.fusion.shared import Shared
+from ctrace.inspector.findings.fusion.totals import Totals
+from ctrace.reports import format as fmt
+
+_OPS = 3
+
+
+def short_name(name: str) -> str:
+    """Shorten torch's name of a fused node: `op0…op7`."""
+    parts = name.split("_")
+    return fmt.one_line(name if len(parts) < 3 else f"{parts[0]}…{parts[-1]}", 24)
+
+
+def ops_text(each: Called) -> str:
+    """Name a node by its ops, such as `exp, sub`, or by torch's name if the ops are not known."""
+    return fmt.one_line(fmt.listed(map(fmt.short_op, each.ops), _OPS), 60) or short_name(each.name)
+
+
+_CALLED = {NodeKind.NOTHING: "without code", NodeKind.USER: "user-written"}
+"""Names for kinds of nodes that read better after a number than the kind."""
+
+
+def kinds_text(nodes: tuple[Node, ...]) -> str:
+    """Count nodes by kind: `3 pointwise, 1 reduction`."""
+    return ", ".join(f"{number} {_CALLED.get(kind, kind)}" for kind, number in kinds(nodes).items())
+
+
+def totals_text(found: Totals) -> str:
+    """Write the bytes moved, the bytes without fusion, and the lower bound."""
+    calls = f" ({fmt.memory(found.least_with_calls)} with its {fmt.count(found.calls, 'library call')})"
+    return (
+        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
+        f"lower bound {fmt.memory(found.least)}{calls if found.calls else ''}"
+    )
+
+
+def bytes_text(found: Totals) -> str:
+    """Write the same bytes without the share of library calls, in fewer than 80 letters."""
+    return (
+        f"{fmt.memory(found.fused)} moved; {fmt.memory(found.unfused)} without fusion, "
+        f"lower bound {fmt.memory(found.least)}"
+    )
+
+
+def shared_text(fusion: Fusion, shared: tuple[Shared, ...]) -> str:
+    """Say what extra memory traffic a pair causes: `float32[64, 128] is written and read back`."""
+    types = {each.name: f"{each.dtype}[{', '.join(each.shape)}]" for each in fusion.buffers if each.dtype}
+    traffic = Counter(f"{types.get(each.buffer, each.buffer)} {_extra_traffic(each)}" for each in shared)
+    texts = (f"{number} × {text}" if number > 1 else text for text, number in traffic.items())
+    return fmt.one_line(fmt.listed(texts, 2), 200)
+
+
+def _extra_traffic(each: Shared) -> str:
+    if not each.produced:
+        return "is read by both" if each.read or not each.perhaps else "is read in part by both"
+    return "is written and read back" if each.written else "is read back"
+
+
+def score_text(score: Score) -> str:
+    """Say what ranks a pair: `both reductions or neither, share 4.0 MiB, neighbors in the program`."""
+    alike = {1: "both reductions or neither", -1: "reductions of different sizes"}.get(score.kind, "one is a reduction")
+    known = score.kind or score.shared  # torch gives 0 too where nothing is shared
+    overlap = f"read {fmt.memory(score.overlap)} in different ways" if score.overlap else ""
+    apart = "neighbors in the program" if score.proximity == -1 else f"{-score.proximity} nodes apart"
+    parts = (
+        "" if score.template else "goes into a template",
+        alike if known else "",
+        f"share {fmt.memory(score.shared)}",
+    )
+    return ", ".join(part for part in (*parts, overlap, apart) if part)
+
+
+def order_text(each: Ranked) -> str:
+    """Say why a pair ranks ahead of the next one; empty for the last."""
+    mine, other = each.candidate.score, each.next
+    if mine is None or other is None:
+        return ""
+    match each.deciding:
+        case "template" if not other.template:
+            return "ahead of the next pair, which goes into a template"
+        case "template" if other.shared:
+            return "ahead of the next pair; one of the two starts with a template"
+        case "template":
+            return "ahead of the next pair, which shares nothing in the same order"
+        case "kind":
+            return "ahead of the next pair, whose nodes are less alike"
+        case "shared":
+            return f"ahead of the next pair, which shares {fmt.memory(other.shared)}"
+        case "overlap":
+            return f"ahead of the next pair, which reads {fmt.memory(other.overlap)} in different ways"
+        case "proximity":
+            return f"ahead of the next pair, which is {-other.proximity} nodes apart"
+    return "tied with the next pair; torch found it first"
+
+
+def missed_text(each: Missed) -> str:
+    """Write a missed pair on one line: its ops, source lines, bytes and reason."""
+    first, second = (ops_text(called(node)) for node in (each.first, each.second))
+    lines = lines_text((*each.first.lines, *each.second.lines))
+    return f"{first} and {second} ({lines}), {fmt.memory(each.bytes)} extra memory traffic: {each.reason.title}"
+
+
+def lines_text(lines: tuple[str, ...], limit: int = 48) -> str:
+    """Write `model.py:9,10`: file names without folders, each once."""
+    by_file: dict[str, dict[str, None]] = {}
+    for line in lines:
+        file, _, number = line.rpartition(":")
+        by_file.setdefault(fmt.file_name(file), {})[number] = None
+    listed = (f"{file}:{','.join(sorted(numbers, key=_as_number))}" for file, numbers in by_file.items())
+    return fmt.one_line(fmt.listed(listed, 2), limit) or "line not known"
+
+
+def _as_number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,149 @@
+"""Describe parts of graphs: types, calls, inputs and outputs."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ctrace.inspector.facts.graph_facts import SymbolMeant
+from ctrace.inspector.findings.graphs.text.bytes import number, symbols_in
+from ctrace.inspector.findings.graphs.text.fx import At, FxNode, Kind, TensorType
+from ctrace.inspector.findings.graphs.text.ops import op_name, overload
+from ctrace.inspector.findings.graphs.text.scan import pieces
+from ctrace.reports import format as fmt
+
+_SIGNS = {
+    "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "add": "+", "sub": "-", "mul": "*",
+    "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**", "lshift": "<<", "rshift": ">>", "and_": "&",
+    "or_": "|", "xor": "^", "matmul": "@", "iadd": "+=", "iand": "&=", "ifloordiv": "//=", "ilshift": "<<=",
+    "imod": "%=", "imul": "*=", "imatmul": "@=", "ior": "|=", "ipow": "**=", "irshift": ">>=", "isub": "-=",
+    "itruediv": "/=", "ixor": "^=",
+}  # fmt: skip
+_UNARY = {"neg": "-", "pos": "+", "invert": "~"}
+_OUTPUT = re.compile(r"PlainAOTOutput\(idx=(\d+)\)")
+_GRADIENT = re.compile(r"GradAOTOutput\(grad_of=\w+AOTInput\(idx=(\d+)\)\)")
+_CHANGED = re.compile(r"InputMutationAOTOutput\(mutated_input=\w+AOTInput\(idx=(\d+)\)\)")
+_TANGENT = re.compile(r"TangentAOTInput\(output=\w+AOTOutput\(idx=(\d+)\)\)")
+_INPUT = re.compile(r"PlainAOTInput\(idx=(\d+)\)")
+
+
+def type_text(type_: TensorType, values: Mapping[str, str] | None = None) -> str:
+    """Write `f32[2, 16]`, with the class of a subclass around it.
+
+    With the values of symbols in a call, a computed size becomes its value in that call, `20 (s53)` for
+    `2*(((s53 - 1)//4)) + 2`.
+    """
+    sizes = type_.sizes if values is None else [_size_text(size, values) for size in type_.sizes]
+    text = fmt.one_line(f"{type_.dtype}[{', '.join(sizes)}]")
+    return f"{fmt.plain(type_.wrapper)}({text})" if type_.wrapper else text
+
+
+def _size_text(size: str, values: Mapping[str, str]) -> str:
+    if size.isalnum():
+        return size
+    value = number(size, values)
+    return size if value is None else f"{value} ({', '.join(symbols_in(size))})"
+
+
+def result_text(node: FxNode, device: str = "", *, strides: bool = False) -> str:
+    """Write a node's result: type, strides unless contiguous, device unless it is `device`."""
+    if node.symbol:
+        return fmt.one_line(f"number {node.symbol}")
+    if node.type is None:
+        return ""
+    text = type_text(node.type)
+    if node.type.strides is not None and (strides or not is_dense(node.type)):
+        text += f" stride {fmt.one_line(_in_brackets(node.type.strides))}"
+    return text if node.type.device in ("", device) else f"{text} {fmt.plain(node.type.device)}"
+
+
+def _in_brackets(items: Sequence[str]) -> str:
+    return f"({', '.join(items)})"
+
+
+def is_dense(type_: TensorType) -> bool:
+    """Whether strides are contiguous; if some are symbols, whether they are at least in descending order."""
+    step: int | None = 1
+    for size, stride in zip(reversed(type_.sizes), reversed(type_.strides or ()), strict=False):
+        length, actual = number(size, {}), number(stride, {})
+        if length != 1 and (step is not None and actual is not None) and step != actual:
+            return False
+        step = None if step is None or length is None else step * length
+    return True
+
+
+def op_text(node: FxNode) -> str:
+    """Write an op with its overload, without torch's own prefix."""
+    variant = overload(node)
+    return fmt.one_line(f"{op_name(node)}.{variant}" if variant else op_name(node))
+
+
+def call_text(node: FxNode) -> str:
+    """Write a call as Python: `q @ k`, `x.view(-1)`, `var_mean[0]`, `aten.mm(a, b)`."""
+    if node.kind is Kind.GET_ATTR:
+        return fmt.one_line(f"self.{node.target}")
+    args = pieces(node.args)
+    if node.kind is Kind.CALL_METHOD and args:
+        return fmt.one_line(f"{args[0]}.{node.target}({', '.join(args[1:])})")
+    if node.target.startswith("operator.") and (text := _operator(node.target[9:], args)):
+        return fmt.one_line(text)
+    if node.kind is Kind.CALL_MODULE:
+        return fmt.one_line(f"self.{node.target}({node.args})")
+    return f"{op_text(node)}({fmt.one_line(node.args)})"
+
+
+def _operator(name: str, args: Sequence[str]) -> str:
+    if name == "getitem" and len(args) > 1:
+        return f"{args[0]}[{', '.join(args[1:])}]"
+    if name == "setitem" and len(args) > 2:
+        return f"{args[0]}[{', '.join(args[1:-1])}] = {args[-1]}"
+    if name in _SIGNS and len(args) == 2:
+        return f"{args[0]} {_SIGNS[name]} {args[1]}"
+    return f"{_UNARY[name]}{args[0]}" if name in _UNARY and len(args) == 1 else ""
+
+
+def counts_text(counts: Sequence[tuple[str, int]], most: int = 0) -> str:
+    """Write `mul 4, add 2, exp`, up to `most` ops; 0 stands for all."""
+    shown = counts[:most] if most else counts
+    text = ", ".join(fmt.one_line(fmt.short_op(op) + (f" {times}" if times > 1 else "")) for op, times in shown)
+    left = len(counts) - len(shown)
+    return f"{text}, and {left} more" if left else text
+
+
+def depends_text(symbols: Sequence[str], meant: Mapping[str, SymbolMeant]) -> str:
+    """Write ` where x.size(0) is 8`; empty without symbols."""
+    known = [meant.get(name, SymbolMeant(name, "not known")) for name in symbols]
+    values = (f"{fmt.one_line(each.name, 60)} is {fmt.one_line(each.value, 20)}" for each in known)
+    return f" where {fmt.listed(values, 3)}" if symbols else ""
+
+
+def place_text(at: At, cwd: str, limit: int = 0) -> str:
+    """Write a source line's place and code; shorten a place longer than `limit` to the file name."""
+    place = fmt.place(at.file, at.line, cwd)
+    short = f"{fmt.file_name(at.file)}:{at.line}" if limit and len(place) > limit else place
+    return f"{short}  {fmt.one_line(at.code)}"
+
+
+def output_words(described: str, names: Sequence[str]) -> str:
+    """Put torch's description of an output in words; `names` are the user's names of the inputs, in order."""
+    if match := _OUTPUT.fullmatch(described):
+        return f"output {match[1]}"
+    if described.startswith("SavedForBackwards"):
+        return "saved for the backward"
+    if match := _GRADIENT.fullmatch(described):
+        return f"gradient of {_name(match[1], names)}"
+    if match := _CHANGED.fullmatch(described):
+        return f"new value of {_name(match[1], names)}"
+    return "" if described == "None" else fmt.one_line(described)
+
+
+def input_words(described: str, names: Sequence[str]) -> str:
+    """Put torch's description of an input in words."""
+    if match := _INPUT.fullmatch(described):
+        return _name(match[1], names)
+    if match := _TANGENT.fullmatch(described):
+        return f"gradient of output {match[1]}"
+    return fmt.one_line(described)
+
+
+def _name(index: str, names: Sequence[str]) -> str:
+    at = int(index[:9])
+    return fmt.one_line(names[at], 60) if at < len(names) else f"input {index}"

@@ -1,0 +1,174 @@
+"""Describe kernels: short names, source lines, fused ops, and code annotated with source lines."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ctrace.inspector.facts.fusion_facts import Buffer, Node
+from ctrace.inspector.facts.kernels import Kernel
+from ctrace.inspector.findings.kernels.kernel_code import passages
+from ctrace.inspector.findings.kernels.kernel_view import Row, Work
+from ctrace.reports import format as fmt
+
+UNKNOWN = "?"
+_LINES = 4
+_OPS = 6
+_FILE = 4
+"""The fewest letters of a file name that are worth showing."""
+_PLACE = 30
+"""The longest path to show, in letters; of a longer path, only the file name is shown."""
+_NUMBER = re.compile(r"_\d+$")
+_COMMENT = {"cpp": "//"}
+"""Everything else is Python."""
+
+
+def short_names(rooms: Mapping[str, int]) -> dict[str, str]:
+    """Cut names in the middle to fit; different names stay different, and keep the number at the end."""
+    full = {name: fmt.one_line(name) for name in rooms}
+    ends = [len(found[0]) for name in full.values() if (found := _NUMBER.search(name))]
+    for tail in range(max(ends, default=0), max(rooms.values(), default=0) - 1):
+        cut = {name: _cut(shown, rooms[name], tail) for name, shown in full.items()}
+        if len(set(cut.values())) == len(set(full.values())):
+            return cut
+    return full
+
+
+def _cut(text: str, room: int, tail: int) -> str:
+    kept = max(room - 1 - tail, 1)
+    return text if len(text) <= room else f"{text[:kept]}…{text[len(text) - tail :]}"
+
+
+def ops_text(ops: Iterable[str], most: int = _OPS) -> str:
+    """Write `amax, exp, sub, and 2 more`."""
+    return fmt.one_line(fmt.listed(dict.fromkeys(map(fmt.short_op, ops)), most))
+
+
+def lines_text(places: Iterable[str], known: str = "") -> str:
+    """Write `file.py:27,28,30`, the file with the most lines first; other files are counted.
+
+    If all lines are in the `known` file, leave its name out.
+    """
+    by_file: dict[str, set[int]] = {}
+    for where in places:
+        file, _, line = where.rpartition(":")
+        by_file.setdefault(file, set()).add(int(line))
+    if not by_file:
+        return "not known"
+    file, lines = max(by_file.items(), key=lambda item: len(item[1]))
+    numbers = ",".join(map(str, sorted(lines)[:_LINES])) + ("…" if len(lines) > _LINES else "")
+    if list(by_file) == [known]:
+        return numbers
+    others = f" and {fmt.count(len(by_file) - 1, 'other file')}" if len(by_file) > 1 else ""
+    return f"{fmt.file_name(file)}:{numbers}{others}"
+
+
+def cut_lines(text: str, room: int) -> str:
+    """Cut the result of `lines_text`, but keep the first number: `sdpa_atten…:81…`."""
+    file, colon, numbers = text.rpartition(":")
+    if len(text) <= room or not colon:
+        return fmt.one_line(text, room)
+    first = numbers.partition(",")[0].partition(" ")[0]
+    for shown in (numbers, numbers if first == numbers else f"{first}…"):
+        left = room - len(shown) - 2
+        if left >= _FILE:
+            return f"{file[:left]}…:{shown}"
+    return fmt.one_line(text, room)
+
+
+def nodes_text(nodes: Sequence[Node], whole: int = 0) -> str:
+    """Write `4 nodes: amax, exp, sub, sum`; with a `whole`, `2 of 4 nodes: exp, sub`."""
+    if not nodes:
+        return "not known"
+    ops = ops_text(op for node in nodes for op in node.ops)
+    number = f"{len(nodes)} of {whole} nodes" if whole else fmt.count(len(nodes), "node")
+    return number + (f": {ops}" if ops else "")
+
+
+def kernel_ops_text(kernel: Kernel, most: int = _OPS) -> str:
+    """Write the aten ops of a kernel; a user-written kernel has none."""
+    return ops_text(kernel.ops, most) or ("none" if kernel.user else UNKNOWN)
+
+
+def fused_text(row: Row) -> str:
+    """Write `4 nodes: amax, exp, sub, sum`, and whether anything was fused."""
+    return nodes_text(row.nodes) + (" (nothing was fused)" if row.nodes and not row.is_fused else "")
+
+
+def sorted_places(places: Iterable[str]) -> list[str]:
+    """Order `file:line` by file and line."""
+    split = (place.rpartition(":") for place in set(places))
+    return [f"{file}:{line}" for file, line in sorted((file, int(line)) for file, _, line in split)]
+
+
+def buffer_text(buffer: Buffer) -> str:
+    """Write `f32[64, 128]`."""
+    return fmt.tensor(buffer.dtype, buffer.shape)
+
+
+def outputs_text(row: Row, most: int = 1) -> str:
+    """List the shapes that a kernel writes, each once, the largest first: `f32[64, 128] +2`."""
+    largest = sorted(row.outputs, key=lambda buffer: -(buffer.bytes or 0))
+    shapes = list(dict.fromkeys(map(buffer_text, largest)))
+    more = f" +{len(shapes) - most}" if len(shapes) > most else ""
+    return (", ".join(shapes[:most]) or UNKNOWN) + more
+
+
+def work_text(work: Work, *, ratio: bool = True) -> str:
+    """Write `reads 4.0 MiB, writes 2.0 MiB, 2.1 GFLOP, 0.3 FLOP/B`; name what is not known.
+
+    Without `ratio`, leave out FLOP/B: bytes and FLOPs may come from different kernels.
+    """
+    if work.read is None and work.written is None and work.flops is None:
+        return "bytes and FLOPs not known"
+    parts = ["bytes not known" if work.bytes is None else f"reads {memory(work.read)}, writes {memory(work.written)}"]
+    parts.append("FLOPs not known" if work.flops is None else fmt.flops(work.flops))
+    if ratio and work.intensity is not None:
+        parts.append(f"{fmt.intensity(work.intensity)} FLOP/B")
+    return ", ".join(parts)
+
+
+def memory(size: int | None) -> str:
+    """Write bytes, or `?` if not known."""
+    return UNKNOWN if size is None else fmt.memory(size)
+
+
+def language(kernel: Kernel) -> str:
+    """Name a kernel's language, and whether the user wrote it."""
+    return fmt.one_line(f"{kernel.language}, yours" if kernel.user else kernel.language)
+
+
+def place_text(place: str, listings: Mapping[str, str], cwd: str) -> str:
+    """Write `model.py:31 exponentials = torch.exp(scores)`; write only the place if the source is not known."""
+    file, _, line = place.rpartition(":")
+    where = fmt.place(file, None, cwd)
+    short = where if len(where) <= _PLACE else fmt.file_name(file)
+    return f"{short}:{fmt.one_line(line)}  {fmt.one_line(source_line(place, listings))}".rstrip()
+
+
+def source_line(place: str, listings: Mapping[str, str]) -> str:
+    """Return a source line; empty if its file is not in the log."""
+    file, _, line = place.rpartition(":")
+    lines = listings.get(file, "").splitlines()
+    return lines[int(line) - 1] if line.isdecimal() and 0 < int(line) <= len(lines) else ""
+
+
+def source_text(kernel: Kernel, listings: Mapping[str, str], cwd: str) -> str:
+    """Write a kernel's code, with a comment above each passage that shows its source lines.
+
+    Without those comments, the text is exactly what torch generated.
+    """
+    mark = _COMMENT.get(kernel.language, "#")
+    text: list[str] = []
+    for passage in passages(kernel):
+        if passage.places is not None:
+            first = next((line for line in passage.text if line.strip()), "")
+            indent = first[: len(first) - len(first.lstrip())]
+            known = [_comment(place_text(place, listings, cwd)) for place in passage.places]
+            text += [f"{indent}{mark} ── {line}" for line in known or ["no source line known"]]
+        text += passage.text
+    return fmt.plain("\n".join(text))
+
+
+def _comment(text: str) -> str:
+    """Cut text before a backslash or three quotes, which could end the comment or string that holds the code."""
+    end = min((at for part in ("\\", "'''", '"""') if (at := text.find(part)) >= 0), default=None)
+    return text if end is None else f"{text[:end].rstrip()} …"

@@ -1,0 +1,92 @@
+"""Code that several modules or functions share is compiled once for each of them."""
+
+import pytest
+
+from ctrace.inspector.diagnosis.root_causes import root_causes
+from ctrace.inspector.facts.diagnosis import RootKind
+from ctrace.inspector.facts.findings import Recompile
+from ctrace.inspector.findings.recompiles.outlook import Outlook
+from ctrace.inspector.findings.recompiles.recompile_view import groups
+from tests.support.helpers import MODEL, Log, unmet
+
+SOURCE = """\
+class Net:
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+class Layer:
+    def forward(self, x):
+        print(x)
+        return x * self.heads
+"""
+
+
+def layers(*objects: str | None, guard: str = "L['self'].heads == 2") -> Log:
+    """Compile the same code for each object, all in one call."""
+    log = Log().started().listing(SOURCE).ctrace("call", {"scenario": "base", "index": 0})
+    for number, of_object in enumerate(objects):
+        at = f"1/{number}"
+        if number:
+            log.recompile(at, unmet(guard, entry=f"1/{number - 1}", now=str(2 + number)))
+        log.compiled(at, line=8)
+        log.ctrace("guards", {"stacks": [], "lines": [], "object": of_object}, at=at)
+    return log
+
+
+def only(log: Log) -> Recompile:
+    (found,) = log.session().recompiles
+    return found
+
+
+def test_modules_of_one_class_share_their_code():
+    found = only(layers("Layer 0", "Layer 1"))
+    assert found.shared_by == "Layer modules"
+    assert "differ in self.heads" in found.causes[0].reason
+    assert found.causes[0].fix == ""
+    assert groups(layers("Layer 0", "Layer 1").session())[0].prospect.outlook is Outlook.FINITE
+
+
+@pytest.mark.parametrize("objects", [("Layer 0", "Layer 0"), (None, "Layer 0"), ("Layer 0", None)])
+def test_a_module_that_changes_shares_nothing(objects: tuple[str | None, str | None]):
+    assert only(layers(*objects)).shared_by == ""
+
+
+def test_an_input_of_another_module_that_changes_is_no_sharing():
+    assert only(layers("Layer 0", "Layer 1", guard="L['n'] == 2")).shared_by == ""
+
+
+def test_objects_of_one_call_share_a_function():
+    log = layers(None, None, guard="___check_obj_id(L['fn'], 123), type=<class 'function'>")
+    assert only(log).shared_by == "calls"
+
+
+def test_a_number_may_be_counted_up_within_a_call():
+    assert only(layers(None, None, guard="L['n'] == 2")).shared_by == ""
+
+
+def test_the_title_says_what_is_shared():
+    (cause,) = root_causes(layers("Layer 0", "Layer 1", "Layer 2").session())
+    assert cause.title == "forward of Layer modules is compiled once for each of 3 values of self.heads: 2, 3, 4"
+
+
+def test_a_break_that_makes_each_layer_a_frame_leads():
+    log = layers("Layer 0", "Layer 1")
+    frames = ((MODEL, 4, "forward", "x = layer(x)"), (MODEL, 9, "forward", "print(x)"))
+    (cause,) = root_causes(log.compiled("0/0", line=2).breaks("0/0", frames=frames).session())
+    assert cause.kind is RootKind.OUTPUT
+    assert cause.detail.startswith("Because of the break, forward of Layer modules is compiled once for each of 2")
+
+
+def test_a_function_that_was_traced_again_without_ops_recompiled() -> None:
+    log = (
+        Log()
+        .started()
+        .compiled("0/0")
+        .bytecode("0/0")
+        .recompile("0/1", unmet("L['n'] == 2"))
+        .frame("0/1")
+        .metrics("0/1")
+    )
+    assert [each.compilation for each in log.session().recompiles] == ["0/1"]

@@ -1,0 +1,99 @@
+"""JSON of runs with `--target`: the basis of every figure, and comparisons of several GPUs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ctrace.inspector.facts.session import Session
+from ctrace.inspector.facts.target_facts import Basis
+from ctrace.inspector.findings.fusion.fusion_view import parts as fusions
+from ctrace.inspector.findings.graphs.graph_view import compiled
+from ctrace.inspector.findings.kernels.kernel_view import parts
+from ctrace.reports.json.explain_json import as_data, render_json
+from ctrace.reports.json.fusion_json import render_fusion_json
+from ctrace.reports.json.graphs_json import render_graphs_json
+from ctrace.reports.json.kernels_json import render_ir_json, render_kernels_json, render_line_json
+from ctrace.reports.json.side_by_side_json import render_side_by_side_json
+from ctrace.reports.json.target_json import basis
+from tests.support import built
+from tests.support.targeted import EMITTED, NOT_ALL, ON_A100
+
+
+def kernels(session: Session) -> dict[str, Any]:
+    return json.loads(render_kernels_json(session, parts(session)))
+
+
+def test_bases_name_existing_fields() -> None:
+    data = basis(Basis.EMITTED, {"a": 1, "b": 2}, computed=(Basis.COMPUTED, ("b", "c")))
+    assert data == {"basis": "emitted", "bases": {"b": "computed"}, "a": 1, "b": 2}
+    repeated = basis(Basis.EMITTED, data, computed=(Basis.COMPUTED, ("a", "b")))
+    assert repeated["bases"] == {"a": "computed", "b": "computed"}
+
+
+def test_kernels_with_a_target() -> None:
+    data = kernels(EMITTED)
+    gpu = data["target_gpu"]
+    assert (gpu["name"], gpu["title"], gpu["capability"]) == ("h100", "NVIDIA H100 80GB HBM3", "9.0")
+    row = data["parts"][0]["kernels"][0]
+    assert row["basis"] == "emitted"
+    assert row["bases"] == dict.fromkeys(("read", "written", "flops", "intensity", "share"), "computed")
+    assert row["launches"][0]["bases"]["flops"] == "computed"
+    assert data["parts"][0]["known"]["basis"] == "computed"
+    compiled_ = data["built"][0]
+    assert (compiled_["basis"], compiled_["bases"]) == ("emitted", {"seconds": "measured"})
+    assert compiled_["occupancy"]["basis"] == "computed"
+    assert data["bounds"][0]["basis"] == "computed"
+    assert data["bounds"][0]["not_known_of"] == 1
+    assert [each["kind"] for each in data["undecided"]] == ["padding", "autotuning", "configuration"]
+    assert [each["as_target"] for each in data["asked"]] == [False, True]
+
+
+def test_kernels_that_ran() -> None:
+    data = kernels(built.SESSION)
+    assert (data["target_gpu"], data["bounds"], data["undecided"]) == (None, [], [])
+    first = data["timed"][0]
+    assert first["basis"] == "measured"
+    assert first["bases"] == dict.fromkeys(("memory_bound", "arithmetic_bound", "bound_set_by"), "computed")
+
+
+def test_explain() -> None:
+    data = as_data(EMITTED)
+    assert data["environment"]["device"] == "cpu"
+    assert data["environment"]["target_gpu"]["sources"] == {"bandwidth": "NVIDIA H100 data sheet"}
+    assert (data["time"]["basis"], data["kernels"][0]["basis"]) == ("measured", "emitted")
+    assert (data["fusion"]["basis"], data["fusion"]["bases"]["bytes_fused"]) == ("emitted", "computed")
+    assert as_data(NOT_ALL)["not_emitted"] == ["1/0"]
+    assert as_data(Session())["environment"]["target_gpu"] is None
+
+
+@pytest.mark.parametrize("session", [EMITTED, built.SESSION])
+def test_every_report_names_the_target(session: Session) -> None:
+    name = session.gpu.target if session.gpu else ""
+    for text in (
+        render_fusion_json(session, fusions(session)),
+        render_graphs_json(session, compiled(session)),
+        render_ir_json(session, "ptx", None, None),
+    ):
+        target = json.loads(text)["target_gpu"]
+        assert (target or {"name": ""})["name"] == name
+
+
+def test_figures_of_a_line_have_a_basis() -> None:
+    from ctrace.inspector.findings.kernels.at_line import kernels_of, wanted
+
+    place = wanted("model.py:5")
+    data = json.loads(render_line_json(EMITTED, place, kernels_of(parts(EMITTED), place), ""))
+    assert data["kernels"][0]["work_of_it"]["basis"] == "computed"
+
+
+def test_side_by_side() -> None:
+    text = render_side_by_side_json({"a100": ON_A100, "h100": EMITTED}, {"b200": "no"}, render_json)
+    data = json.loads(text)
+    assert list(data["targets"]) == ["a100", "h100"]
+    assert data["targets"]["a100"]["environment"]["target_gpu"]["name"] == "a100"
+    assert data["failed"] == {"b200": "no"}
+    forward = data["compared"][0]
+    assert forward["least"]["basis"] == "computed"
+    assert [each["code"] for each in forward["kernels"]] == ["library", "differs", "not_everywhere"]
+    assert len(forward["kernels"][1]["on"]["h100"]["configurations"]) == 2
